@@ -1,0 +1,91 @@
+"""Messages between the campaign and a worker: one kind byte, a length, a payload, over a socket."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from nnfuzz.execute.wire import ALIGNMENT
+
+SETUP, JOB = b"S", b"J"  # campaign -> worker
+READY, PARTIAL, REPLY, FAULT = b"R", b"P", b"D", b"F"  # worker -> campaign
+_HEAD = struct.Struct("<cQ")
+BUFFER_BYTES = 1 << 20
+
+
+class Closed(ConnectionError):
+    """The other end has closed the channel."""
+
+
+def allocate(size: int) -> memoryview:
+    """A writable buffer of `size` bytes whose start is aligned for array views."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return memoryview(raw)[start : start + size]
+
+
+def pack(kind: bytes, payload: bytes) -> list[memoryview]:
+    """The pieces to be sent, in order, without copying the payload."""
+    return [memoryview(_HEAD.pack(kind, len(payload))), memoryview(payload)]
+
+
+def send(sock: socket.socket, kind: bytes, payload: bytes) -> None:
+    """Sends one message on a blocking socket."""
+    sock.sendall(_HEAD.pack(kind, len(payload)))
+    sock.sendall(payload)
+
+
+def receive(sock: socket.socket) -> tuple[bytes, memoryview]:
+    """Receives one message from a blocking socket. Raises: Closed at the end of the stream."""
+    kind, length = _HEAD.unpack(_fill(sock, memoryview(bytearray(_HEAD.size))))
+    return kind, _fill(sock, allocate(length))
+
+
+def _fill(sock: socket.socket, view: memoryview) -> memoryview:
+    rest = view
+    while len(rest):
+        count = sock.recv_into(rest)
+        if not count:
+            raise Closed
+        rest = rest[count:]
+    return view
+
+
+class MessageReader:
+    """Assembles messages from a non-blocking socket."""
+
+    def __init__(self, sock: socket.socket):
+        self._sock = sock
+        self._kind: bytes | None = None
+        self._start(None, _HEAD.size)
+
+    def messages(self) -> Iterator[tuple[bytes, memoryview]]:
+        """Yields the messages that are complete by now; a partial one is kept for the next call.
+
+        Raises: Closed at the end of the stream.
+        """
+        while True:
+            while len(self._rest):
+                try:
+                    count = self._sock.recv_into(self._rest)
+                except BlockingIOError:
+                    return
+                except ConnectionError as error:
+                    raise Closed from error
+                if not count:
+                    raise Closed
+                self._rest = self._rest[count:]
+            if self._kind is None:
+                kind, length = _HEAD.unpack(self._buffer)
+                self._start(kind, length)
+            else:
+                message = self._kind, self._buffer
+                self._start(None, _HEAD.size)
+                yield message
+
+    def _start(self, kind: bytes | None, size: int) -> None:
+        self._kind = kind
+        self._buffer = self._rest = allocate(size)

@@ -1,0 +1,79 @@
+"""What happened to one test case at one level of one backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+
+class OutcomeKind(StrEnum):
+    """How a stage ended. `unsupported` is what the backend itself says it does not implement."""
+
+    OK = "ok"
+    UNSUPPORTED = "unsupported"
+    EXCEPTION = "exception"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    MISMATCH = "mismatch"
+
+
+class Stage(StrEnum):
+    """Where on the street an outcome arose."""
+
+    EXPORT = "export"
+    IMPORT = "import"
+    COMPILE = "compile"
+    EXECUTE = "execute"
+    COMPARE = "compare"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The last stage reached by one (test case, backend, level), and what it left behind.
+
+    `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
+    to the wall time spent in it. `outputs` is set when kind is ok. A process that died names its
+    signal in `signal` ("SIGSEGV"), or its exit code in `message` ("exited with code 3"); a death
+    by the memory limit is a crash whose message begins with `MEMORY_LIMIT`.
+    """
+
+    MEMORY_LIMIT = "memory limit"
+
+    kind: OutcomeKind
+    stage: Stage
+    backend: str
+    level: str
+    error_type: str = ""
+    message: str = ""
+    traceback: str = ""
+    signal: str = ""
+    captured: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, np.ndarray] | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.kind is OutcomeKind.OK
+
+    @property
+    def over_memory_limit(self) -> bool:
+        return self.kind is OutcomeKind.CRASH and self.message.startswith(self.MEMORY_LIMIT)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object of everything but the outputs."""
+        names = [f.name for f in fields(self) if f.name != "outputs"]
+        values = {name: getattr(self, name) for name in names}
+        return {**values, "kind": self.kind.value, "stage": self.stage.value}
+
+    @classmethod
+    def from_json(
+        cls, data: dict[str, Any], outputs: dict[str, np.ndarray] | None = None
+    ) -> Outcome:
+        """The inverse of to_json; the outputs travel beside it. Unknown keys are an error."""
+        return cls(
+            **{**data, "kind": OutcomeKind(data["kind"]), "stage": Stage(data["stage"])},
+            outputs=outputs,
+        )

@@ -1,0 +1,246 @@
+"""The worker's side of a sandbox: one process, one service, one job after the other.
+
+A service is made by a factory ``pkg.module:factory``, called as ``factory(**arguments)`` once in
+the worker, and has one method::
+
+    handle(header: dict, blobs: dict, report: Report) -> tuple[dict, dict]
+
+An exception that escapes from `handle` is a fault of the service, not of what it tests, and
+reaches the campaign as a `Fault`; `SystemExit` ends the process, as its author intended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import mmap
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, Protocol
+
+from nnfuzz.execute import channel, wire
+
+PAGE_BYTES = resource.getpagesize()
+TRACE_CHARS = 8000
+
+
+class Service(Protocol):
+    """What a sandbox hosts."""
+
+    def handle(
+        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
+    ) -> tuple[dict[str, Any], wire.Blobs]: ...
+
+
+class StatusPage:
+    """A page shared by worker and campaign: survives the worker, and writing it costs nothing."""
+
+    SIZE = 4096
+
+    def __init__(self, fd: int):
+        os.ftruncate(fd, self.SIZE)
+        self._map = mmap.mmap(fd, self.SIZE)
+
+    def begin(self, job: int) -> None:
+        """Notes that job number `job` has started, at no stage yet."""
+        self._map[8:10] = b"\0\0"
+        self._map[:8] = job.to_bytes(8, "little")
+
+    @property
+    def job(self) -> int:
+        """The last job that has started; 0 before the first."""
+        return int.from_bytes(self._map[:8], "little")
+
+    @property
+    def stage(self) -> str:
+        return self._map[10 : 10 + self._map[9]].decode(errors="replace")
+
+    @stage.setter
+    def stage(self, text: str) -> None:
+        data = text.encode()[:255]
+        self._map[9] = 0
+        self._map[10 : 10 + len(data)] = data
+        self._map[9] = len(data)
+
+    @property
+    def out_of_memory(self) -> bool:
+        return self._map[8] == 1
+
+    def set_out_of_memory(self) -> None:
+        self._map[8] = 1
+
+    def close(self) -> None:
+        self._map.close()
+
+
+class Report:
+    """A service's way to tell the campaign where it is, while a job runs."""
+
+    def __init__(self, sock: socket.socket, status: StatusPage):
+        self._sock = sock
+        self._status = status
+
+    def __call__(self, stage: str) -> None:
+        """Names the stage that a death from here on belongs to (at most 255 bytes, < 1 us)."""
+        self._status.stage = stage
+
+    def partial(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
+        """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
+        flush()
+        channel.send(self._sock, channel.PARTIAL, wire.encode(header, blobs))
+
+
+def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None:
+    """Runs the worker in a freshly forked process; never returns."""
+    code = 1
+    try:
+        _redirect(output_fd)
+        _isolate(scratch)
+        status = StatusPage(status_fd)
+        os.close(status_fd)
+        with socket.socket(fileno=channel_fd) as sock:
+            _serve(sock, status)
+        code = 0
+    except (channel.Closed, ConnectionError):
+        code = 0  # the campaign is done with this worker, or gone
+    except SystemExit as leaving:
+        code = _exit_code(leaving)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        flush()
+        os._exit(code)  # no atexit handlers: they belong to the fork server's libraries
+
+
+def _serve(sock: socket.socket, status: StatusPage) -> None:
+    setup, _ = wire.decode(channel.receive(sock)[1])
+    try:
+        service = _build(setup["service"], setup["arguments"])
+    except Exception as error:
+        channel.send(sock, channel.FAULT, wire.encode(describe(error)))
+        return
+    # After the imports: some libraries (TVM) install handlers of their own.
+    faulthandler.enable(file=2, all_threads=False)
+    channel.send(sock, channel.READY, b"")
+    report = Report(sock, status)
+    number = 0
+    while True:
+        _, frame = channel.receive(sock)
+        number += 1
+        status.begin(number)
+        header, blobs = wire.decode(frame)
+        del frame
+        limit_memory(setup["memory_bytes"])
+        kind, answer = _handle(service, header, blobs, report, status)
+        del header, blobs
+        flush()
+        channel.send(sock, kind, answer)
+
+
+def _handle(
+    service: Service, header: dict, blobs: dict, report: Report, status: StatusPage
+) -> tuple[bytes, bytes]:
+    try:
+        return channel.REPLY, wire.encode(*service.handle(header, blobs, report))
+    except MemoryError:
+        status.set_out_of_memory()
+        os._exit(1)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        return channel.FAULT, wire.encode(describe(error))
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """The error's type, message and traceback as text of limited length."""
+    try:
+        message = str(error)
+    except Exception as nested:
+        message = f"(str() of the error failed: {nested!r})"
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:
+        trace = ""
+    return {
+        "error_type": f"{type(error).__module__}.{type(error).__qualname__}".removeprefix(
+            "builtins."
+        ),
+        "message": _shorten(message),
+        "traceback": _shorten(trace),
+    }
+
+
+def limit_memory(growth: int) -> None:
+    """Lets this process grow by at most `growth` bytes of private memory from now on (0: no limit).
+
+    RLIMIT_DATA counts anonymous memory, not mapped files or reserved address space, so that it
+    suits runtimes that reserve terabytes. Allocation beyond it fails.
+    """
+    if growth:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (pages * PAGE_BYTES + growth, hard))
+
+
+def flush() -> None:
+    """Pushes everything printed so far, by Python and by C, into the pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # a compiler may have closed or replaced it
+    ctypes.pythonapi.fflush(None)
+
+
+def _redirect(output_fd: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    os.close(null)
+    os.close(output_fd)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", errors="backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", errors="backslashreplace", closefd=False, buffering=1)
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+
+
+def _isolate(scratch: Path) -> None:
+    """Own scratch directory, no core dumps, deaf to Ctrl-C, own numpy randomness."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    scratch.mkdir()
+    os.chdir(scratch)
+    os.environ["TMPDIR"] = str(scratch)
+    tempfile.tempdir = str(scratch)
+    if "numpy" in sys.modules:  # `random` reseeds itself after a fork; numpy's global state does not
+        sys.modules["numpy"].random.seed()
+
+
+def _build(service: str, arguments: dict[str, Any]) -> Service:
+    module, _, factory = service.partition(":")
+    return getattr(importlib.import_module(module), factory)(**arguments)
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _shorten(text: str) -> str:
+    """Keeps both ends: a compiler's message carries its cause at one of them."""
+    if len(text) <= TRACE_CHARS:
+        return text
+    half = TRACE_CHARS // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"

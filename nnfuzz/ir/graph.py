@@ -1,0 +1,172 @@
+"""The dataflow graph: values, nodes in topological order, and their JSON form.
+
+While a graph grows its types and attributes hold expressions; `Graph.concrete` replaces every
+expression by its value. Everything downstream of generation sees concrete graphs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Var
+from nnfuzz.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from nnfuzz.spec.operator import OpSpec
+
+SCHEMA = 1
+
+
+class GraphError(ValueError):
+    """A graph that breaks an invariant; the message names the culprit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor in a graph, known by a name that is unique in it."""
+
+    name: str
+    type: TensorType
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.type!r}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One application of an operator (with its attributes) to values, by name."""
+
+    op: OpSpec
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"{', '.join(self.outputs)} = {self.op!r}({', '.join(self.inputs)})"
+
+
+@dataclass
+class Graph:
+    """Nodes in topological order over named values.
+
+    `inputs` are fed at run time, `weights` are constants of the model, `outputs` are returned.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    weights: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+
+    def type(self, name: str) -> TensorType:
+        return self.values[name].type
+
+    def types(self, names: Iterable[str]) -> list[TensorType]:
+        return [self.values[name].type for name in names]
+
+    def producer(self) -> dict[str, Node]:
+        """The node that computes each value that is not an input or weight."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """The nodes that read each value; an empty list where none does."""
+        readers: dict[str, list[Node]] = {name: [] for name in self.values}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                readers[name].append(node)
+        return readers
+
+    def concrete(self, env: Mapping[Var, int]) -> Graph:
+        """The graph with every dimension and attribute evaluated under `env`."""
+        memo: dict = {}
+        return Graph(
+            {n: Value(n, v.type.concrete(env, memo)) for n, v in self.values.items()},
+            [Node(n.op.concrete(env, memo), n.inputs, n.outputs) for n in self.nodes],
+            list(self.inputs),
+            list(self.weights),
+            list(self.outputs),
+        )
+
+    def verify(self) -> None:
+        """Check every invariant of a concrete graph.
+
+        Raises: GraphError if a name is undefined, defined twice or out of order, a declared type
+        differs from `type_transfer`, or an operator's `requires` does not hold.
+        """
+        defined = list(self.inputs) + list(self.weights)
+        seen = set(defined)
+        if len(seen) != len(defined):
+            raise GraphError(f"an input or weight is listed twice: {defined}")
+        for node in self.nodes:
+            self._verify_node(node, seen)
+        for name in self.outputs:
+            if name not in seen:
+                raise GraphError(f"output {name} is not computed by any node")
+        if set(self.values) != seen:
+            raise GraphError(f"values without a definition: {sorted(set(self.values) - seen)}")
+
+    def _verify_node(self, node: Node, seen: set[str]) -> None:
+        for name in node.inputs:
+            if name not in seen:
+                raise GraphError(f"{node!r} reads {name} before it is defined")
+        types = self.types(node.inputs)
+        node.op.check(*types)
+        inferred = node.op.type_transfer(*types)
+        declared = self.types(node.outputs)
+        if len(inferred) != len(declared) or not all(
+            a.same(b) for a, b in zip(inferred, declared)
+        ):
+            raise GraphError(f"{node!r} yields {inferred}, but {declared} is declared")
+        for name in node.outputs:
+            if name in seen:
+                raise GraphError(f"{name} is defined twice, again by {node!r}")
+            seen.add(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers. The graph must be concrete."""
+        return {
+            "schema": SCHEMA,
+            "values": [
+                [v.name, v.type.dtype.value, list(v.type.shape)] for v in self.values.values()
+            ],
+            "nodes": [
+                {
+                    "op": n.op.name,
+                    "attributes": n.op.to_json(),
+                    "inputs": list(n.inputs),
+                    "outputs": list(n.outputs),
+                }
+                for n in self.nodes
+            ],
+            "inputs": list(self.inputs),
+            "weights": list(self.weights),
+            "outputs": list(self.outputs),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], lookup: Callable[[str], type[OpSpec]]) -> Graph:
+        """Inverse of `to_json`; `lookup` finds an operator class by name (see OpRegistry.get).
+
+        Raises: GraphError for an unknown schema; KeyError from `lookup`.
+        """
+        if data.get("schema") != SCHEMA:
+            raise GraphError(f"graph schema {data.get('schema')!r} is not {SCHEMA}")
+        return cls(
+            {
+                name: Value(name, TensorType(DType(dtype), tuple(shape)))
+                for name, dtype, shape in data["values"]
+            },
+            [
+                Node(
+                    lookup(n["op"]).from_json(n["attributes"]),
+                    tuple(n["inputs"]),
+                    tuple(n["outputs"]),
+                )
+                for n in data["nodes"]
+            ],
+            list(data["inputs"]),
+            list(data["weights"]),
+            list(data["outputs"]),
+        )

@@ -1,0 +1,47 @@
+"""The abstract tensor: a dtype and a shape whose dimensions may be expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Int, Var, evaluate, product
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorType:
+    """What is known of a tensor before it has values."""
+
+    dtype: DType
+    shape: tuple[Int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> Int:
+        """Number of elements."""
+        return product(self.shape)
+
+    @property
+    def is_concrete(self) -> bool:
+        return all(isinstance(d, int) for d in self.shape)
+
+    def with_shape(self, shape: Sequence[Int]) -> TensorType:
+        return TensorType(self.dtype, tuple(shape))
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> TensorType:
+        """The same type with every dimension evaluated."""
+        return TensorType(self.dtype, tuple(int(evaluate(d, env, memo)) for d in self.shape))
+
+    def same(self, other: TensorType) -> bool:
+        """Whether two concrete types are equal."""
+        return self.dtype is other.dtype and self.shape == other.shape
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.value}[{', '.join(map(repr, self.shape))}]"

@@ -1,0 +1,93 @@
+"""Declarations of operator attributes.
+
+An attribute is declared as a class attribute of an `OpSpec`. `Sym` attributes become integer
+variables that the solver decides, `Choice` attributes are drawn and then fixed, `Real` attributes
+are floats. `count` and `options` may be functions of `(op, *input_types)`, where attributes that
+were declared earlier are already set on `op`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from nnfuzz.spec.draw import Draw
+
+
+@dataclass(frozen=True)
+class Sym:
+    """A symbolic integer in `[lo, hi]`, or a tuple of `count(op, *types)` of them.
+
+    `kind` chooses the bins of the attribute binning: "size" (exponential), "offset" (a bin of its
+    own for zero, exponential to both sides; for paddings).
+    """
+
+    lo: int
+    hi: int
+    count: Callable[..., int] | None = None
+    kind: str = "size"
+
+    def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> Any:
+        if self.count is None:
+            return draw.var(name, self.lo, self.hi, self.kind)
+        return tuple(
+            draw.var(f"{name}{i}", self.lo, self.hi, self.kind)
+            for i in range(self.count(op, *types))
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a finite set of options, drawn uniformly and then fixed.
+
+    `options` is a sequence or a function of `(op, *types)` that returns one; alternatively `draw`
+    is a function of `(draw, op, *types)` that returns the value itself (permutations, subsets).
+    """
+
+    options: Sequence | Callable[..., Sequence] | None = None
+    by: Callable[..., Any] | None = None
+
+    def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> Any:
+        if self.by is not None:
+            return self.by(draw, op, *types)
+        options = self.options
+        return draw.choice(options(op, *types) if callable(options) else options)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A float in `[lo, hi]`, rounded to two significant digits so that reports stay readable."""
+
+    lo: float
+    hi: float
+
+    def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> float:
+        value = draw.real(self.lo, self.hi)
+        digits = 1 - math.floor(math.log10(abs(value))) if value else 0
+        return min(max(round(value, digits), self.lo), self.hi)
+
+
+Attribute = Sym | Choice | Real
+
+
+def encode(value: Any) -> Any:
+    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list."""
+    if isinstance(value, DType):
+        return {"dtype": value.value}
+    if isinstance(value, tuple):
+        return [encode(v) for v in value]
+    return value
+
+
+def decode(value: Any) -> Any:
+    """Inverse of `encode`."""
+    if isinstance(value, dict):
+        return DType(value["dtype"])
+    if isinstance(value, list):
+        return tuple(decode(v) for v in value)
+    return value

@@ -1,0 +1,108 @@
+"""The dice of generation: one seeded source of choices and of fresh variables."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Var
+from nnfuzz.ir.types import TensorType
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Limits that keep graphs affordable.
+
+    max_dim: largest dimension by rank (index 0 is unused: rank 0 has no dimensions).
+    max_numel: elements of one tensor. max_flops: of one operator.
+    """
+
+    max_dim: tuple[int, ...] = (1, 512, 96, 48, 32, 12, 8)
+    max_numel: int = 1 << 16
+    max_flops: int = 1 << 24
+
+    def dim(self, rank: int) -> int:
+        return self.max_dim[min(rank, len(self.max_dim) - 1)]
+
+
+@dataclass
+class Draw:
+    """Random choices for one test case; the same `rng` state gives the same choices.
+
+    `kinds` remembers how each variable wants to be binned.
+    """
+
+    rng: random.Random
+    sizes: Sizes = field(default_factory=Sizes)
+    kinds: dict[Var, str] = field(default_factory=dict)
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def choice(self, options: Sequence[T]) -> T:
+        """Raises: IndexError when there is no option."""
+        return options[int(self.rng.random() * len(options))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        result = list(items)
+        self.rng.shuffle(result)
+        return result
+
+    def subset(self, items: Sequence[T], least: int = 0, most: int | None = None) -> tuple[T, ...]:
+        """Between `least` and `most` of the items, in their order."""
+        size = self.integer(least, len(items) if most is None else min(most, len(items)))
+        picked = self.rng.sample(range(len(items)), size)
+        return tuple(items[i] for i in sorted(picked))
+
+    def integer(self, lo: int, hi: int) -> int:
+        """Uniform over `[lo, hi]`, both ends included."""
+        return lo + int(self.rng.random() * (hi - lo + 1))
+
+    def real(self, lo: float, hi: float) -> float:
+        return self.rng.uniform(lo, hi)
+
+    def var(self, name: str, lo: int, hi: int, kind: str = "size") -> Var | int:
+        """A fresh variable over `[lo, hi]`; a plain int where that leaves one value."""
+        if lo == hi:
+            return lo
+        var = Var(f"{name}_{len(self.kinds)}", lo, hi)
+        self.kinds[var] = kind
+        return var
+
+    def dim(self, rank: int) -> Var | int:
+        """A fresh dimension of a tensor of that rank."""
+        return self.var("d", 1, self.sizes.dim(rank))
+
+    def tensor(self, dtype: DType, rank: int) -> TensorType:
+        """A tensor type whose dimensions are all fresh."""
+        return TensorType(dtype, tuple(self.dim(rank) for _ in range(rank)))
+
+    def binned(self, lo: int, hi: int, kind: str = "size", bins: int = 7) -> tuple[int, int]:
+        """A random bin within `[lo, hi]`: exponential, k of them (NNSmith, Algorithm 2).
+
+        "size": bins [2^i, 2^(i+1)) above `lo`. "offset": zero half of the time, else exponential
+        to a random side.
+        """
+        if kind == "offset" and lo <= 0 <= hi:
+            if self.chance(0.5):
+                return 0, 0
+            if (self.chance(0.5) and lo < 0) or hi == 0:
+                left, right = self.binned(1, -lo, "size", bins)
+                return -right, -left
+            return self.binned(1, hi, "size", bins)
+        span = hi - lo + 1
+        top = min(bins, max(1, math.ceil(math.log2(span + 1))))
+        i = self.integer(0, top - 1)
+        left = lo + (1 << i) - 1
+        right = hi if i == top - 1 else min(hi, lo + (1 << (i + 1)) - 2)
+        return min(left, hi), right
+
+    def value(self, lo: int, hi: int, kind: str = "size") -> int:
+        """A value from a random bin of `[lo, hi]`."""
+        return self.integer(*self.binned(lo, hi, kind))

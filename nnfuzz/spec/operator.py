@@ -1,0 +1,314 @@
+"""The operator contract: one class is everything nnfuzz knows about one operator.
+
+A class is the operator, an instance is the operator with its attributes set. While a graph grows
+attributes may hold expressions; `concrete` evaluates them. See docs/HOW_IT_WORKS.md for the tour
+and `nnfuzz.spec.families` for the base classes that keep a usual spec at five lines.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Var, evaluate
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nnfuzz.spec.draw import Draw
+    from nnfuzz.spec.intervals import Box
+
+Range = tuple[float, float]
+ANY_RANGE: Range = (-math.inf, math.inf)
+
+
+class ConstraintError(ValueError):
+    """Inputs or attributes that an operator's `requires` does not admit."""
+
+
+@dataclass(frozen=True)
+class In:
+    """Pattern of one input.
+
+    var: name of the type variable; inputs that share it share their dtype.
+    dtypes: what the variable ranges over (only the first pattern of a variable counts).
+    ranks: inclusive range of ranks.
+    weight: usually a parameter of the model, so usually a fresh placeholder.
+    """
+
+    var: str = "T"
+    dtypes: tuple[DType, ...] = ALL
+    ranks: tuple[int, int] = (0, 5)
+    weight: bool = False
+
+
+class OpSpec:
+    """Base of all operator specs.
+
+    Class attributes: `inputs`, the input patterns (the last one repeats between `variadic[0]` and
+    `variadic[1]` times in all where `variadic` is set); `output`, a type variable, a DType or the
+    name of an attribute that holds a DType; attribute declarations (`Sym`, `Choice`, `Real`).
+    """
+
+    name: ClassVar[str] = ""
+    since: ClassVar[int] = 13
+    """The first ai.onnx opset that `onnx` lowers to."""
+    inputs: ClassVar[tuple[In, ...]] = (In(),)
+    variadic: ClassVar[tuple[int, int] | None] = None
+    output: ClassVar[str | DType] = "T"
+    declared: ClassVar[dict[str, Attribute]] = {}
+    weight: ClassVar[float] = 1.0
+    """How often generation picks the operator, relative to the others."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.declared = {
+            name: value
+            for base in reversed(cls.__mro__)
+            for name, value in vars(base).items()
+            if isinstance(value, (Sym, Choice, Real))
+        }
+
+    def __init__(self, **attributes: Any) -> None:
+        """Raises: TypeError if the attributes are not exactly the declared ones."""
+        if attributes.keys() != self.declared.keys():
+            raise TypeError(
+                f"{self.name} takes the attributes {sorted(self.declared)}, "
+                f"got {sorted(attributes)}"
+            )
+        self.__dict__.update(attributes)
+
+    # -- attributes ---------------------------------------------------------------------------
+
+    @classmethod
+    def draw(cls, draw: Draw, *types: TensorType) -> OpSpec:
+        """An instance with fresh attributes. `types` holds at least the first input's type."""
+        op = cls.__new__(cls)
+        for name, declaration in cls.declared.items():
+            op.__dict__[name] = declaration.draw(draw, name, op, types)
+        return op
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.declared}
+
+    def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> OpSpec:
+        """The same operator with every symbolic attribute evaluated under `env`."""
+        if not self.declared:
+            return self
+        return type(self)(**{k: _concrete(v, env, memo) for k, v in self.attributes.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: encode(value) for name, value in self.attributes.items()}
+
+    @classmethod
+    def from_json(cls, attributes: Mapping[str, Any]) -> OpSpec:
+        return cls(**{name: decode(value) for name, value in attributes.items()})
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}={encode(v)}" for k, v in self.attributes.items())
+        return f"{self.name}<{inner}>" if inner else self.name
+
+    # -- types --------------------------------------------------------------------------------
+
+    @classmethod
+    def patterns(cls, count: int) -> tuple[In, ...]:
+        """The input patterns for an arity."""
+        return cls.inputs + (cls.inputs[-1],) * (count - len(cls.inputs))
+
+    @classmethod
+    def arity(cls) -> tuple[int, int]:
+        """The least and greatest number of inputs."""
+        return cls.variadic or (len(cls.inputs), len(cls.inputs))
+
+    @classmethod
+    def signatures(cls) -> list[tuple[dict[str, DType], DType]]:
+        """Every admissible binding of the type variables, with the output's dtype."""
+        domains: dict[str, tuple[DType, ...]] = {}
+        for pattern in cls.inputs:
+            domains.setdefault(pattern.var, pattern.dtypes)
+        found = []
+        for combo in itertools.product(*domains.values()):
+            binding = dict(zip(domains, combo))
+            found += [(binding, out) for out in cls._output_dtypes(binding)]
+        return found
+
+    @classmethod
+    def _output_dtypes(cls, binding: Mapping[str, DType]) -> Sequence[DType]:
+        if isinstance(cls.output, DType):
+            return (cls.output,)
+        if cls.output in binding:
+            return (binding[cls.output],)
+        options = cls.declared[cls.output].options  # type: ignore[union-attr]
+        return tuple(options)
+
+    def output_dtype(self, *inputs: TensorType) -> DType:
+        """The dtype of the (first) output."""
+        if isinstance(self.output, DType):
+            return self.output
+        for pattern, type_ in zip(self.patterns(len(inputs)), inputs):
+            if pattern.var == self.output:
+                return type_.dtype
+        return getattr(self, self.output)
+
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        """Conditions under which the operator is defined; dtypes and ranks are already matched.
+
+        Pure: no dice, no environment, no writing to self.
+        """
+        return ()
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        """The output types, given inputs that satisfy `requires`. Default: like the first input."""
+        return [TensorType(self.output_dtype(*inputs), inputs[0].shape)]
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        """Types for all inputs (first one given) with which `requires` is likely to hold.
+
+        Used for inputs that become fresh placeholders. `dtypes` has one entry per input.
+        Default: fresh dimensions, the first input's rank where the pattern admits it.
+        """
+        types = [first]
+        for pattern, dtype in zip(self.patterns(len(dtypes))[1:], dtypes[1:]):
+            lo, hi = pattern.ranks
+            types.append(draw.tensor(dtype, min(max(first.rank, lo), hi)))
+        return types
+
+    @classmethod
+    def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
+        """The rank of the first input behind an output of that rank; None if there is none."""
+        return output_rank
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        """Input types that can yield `output` (backward insertion).
+
+        `first` has fresh dimensions and was used to draw the attributes. The engine adds the
+        constraint that `type_transfer` of the answer equals `output`, so an answer may be a guess;
+        one that fits by construction saves solver calls.
+        """
+        return self.complete(draw, first, dtypes)
+
+    def check(self, *inputs: TensorType) -> None:
+        """Check concrete inputs against the patterns and `requires`.
+
+        Raises: ConstraintError naming the operator and the condition.
+        """
+        lo, hi = self.arity()
+        if not lo <= len(inputs) <= hi:
+            raise ConstraintError(f"{self!r} takes {lo} to {hi} inputs, got {len(inputs)}")
+        bound: dict[str, DType] = {}
+        for i, (pattern, type_) in enumerate(zip(self.patterns(len(inputs)), inputs)):
+            expected = bound.setdefault(pattern.var, type_.dtype)
+            first = next(p for p in self.inputs if p.var == pattern.var)
+            if type_.dtype is not expected or type_.dtype not in first.dtypes:
+                raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
+            if not pattern.ranks[0] <= type_.rank <= pattern.ranks[1]:
+                raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
+        for i, condition in enumerate(self.requires(*inputs)):
+            if isinstance(condition, BoolExpr):
+                raise ConstraintError(f"{self!r}: condition {i} is not concrete: {condition!r}")
+            if not condition:
+                raise ConstraintError(f"{self!r} does not admit {list(inputs)}: condition {i}")
+
+    def cost(self, *inputs: TensorType) -> int:
+        """Floating-point operations for concrete inputs. Default: one per output element."""
+        return sum(t.numel for t in self.type_transfer(*inputs))  # type: ignore[misc]
+
+    # -- meaning ------------------------------------------------------------------------------
+
+    def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
+        """Reference semantics; floats may come in any float dtype, float64 included."""
+        raise NotImplementedError(f"{self.name}.torch")
+
+    def onnx(self, emit: Any, *values: str) -> str | Sequence[str]:
+        """Lower to standard ONNX through `emit` (see nnfuzz.materialize.emit.Emitter).
+
+        Default: one ONNX operator of the same name with `onnx_attributes`.
+        """
+        return emit(self.name, *values, **self.onnx_attributes())
+
+    def onnx_attributes(self) -> dict[str, Any]:
+        """The attributes of the default lowering. Default: the declared ones, by their names."""
+        return self.attributes
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    valid: ClassVar[tuple[Range | None, ...]] = ()
+    """Per input, the closed range outside of which NaN or Inf appear; None or absent: anything."""
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """Tensors that must be <= 0 everywhere for the result to be finite. Default: `valid`."""
+        terms = []
+        for tensor, bounds in zip(tensors, self.valid):
+            if bounds is not None:
+                lo, hi = bounds
+                terms += [lo - tensor] if lo > -math.inf else []
+                terms += [tensor - hi] if hi < math.inf else []
+        return terms
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        """Distances (>= 0) to the nearest discontinuity. Default: the operator has none."""
+        return []
+
+    def value_range(self, *ranges: Range) -> Range:
+        """Bounds of every output element, given bounds of the inputs. Default: unknown."""
+        return ANY_RANGE
+
+    def feasible(self, *ranges: Range) -> bool:
+        """Whether some values within the ranges give a finite result. Default: by `valid`."""
+        return all(
+            bounds is None or (lo <= bounds[1] and hi >= bounds[0])
+            for (lo, hi), bounds in zip(ranges, self.valid)
+        )
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        """Bound of the local rounding error of a correct implementation (see ORACLE in docs).
+
+        u: unit roundoff of the working dtype. y, xs: output and inputs in float64.
+        Default: 0, exact (data movement).
+        """
+        return 0.0
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        """Output boxes that contain every result for inputs inside of the given boxes.
+
+        Default: data movement, `torch` applied to lower ends, upper ends and masks alike.
+        """
+        from nnfuzz.spec.intervals import moved
+
+        return moved(self, *boxes)
+
+
+def operator(cls: type[OpSpec]) -> type[OpSpec]:
+    """Mark a class as a complete operator spec, so that registries find it."""
+    cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
+    return cls
+
+
+def _concrete(value: Any, env: Mapping[Var, int], memo: dict | None) -> Any:
+    if isinstance(value, Expr):
+        return int(evaluate(value, env, memo))
+    if isinstance(value, tuple):
+        return tuple(_concrete(v, env, memo) for v in value)
+    return value
+
+
+def dtypes_of(spec: type[OpSpec], count: int, binding: Mapping[str, DType]) -> list[DType]:
+    """One dtype per input for a binding of the type variables."""
+    return [binding[p.var] for p in spec.patterns(count)]
+
+
+def flatten(outputs: Tensor | Sequence[Tensor]) -> Iterator[Tensor]:
+    """The outputs of `OpSpec.torch` as a sequence, whether it returned one tensor or several."""
+    if isinstance(outputs, (tuple, list)):
+        yield from outputs
+    else:
+        yield outputs

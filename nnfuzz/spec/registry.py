@@ -1,0 +1,82 @@
+"""Where operator specs are found: built-in and third-party ones alike, by entry point."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from nnfuzz.spec.operator import OpSpec
+
+ENTRY_POINTS = "nnfuzz.opspecs"
+
+
+class OpRegistry:
+    """Operator classes by name, in order of registration."""
+
+    def __init__(self, specs: Iterable[type[OpSpec]] = ()) -> None:
+        self._specs: dict[str, type[OpSpec]] = {}
+        for spec in specs:
+            self.add(spec)
+
+    def add(self, spec: type[OpSpec]) -> None:
+        """Raises: ValueError if another class has the name already."""
+        known = self._specs.get(spec.name)
+        if known is not None and known is not spec:
+            raise ValueError(
+                f"operator {spec.name} is registered twice: {known.__module__}.{known.__name__} "
+                f"and {spec.__module__}.{spec.__name__}"
+            )
+        self._specs[spec.name] = spec
+
+    def get(self, name: str) -> type[OpSpec]:
+        """Raises: KeyError naming the closest known operators."""
+        try:
+            return self._specs[name]
+        except KeyError:
+            close = difflib.get_close_matches(name, self._specs, 3, 0.5)
+            hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(self)}"
+            raise KeyError(f"unknown operator {name!r}; {hint}") from None
+
+    def select(self, names: Iterable[str]) -> OpRegistry:
+        """The registry restricted to some operators. Raises: KeyError for an unknown one."""
+        return OpRegistry(self.get(name) for name in names)
+
+    def add_module(self, module: ModuleType) -> None:
+        """Register every class in a module (and, for a package, its modules) marked @operator."""
+        for found in _modules(module):
+            for item in list(vars(found).values()):
+                if isinstance(item, type) and "operator_name" in vars(item):
+                    self.add(item)
+
+    @classmethod
+    def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
+        """Everything installed under the entry-point group, then the given plug-in modules."""
+        registry = cls()
+        for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name)):
+            registry.add_module(point.load())
+        for module in plugins:
+            registry.add_module(module)
+        return registry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._specs
+
+    def specs(self) -> list[type[OpSpec]]:
+        return list(self._specs.values())
+
+
+def _modules(module: ModuleType) -> Iterator[ModuleType]:
+    yield module
+    if hasattr(module, "__path__"):
+        for info in sorted(pkgutil.iter_modules(module.__path__), key=lambda i: i.name):
+            yield importlib.import_module(f"{module.__name__}.{info.name}")
