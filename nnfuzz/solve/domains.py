@@ -1,0 +1,283 @@
+"""Bounds propagation over finite domains (third reading of expressions), and a search on top.
+
+Propagation is the HC4 scheme: bounds flow up from the variables, a constraint's truth flows back
+down and narrows them (Benhamou et al., "Revising hull and box consistency", ICLP 1999). It is
+incomplete by design: it settles the small systems that one insertion adds, and leaves the rest to
+Z3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate, variables
+from nnfuzz.spec.draw import Draw
+
+
+class Contradiction(Exception):
+    """A constraint can not hold within the current domains."""
+
+
+class Domains:
+    """Inclusive intervals of variables; variables without an entry keep their declared domain."""
+
+    def __init__(self, fixed: Mapping[Var, int] | None = None) -> None:
+        self.fixed = fixed or {}
+        self.box: dict[Var, tuple[int, int]] = {}
+        self.changed: list[Var] = []
+
+    def of(self, var: Var) -> tuple[int, int]:
+        value = self.fixed.get(var)
+        return self.box.get(var, (var.lo, var.hi)) if value is None else (value, value)
+
+    def bounds(self, e: Int) -> tuple[int, int]:
+        """The interval of an integer expression under the current domains."""
+        if isinstance(e, int):
+            return e, e
+        op = e.op
+        if op == "var":
+            return self.of(e)  # type: ignore[arg-type]
+        if op == "ite":
+            truth = self.truth(e.args[0])
+            if truth is not None:
+                return self.bounds(e.args[1] if truth else e.args[2])
+            (alo, ahi), (blo, bhi) = self.bounds(e.args[1]), self.bounds(e.args[2])
+            return min(alo, blo), max(ahi, bhi)
+        (alo, ahi), (blo, bhi) = self.bounds(e.args[0]), self.bounds(e.args[1])
+        if op == "add":
+            return alo + blo, ahi + bhi
+        if op == "sub":
+            return alo - bhi, ahi - blo
+        if op == "mul":
+            corners = (alo * blo, alo * bhi, ahi * blo, ahi * bhi)
+            return min(corners), max(corners)
+        if op == "floordiv":
+            corners = (alo // blo, alo // bhi, ahi // blo, ahi // bhi)
+            return min(corners), max(corners)
+        if op == "min":
+            return min(alo, blo), min(ahi, bhi)
+        if op == "max":
+            return max(alo, blo), max(ahi, bhi)
+        if alo == ahi and blo == bhi:  # mod
+            return alo % blo, alo % blo
+        return max(e.lo, 0 if blo > 0 else blo + 1), min(e.hi, bhi - 1 if bhi > 0 else 0)
+
+    def truth(self, c: Bool) -> bool | None:
+        """True or False where the domains decide the condition, else None."""
+        if isinstance(c, bool):
+            return c
+        op = c.op
+        if op == "not":
+            inner = self.truth(c.args[0])
+            return None if inner is None else not inner
+        if op in ("and", "or"):
+            absorbing = op == "or"
+            open_ = False
+            for arg in c.args:
+                truth = self.truth(arg)
+                if truth is absorbing:
+                    return absorbing
+                open_ |= truth is None
+            return None if open_ else not absorbing
+        (alo, ahi), (blo, bhi) = self.bounds(c.args[0]), self.bounds(c.args[1])
+        if op == "lt":
+            return True if ahi < blo else False if alo >= bhi else None
+        if op == "le":
+            return True if ahi <= blo else False if alo > bhi else None
+        if ahi < blo or bhi < alo:
+            return False
+        return True if alo == ahi == blo == bhi else None
+
+    def narrow(self, e: Int, lo: int, hi: int) -> None:
+        """Shrink domains so that the expression lies in `[lo, hi]`. Raises: Contradiction."""
+        elo, ehi = self.bounds(e)
+        if elo >= lo and ehi <= hi:
+            return
+        if lo > hi or elo > hi or ehi < lo:
+            raise Contradiction
+        op = e.op  # type: ignore[union-attr]
+        if op == "var":
+            self.box[e] = (max(elo, lo), min(ehi, hi))  # type: ignore[index]
+            self.changed.append(e)  # type: ignore[arg-type]
+            return
+        if op == "ite":
+            self._narrow_ite(e, lo, hi)
+            return
+        a, b = e.args  # type: ignore[union-attr]
+        (alo, ahi), (blo, bhi) = self.bounds(a), self.bounds(b)
+        if op == "add":
+            self.narrow(a, lo - bhi, hi - blo)
+            self.narrow(b, lo - ahi, hi - alo)
+        elif op == "sub":
+            self.narrow(a, lo + blo, hi + bhi)
+            self.narrow(b, alo - hi, ahi - lo)
+        elif op == "mul":
+            self._narrow_factor(a, alo, blo, bhi, lo, hi)
+            self._narrow_factor(b, blo, alo, ahi, lo, hi)
+        elif op == "floordiv":
+            if blo > 0 and lo >= 0:
+                self.narrow(a, lo * blo, hi * bhi + bhi - 1)
+            elif blo == bhi > 0:
+                self.narrow(a, lo * blo, hi * blo + blo - 1)
+        elif op == "min":
+            self.narrow(a, lo, ahi if blo <= hi else hi)
+            self.narrow(b, lo, bhi if alo <= hi else hi)
+        elif op == "max":
+            self.narrow(a, alo if bhi >= lo else lo, hi)
+            self.narrow(b, blo if ahi >= lo else lo, hi)
+
+    def _narrow_factor(self, a: Int, alo: int, blo: int, bhi: int, lo: int, hi: int) -> None:
+        if blo > 0 and alo >= 0 and hi >= 0:
+            self.narrow(a, max(0, -(-lo // bhi)), hi // blo)
+        elif blo == bhi and blo > 0:
+            self.narrow(a, -(-lo // blo), hi // blo)
+
+    def _narrow_ite(self, e: Expr, lo: int, hi: int) -> None:
+        condition, then, otherwise = e.args
+        truth = self.truth(condition)
+        if truth is None:
+            (alo, ahi), (blo, bhi) = self.bounds(then), self.bounds(otherwise)
+            if ahi < lo or alo > hi:
+                truth = False
+            elif bhi < lo or blo > hi:
+                truth = True
+            else:
+                return
+            self.impose(condition, truth)
+        self.narrow(then if truth else otherwise, lo, hi)
+
+    def impose(self, c: Bool, truth: bool = True) -> None:
+        """Shrink domains so that the condition has that truth. Raises: Contradiction."""
+        known = self.truth(c)
+        if known is not None:
+            if known is not truth:
+                raise Contradiction
+            return
+        op, args = c.op, c.args  # type: ignore[union-attr]
+        if op == "not":
+            self.impose(args[0], not truth)
+        elif op in ("and", "or"):
+            if (op == "and") is truth:
+                for arg in args:
+                    self.impose(arg, truth)
+            else:
+                undecided = [arg for arg in args if self.truth(arg) is None]
+                if len(undecided) == 1:
+                    self.impose(undecided[0], truth)
+        elif op == "eq":
+            self._impose_equal(args[0], args[1], truth)
+        elif truth:
+            self._impose_less(args[0], args[1], 1 if op == "lt" else 0)
+        else:
+            self._impose_less(args[1], args[0], 0 if op == "lt" else 1)
+
+    def _impose_less(self, a: Int, b: Int, gap: int) -> None:
+        (alo, ahi), (blo, bhi) = self.bounds(a), self.bounds(b)
+        self.narrow(a, alo, min(ahi, bhi - gap))
+        self.narrow(b, max(blo, alo + gap), bhi)
+
+    def _impose_equal(self, a: Int, b: Int, truth: bool) -> None:
+        (alo, ahi), (blo, bhi) = self.bounds(a), self.bounds(b)
+        if truth:
+            lo, hi = max(alo, blo), min(ahi, bhi)
+            self.narrow(a, lo, hi)
+            self.narrow(b, lo, hi)
+            return
+        for x, (xlo, xhi), (ylo, yhi) in ((a, (alo, ahi), (blo, bhi)), (b, (blo, bhi), (alo, ahi))):
+            if ylo == yhi:
+                self.narrow(x, xlo + (xlo == ylo), xhi - (xhi == ylo))
+
+
+class Propagator:
+    """Constraints, and the domains that they leave to their variables."""
+
+    def __init__(self, constraints: Sequence[Bool], fixed: Mapping[Var, int] | None = None) -> None:
+        """Raises: Contradiction if a constraint is False already."""
+        self.domains = Domains(fixed)
+        self.constraints = [c for c in constraints if isinstance(c, BoolExpr)]
+        if len(self.constraints) < len(constraints) and not all(
+            c for c in constraints if not isinstance(c, BoolExpr)
+        ):
+            raise Contradiction
+        self.readers: dict[Var, list[BoolExpr]] = {}
+        for constraint in self.constraints:
+            for var in variables(constraint):
+                if var not in self.domains.fixed:
+                    self.readers.setdefault(var, []).append(constraint)
+
+    @property
+    def vars(self) -> list[Var]:
+        """The free variables, in order of first appearance."""
+        return list(self.readers)
+
+    def propagate(self, constraints: Iterable[BoolExpr] | None = None, steps: int = 200) -> None:
+        """Narrow until nothing changes or `steps` revisions are spent. Raises: Contradiction."""
+        queue = list(self.constraints if constraints is None else constraints)
+        domains = self.domains
+        while queue and steps:
+            steps -= 1
+            domains.impose(queue.pop(0))
+            if domains.changed:
+                for var in dict.fromkeys(domains.changed):
+                    for reader in self.readers.get(var, ()):
+                        if reader not in queue:
+                            queue.append(reader)
+                domains.changed.clear()
+
+    def assign(self, var: Var, lo: int, hi: int) -> bool:
+        """Restrict a variable and propagate; on a contradiction restore everything, say False."""
+        saved = dict(self.domains.box)
+        try:
+            self.domains.narrow(var, lo, hi)
+            self.domains.changed.clear()
+            self.propagate(self.readers.get(var, ()))
+        except Contradiction:
+            self.domains.box = saved
+            self.domains.changed.clear()
+            return False
+        return True
+
+
+def solve(
+    constraints: Sequence[Bool],
+    draw: Draw,
+    fixed: Mapping[Var, int] | None = None,
+    free: Iterable[Var] = (),
+    tries: int = 8,
+) -> dict[Var, int] | None:
+    """Random values for the variables of the constraints (and those in `free`), or None.
+
+    Values come from random exponential bins of what propagation leaves, so they are diverse.
+    `fixed` variables keep their values. None means that the search failed, not that there is no
+    solution.
+    """
+    try:
+        system = Propagator(constraints, fixed)
+        system.propagate()
+    except Contradiction:
+        return None
+    result: dict[Var, int] = {}
+    for var in dict.fromkeys([*system.vars, *(v for v in free if v not in system.domains.fixed)]):
+        value = _settle(system, var, draw, tries)
+        if value is None:
+            return None
+        result[var] = value
+    env = {**system.domains.fixed, **result}
+    memo: dict = {}
+    return result if all(evaluate(c, env, memo) for c in system.constraints) else None
+
+
+def _settle(system: Propagator, var: Var, draw: Draw, tries: int) -> int | None:
+    kind = draw.kinds.get(var, "size")
+    for _ in range(tries):
+        lo, hi = system.domains.of(var)
+        if lo == hi:
+            return lo
+        value = draw.value(lo, hi, kind)
+        if system.assign(var, value, value):
+            return value
+    lo, hi = system.domains.of(var)
+    for value in draw.shuffled(range(lo, min(hi, lo + 63) + 1)):
+        if system.assign(var, value, value):
+            return value
+    return None
