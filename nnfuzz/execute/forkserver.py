@@ -33,16 +33,18 @@ class ForkServer:
     that ran threads before a fork hangs after it.
     """
 
-    def __init__(
-        self, preload: Iterable[str] = (), environment: Mapping[str, str] = SINGLE_THREAD
-    ):
+    def __init__(self, preload: Iterable[str] = (), environment: Mapping[str, str] = SINGLE_THREAD):
         self.preload = tuple(dict.fromkeys(preload))
+        self._environment = dict(environment)
         self._on_end: dict[int, Callable[[int], None]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
         self._next = 0
+        self._launch()
+
+    def _launch(self) -> None:
         self.alive = True
-        self.scratch = Path(tempfile.mkdtemp(prefix="nnfuzz-"))
-        self._log = self.scratch / "preload.log"
+        self._scratch = Path(tempfile.mkdtemp(prefix="nnfuzz-"))
+        self._log = self._scratch / "preload.log"
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -51,11 +53,11 @@ class ForkServer:
                 stdout=log,
                 stderr=log,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **environment},
+                env={**os.environ, **self._environment},
                 start_new_session=True,  # Ctrl-C in the terminal reaches the campaign alone
             )
         path = [os.path.abspath(entry) for entry in sys.path]
-        setup = {"path": path, "preload": self.preload, "scratch": str(self.scratch)}
+        setup = {"path": path, "preload": self.preload, "scratch": str(self._scratch)}
         self._control.send(json.dumps(setup).encode())
         self._control.setblocking(False)
 
@@ -69,8 +71,11 @@ class ForkServer:
         """Asks for a worker that inherits `fds`; returns its number at once.
 
         `pump` later calls on_start(process id) and on_end(exit code, or minus the signal number).
-        Raises: ConnectionError if the fork server is gone.
+        A fork server that has died is started again.
         """
+        self.pump()
+        if not self.alive:
+            self._launch()
         self._next += 1
         worker = self._next
         socket.send_fds(self._control, [_request("fork", worker)], fds)
@@ -102,6 +107,11 @@ class ForkServer:
             else:
                 self._on_end.pop(message["worker"])(message["status"])
 
+    def restart(self) -> None:
+        """Kills a fork server that no longer answers; its workers end with it."""
+        self._process.kill()
+        self._lost()
+
     def log(self) -> str:
         """What the libraries printed while they were imported."""
         try:
@@ -118,7 +128,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:  # stuck in an import
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> ForkServer:
         return self
@@ -128,10 +138,13 @@ class ForkServer:
 
     def _lost(self) -> None:
         self.alive = False
-        ends, self._on_end = self._on_end, {}
+        self._control.close()
         code = self._process.wait()
+        self._on_start.clear()
+        ends, self._on_end = self._on_end, {}
         for on_end in ends.values():
             on_end(code)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def _request(action: str, worker: int) -> bytes:

@@ -11,6 +11,7 @@ reaches the campaign as a `Fault`; `SystemExit` ends the process, as its author 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import importlib
@@ -29,6 +30,7 @@ from nnfuzz.execute import channel, wire
 
 PAGE_BYTES = resource.getpagesize()
 TRACE_CHARS = 8000
+_LIBC = ctypes.CDLL(None)
 
 
 class Service(Protocol):
@@ -192,11 +194,10 @@ def limit_memory(growth: int) -> None:
 def flush() -> None:
     """Pushes everything printed so far, by Python and by C, into the pipe."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        # A compiler may have closed or replaced the stream.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass  # a compiler may have closed or replaced it
-    ctypes.pythonapi.fflush(None)
+    _LIBC.fflush(None)
 
 
 def _redirect(output_fd: int) -> None:
@@ -206,9 +207,9 @@ def _redirect(output_fd: int) -> None:
     os.dup2(output_fd, 2)
     os.close(null)
     os.close(output_fd)
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = open(1, "w", errors="backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", errors="backslashreplace", closefd=False, buffering=1)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False, buffering=1)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
 
 
@@ -220,7 +221,8 @@ def _isolate(scratch: Path) -> None:
     os.chdir(scratch)
     os.environ["TMPDIR"] = str(scratch)
     tempfile.tempdir = str(scratch)
-    if "numpy" in sys.modules:  # `random` reseeds itself after a fork; numpy's global state does not
+    # `random` reseeds itself after a fork; numpy's global state does not.
+    if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
 
 

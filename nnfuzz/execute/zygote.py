@@ -10,6 +10,7 @@ nothing of the campaign's `__main__` is imported again; and workers die with the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -83,10 +84,8 @@ class Zygote:
             self._become_worker(worker, fds, zygote)
         for fd in fds:
             os.close(fd)
-        try:
+        with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # also done by the child: whoever comes first
-        except OSError:
-            pass
         self._pids[worker] = pid
         self._fds[os.pidfd_open(pid)] = worker
         self._tell(worker=worker, pid=pid)
@@ -119,17 +118,13 @@ class Zygote:
         shutil.rmtree(self._scratch / f"worker-{worker}", ignore_errors=True)
 
     def _tell(self, **message: int) -> None:
-        try:
+        with contextlib.suppress(ConnectionError):  # the campaign is gone; `_step` will notice
             self._control.send(json.dumps(message).encode())
-        except ConnectionError:
-            pass  # the campaign is gone; the next step notices
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _reap_orphans(workers: set[int]) -> None:

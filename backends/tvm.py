@@ -1,0 +1,135 @@
+"""Apache TVM (Relax): ONNX importer, LLVM code generation, Relax virtual machine.
+
+`PassContext(opt_level)` alone changes nothing in Relax: the pipeline decides. The levels are
+  O0  default pipeline, opt_level 0, LLVM -O0: no fusion, no folding
+  O1  the target's pipeline at opt_level 0: legalisation and dispatch, FuseOps switched off
+  O3  the target's pipeline at opt_level 3, LLVM with the host's instruction set
+  O4  O3 preceded by further passes that preserve semantics; on request only
+FastMathTransform and ToMixedPrecision are in none of them: they do not preserve semantics.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
+from nnfuzz.execute.outcome import Stage
+
+_EXTRA_PASSES = (
+    "EliminateCommonSubexpr",
+    "FoldConstant",
+    "RemoveRedundantReshape",
+    "AdjustMatmulOrder",
+    "DataflowUseInplaceCalls",
+)
+# The importer's own statements; what the code generator cannot do stays an exception.
+_UNSUPPORTED = re.compile(
+    r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class _Module:
+    """An imported model: TVM renames inputs, so that the order counts."""
+
+    ir: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Tvm(Backend):
+    """from_onnx -> relax.build -> relax.VirtualMachine, single-threaded."""
+
+    name = "tvm"
+    levels = ("O0", "O1", "O3", "O4")
+    preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
+    install = 'pip install "nnfuzz[tvm]"'
+    preferred_opset = 18
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(BackendOptions):
+        target: Literal["llvm", "cuda"] = option("llvm", "code generator")
+        exec_mode: Literal["bytecode", "compiled"] = option("bytecode", "Relax executor")
+
+    @classmethod
+    def default_levels(cls) -> tuple[str, ...]:
+        return ("O0", "O3")
+
+    def versions(self) -> dict[str, str]:
+        import tvm
+
+        llvm = tvm.target.codegen.llvm_version_major()
+        return {"tvm": tvm.__version__, "llvm": str(llvm)}
+
+    def load(self, model: bytes) -> _Module:
+        """ONNX bytes -> IRModule with the declared static shapes and the weights as constants."""
+        import onnx
+        from tvm.relax.frontend.onnx import from_onnx
+
+        proto = onnx.load_model_from_string(model)
+        weights = {tensor.name for tensor in proto.graph.initializer}
+        return _Module(
+            from_onnx(proto),
+            tuple(value.name for value in proto.graph.input if value.name not in weights),
+            tuple(value.name for value in proto.graph.output),
+        )
+
+    def build(self, module: _Module, level: str) -> Program:
+        import tvm
+        from tvm import relax
+
+        target = self._target(level)
+        with target, tvm.transform.PassContext(opt_level=3 if level in ("O3", "O4") else 0):
+            executable = relax.build(
+                _with_extra_passes(module.ir) if level == "O4" else module.ir,
+                target,
+                relax_pipeline=self._pipeline(level, target),
+                exec_mode=self.options.exec_mode,
+            )
+        device = tvm.cuda() if self.options.target == "cuda" else tvm.cpu()
+        main = relax.VirtualMachine(executable, device)["main"]
+
+        def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            result = main(*(tvm.runtime.tensor(inputs[name], device) for name in module.inputs))
+            results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+            return {name: value.numpy() for name, value in zip(module.outputs, results)}
+
+        return run
+
+    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
+        if isinstance(error, NotImplementedError):  # tvm.error.OpNotImplemented is one
+            return True
+        return stage is Stage.IMPORT and _UNSUPPORTED.search(str(error)) is not None
+
+    def _target(self, level: str) -> Any:
+        import tvm
+
+        if self.options.target == "cuda":
+            return tvm.target.Target.from_device(tvm.cuda()).with_host({"kind": "llvm"})
+        if level == "O0":
+            return tvm.target.Target({"kind": "llvm", "opt-level": 0})
+        cpu = tvm.target.codegen.llvm_get_system_cpu()
+        return tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+
+    def _pipeline(self, level: str, target: Any) -> Any:
+        from tvm import relax
+
+        if self.options.target == "cuda":
+            # The default pipeline leaves PrimFuncs without thread bindings: CUDA needs its own.
+            return relax.backend.cuda.get_default_pipeline(target)
+        if level == "O0":
+            return "default"
+        return relax.backend.cpu_generic.get_default_pipeline(target)
+
+
+def _with_extra_passes(module: Any) -> Any:
+    from tvm import relax, transform
+
+    return transform.Sequential([getattr(relax.transform, name)() for name in _EXTRA_PASSES])(
+        module
+    )

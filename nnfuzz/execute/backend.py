@@ -1,0 +1,280 @@
+"""The contract of a backend: one compiler under test, behind checks that every adapter needs.
+
+An adapter subclasses `Backend`, names its levels and implements two steps::
+
+    @backend
+    class Toy(Backend):
+        name = "toy"
+        levels = ("O0", "O1")
+        preload = ("toycompiler",)
+
+        def versions(self):
+            return {"toycompiler": toycompiler.__version__}
+
+        def load(self, model):                  # stage import: ONNX bytes -> anything
+            return toycompiler.parse(model)
+
+        def build(self, module, level):         # stage compile -> a callable, stage execute
+            program = toycompiler.build(module, optimise=level == "O1")
+            return lambda inputs: dict(zip(program.output_names, program(**inputs)))
+
+Import the compiler inside of methods, never at the top of the file: the campaign imports the
+adapter to learn its name and options, and must stay free of compilers. `preload` names what the
+fork server imports. Configure the compiler for IEEE arithmetic: no TF32, no bfloat16, no fast-math,
+one thread. `nnfuzz.execute.conformance.check_backend` tests an adapter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nnfuzz.execute.outcome import Stage
+
+Arrays = Mapping[str, np.ndarray]
+Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
+
+
+class OptionError(ValueError):
+    """An option that the backend does not have, or a value that does not fit it."""
+
+
+class InputError(ValueError):
+    """Inputs that do not belong to the model: a fault of the caller, not of the compiler."""
+
+
+class AdapterError(TypeError):
+    """The adapter broke the contract of `Backend`."""
+
+
+def option(default: Any, help: str) -> Any:
+    """A field of an `Options` class, with the line that `nnfuzz backends` shows for it."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOptions:
+    """Options that every backend has; an adapter extends them in a nested dataclass `Options`.
+
+    Types may be str, int, float, bool and Literal[...]; text from the command line is converted.
+    """
+
+    timeout: float = option(60.0, "seconds that one level of one test case may take")
+    memory: float = option(4.0, "GiB by which one test case may grow the worker")
+    jobs: int = option(200, "test cases after which the worker process is replaced")
+    opset: int = option(0, "ONNX opset to export for; 0 leaves the choice to the campaign")
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """dtype and shape of one graph input; None stands for a symbolic dimension."""
+
+    dtype: np.dtype
+    shape: tuple[int | None, ...]
+
+    def accepts(self, array: np.ndarray) -> bool:
+        return (
+            array.dtype == self.dtype
+            and len(array.shape) == len(self.shape)
+            and all(want in (None, have) for want, have in zip(self.shape, array.shape))
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model as the compiler's importer left it, and the interface that the file declares."""
+
+    module: Any
+    inputs: dict[str, TensorSpec]
+    outputs: tuple[str, ...]
+
+
+class Backend(ABC):
+    """One compiler under test. Levels are ordered from the least to the most optimised."""
+
+    name: ClassVar[str]
+    levels: ClassVar[tuple[str, ...]]
+    preload: ClassVar[tuple[str, ...]] = ()
+    install: ClassVar[str] = ""  # command that installs the compiler, for the message of `missing`
+    max_opset: ClassVar[int | None] = None  # newest opset its importer takes
+    preferred_opset: ClassVar[int | None] = None
+    max_ir_version: ClassVar[int | None] = None
+    Options: ClassVar[type[BackendOptions]] = BackendOptions
+
+    def __init__(self, **options: Any):
+        """Raises: OptionError for an unknown option or a value of the wrong type."""
+        self.options = self.parse_options(options)
+
+    @classmethod
+    def default_levels(cls) -> tuple[str, ...]:
+        """The levels that a campaign compares unless told otherwise: the first and the last."""
+        return tuple(dict.fromkeys((cls.levels[0], cls.levels[-1])))
+
+    @classmethod
+    def parse_options(cls, options: Mapping[str, Any]) -> Any:
+        """Values or command-line texts -> cls.Options. Raises: OptionError."""
+        types = typing.get_type_hints(cls.Options)
+        known = [f.name for f in fields(cls.Options)]
+        for name in options:
+            if name not in known:
+                raise OptionError(
+                    f"backend {cls.name} has no option {name!r}; {suggest(name, known)}"
+                )
+        values = {name: _convert(cls.name, name, options[name], types[name]) for name in options}
+        return cls.Options(**values)
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why the backend cannot be used here and what to do about it; None if it can.
+
+        Looks for the preloaded libraries without importing them.
+        """
+        for module in cls.preload:
+            package = module.partition(".")[0]
+            if importlib.util.find_spec(package) is None:
+                return f"{package} is not installed: {cls.install or f'pip install {package}'}"
+        return None
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Versions of the compiler and of whatever else decides about its behaviour."""
+
+    @abstractmethod
+    def load(self, model: bytes) -> Any:
+        """Serialised ONNX model -> what `build` takes. Called once per model."""
+
+    @abstractmethod
+    def build(self, module: Any, level: str) -> Program:
+        """Compiles for one level; called once per level, and must leave `module` as it was.
+
+        The callable maps input names to C-contiguous arrays and returns output names to arrays.
+        """
+
+    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
+        """Whether the error is the compiler's own statement that it does not implement this."""
+        return isinstance(error, NotImplementedError)
+
+    def import_model(self, model: bytes) -> Imported:
+        """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
+        inputs, outputs = read_interface(model)
+        return Imported(self.load(model), inputs, outputs)
+
+    def compile(self, imported: Imported, level: str) -> Executable:
+        """Runs `build` and wraps its program with the checks of `Executable`."""
+        if level not in self.levels:
+            raise OptionError(
+                f"backend {self.name} has no level {level!r}; {suggest(level, self.levels)}"
+            )
+        program = self.build(imported.module, level)
+        if not callable(program):
+            raise AdapterError(
+                f"{self.name}: build() returned {type(program).__name__}, which cannot be called"
+            )
+        return Executable(self.name, imported, program)
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A compiled program that checks what goes in and what comes out."""
+
+    backend: str
+    imported: Imported
+    program: Program
+
+    def __call__(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Runs the program on private copies of the inputs.
+
+        Output dtypes and shapes are left to the oracle, since wrong ones are the compiler's doing.
+        Raises: InputError, AdapterError, or whatever the compiler raises.
+        """
+        check_inputs(self.imported.inputs, inputs)
+        outputs = self.program({name: np.array(inputs[name], order="C") for name in inputs})
+        return self._check_outputs(outputs)
+
+    def _check_outputs(self, outputs: Any) -> dict[str, np.ndarray]:
+        wanted = self.imported.outputs
+        if not isinstance(outputs, Mapping) or set(outputs) != set(wanted):
+            got = sorted(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs)
+            raise AdapterError(
+                f"{self.backend}: the program must return a mapping with the "
+                f"outputs {sorted(wanted)}, it returned {got}"
+            )
+        for name, value in outputs.items():
+            if not isinstance(value, np.ndarray):
+                raise AdapterError(
+                    f"{self.backend}: output {name!r} is {type(value).__name__}, not a numpy array"
+                )
+        return {name: outputs[name] for name in wanted}
+
+
+def read_interface(model: bytes) -> tuple[dict[str, TensorSpec], tuple[str, ...]]:
+    """Serialised ONNX model -> (inputs without initializers, output names).
+
+    Raises: InputError if the bytes are no ONNX model or an input is not a tensor.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        graph = onnx.load_model_from_string(model).graph
+    except DecodeError as error:
+        raise InputError(f"these {len(model)} bytes are not an ONNX model: {error}") from error
+    weights = {tensor.name for tensor in graph.initializer}
+    inputs = {v.name: _tensor_spec(v) for v in graph.input if v.name not in weights}
+    return inputs, tuple(value.name for value in graph.output)
+
+
+def check_inputs(wanted: Mapping[str, TensorSpec], inputs: Arrays) -> None:
+    """Raises: InputError that names every input which is missing, unknown or of another type."""
+    problems = [f"{name!r} is missing" for name in wanted if name not in inputs]
+    problems += [f"{name!r} is no input of the model" for name in inputs if name not in wanted]
+    for name in wanted.keys() & inputs.keys():
+        array = inputs[name]
+        if not isinstance(array, np.ndarray) or not wanted[name].accepts(array):
+            got = getattr(array, "dtype", type(array).__name__), list(np.shape(array))
+            problems.append(f"{name!r} is {got[0]}{got[1]}, the model wants {wanted[name]}")
+    if problems:
+        raise InputError("inputs do not fit the model: " + "; ".join(problems))
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The known names, and the one that was probably meant."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, 1, 0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}known: {', '.join(names) or 'none'}"
+
+
+def _tensor_spec(value: Any) -> TensorSpec:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    if not value.type.HasField("tensor_type"):
+        raise InputError(f"input {value.name!r} is not a tensor")
+    tensor = value.type.tensor_type
+    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)
+
+
+def _convert(backend: str, name: str, value: Any, kind: Any) -> Any:
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else None
+    wanted = " or ".join(map(str, choices)) if choices else kind.__name__
+    try:
+        if choices:
+            return {str(choice): choice for choice in choices}[str(value)]
+        if kind is bool:
+            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
+                str(value).lower()
+            ]
+        return kind(value)
+    except (KeyError, ValueError, TypeError):
+        raise OptionError(f"backend {backend}: option {name}={value!r} must be {wanted}") from None

@@ -1,0 +1,178 @@
+"""Which backends there are: entry points, plug-in files, and their specifications."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from nnfuzz.execute.backend import Backend, OptionError, suggest
+
+GROUP = "nnfuzz.backends"
+_MARK = "__nnfuzz_backend__"
+
+
+class RegistryError(ValueError):
+    """An unknown, duplicate or unusable backend."""
+
+
+def backend(cls: type[Backend]) -> type[Backend]:
+    """Marks a class of a plug-in file; without any mark all concrete subclasses are taken."""
+    setattr(cls, _MARK, cls.__qualname__)
+    return cls
+
+
+@dataclass(frozen=True)
+class BackendSpec:
+    """Everything that another process needs to make the same backend; holds JSON values only."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join([self.name, *(f"{key}={value}" for key, value in self.options.items())])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "options": self.options, "plugins": list(self.plugins)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> BackendSpec:
+        return cls(data["name"], dict(data["options"]), tuple(data["plugins"]))
+
+    def load(self) -> Backend:
+        """Makes the backend, in any process. Raises: RegistryError, OptionError."""
+        return BackendRegistry.discover(self.plugins).get(self.name)(**self.options)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    source: str
+    load: Callable[[], type[Backend]]
+
+
+class BackendRegistry:
+    """Backends by name. A backend's module is imported when it is asked for, no sooner."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._plugins: list[str] = []
+
+    @classmethod
+    def discover(cls, plugins: Iterable[str | Path] = ()) -> BackendRegistry:
+        """All backends of installed packages and of the given plug-in files."""
+        registry = cls()
+        for point in entry_points(group=GROUP):
+            registry._add(point.name, f"entry point {point.value}", point.load)
+        for path in plugins:
+            registry.add_plugin(path)
+        return registry
+
+    def add_plugin(self, path: str | Path) -> None:
+        """Imports a Python file and adds the backends that it defines.
+
+        Raises: RegistryError if the file cannot be imported or a name is taken. A file without
+        any backend is fine: it may hold operator specs.
+        """
+        module = import_plugin(path)
+        for cls in _backends_of(module):
+            self._add(cls.name, f"plug-in {path}", lambda cls=cls: cls)
+        self._plugins.append(str(Path(path).resolve()))
+
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def source(self, name: str) -> str:
+        """Where the backend comes from, for messages."""
+        return self._entry(name).source
+
+    def get(self, name: str) -> type[Backend]:
+        """The backend's class. Raises: RegistryError, which lists the known names."""
+        entry = self._entry(name)
+        try:
+            cls = entry.load()
+        except Exception as error:
+            raise RegistryError(
+                f"backend {name} ({entry.source}) cannot be loaded: {error!r}"
+            ) from error
+        if not (isinstance(cls, type) and issubclass(cls, Backend)):
+            raise RegistryError(f"backend {name} ({entry.source}) is not a Backend subclass")
+        return cls
+
+    def spec(self, name: str, options: dict[str, Any] | None = None) -> BackendSpec:
+        """A checked specification. Raises: RegistryError, OptionError."""
+        self.get(name).parse_options(options or {})
+        return BackendSpec(name, dict(options or {}), tuple(self._plugins))
+
+    def parse(self, text: str) -> BackendSpec:
+        """ "tvm,target=llvm,timeout=20" -> specification. Raises: RegistryError, OptionError."""
+        name, *pairs = (part.strip() for part in text.split(","))
+        options: dict[str, str] = {}
+        for pair in pairs:
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise OptionError(f"backend {name}: expected key=value, not {pair!r}")
+            if key in options:
+                raise OptionError(f"backend {name}: option {key} is given twice")
+            options[key] = value
+        return self.spec(name, options)
+
+    def _entry(self, name: str) -> _Entry:
+        if name not in self._entries:
+            raise RegistryError(
+                f"there is no backend {name!r}; {suggest(name, self._entries)}. "
+                "A backend in a file of your own is added with --plugin FILE.py"
+            )
+        return self._entries[name]
+
+    def _add(self, name: str, source: str, load: Callable[[], type[Backend]]) -> None:
+        if name in self._entries:
+            raise RegistryError(
+                f"backend {name!r} is defined twice: by {self._entries[name].source} "
+                f"and by {source}; rename one of them"
+            )
+        self._entries[name] = _Entry(source, load)
+
+
+def import_plugin(path: str | Path) -> ModuleType:
+    """Imports a Python file under a name made of its path; once per process.
+
+    Raises: RegistryError if there is no such file or it fails.
+    """
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise RegistryError(f"plug-in {path}: no such file")
+    digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    name = f"nnfuzz_plugin_{file.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise RegistryError(f"plug-in {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise RegistryError(f"plug-in {path} cannot be imported: {error!r}") from error
+    return module
+
+
+def _backends_of(module: ModuleType) -> list[type[Backend]]:
+    own = [
+        cls
+        for cls in vars(module).values()
+        if isinstance(cls, type)
+        and issubclass(cls, Backend)
+        and cls.__module__ == module.__name__
+        and not inspect.isabstract(cls)
+    ]
+    return [cls for cls in own if _MARK in vars(cls)] or own

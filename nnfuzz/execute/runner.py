@@ -1,0 +1,231 @@
+"""Runs test cases on one backend: submit a model, get one outcome per level, whatever dies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.execute.backend import OptionError, suggest
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.sandbox import Death, DeathKind, Event, Fault, Limits, Progress, Sandbox, wait
+from nnfuzz.execute.service import INPUT, OUTPUT
+
+SERVICE = "nnfuzz.execute.service:BackendService"
+
+
+class RunnerError(RuntimeError):
+    """The backend cannot be started or its adapter is at fault: no outcome of the compiler."""
+
+
+class BackendRunner:
+    """One worker of one backend.
+
+    In a campaign: `submit`, then `sandbox.wait([..., runner.sandbox])`, and every event of that
+    sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
+    A level whose process dies gets an outcome made of the death; the levels after it go to a new
+    process. `server` shares a fork server among runners (preload `backend.preload` there).
+    """
+
+    def __init__(
+        self,
+        spec: BackendSpec,
+        registry: BackendRegistry | None = None,
+        server: ForkServer | None = None,
+        limits: Limits | None = None,
+    ):
+        self.spec = spec
+        self.backend = (registry or BackendRegistry.discover(spec.plugins)).get(spec.name)
+        reason = self.backend.missing()
+        if reason:
+            raise RunnerError(f"backend {spec.name} cannot be used: {reason}")
+        self.options = self.backend.parse_options(spec.options)
+        self.sandbox = Sandbox(
+            SERVICE,
+            {"spec": spec.to_json()},
+            limits or limits_of(self.options),
+            preload=preload_of(self.backend),
+            name=str(spec),
+            server=server,
+        )
+        self._model = b""
+        self._inputs: dict[str, np.ndarray] = {}
+        self._pending: list[str] = []
+        self._done: list[Outcome] = []
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def busy(self) -> bool:
+        """Whether a test case is in hand."""
+        return self.sandbox.busy
+
+    def submit(
+        self,
+        model: bytes,
+        inputs: Mapping[str, np.ndarray],
+        levels: Iterable[str] | None = None,
+    ) -> None:
+        """Starts a test case at the given levels (default: the backend's default pair).
+
+        Returns at once. Raises: OptionError for an unknown level, RuntimeError while busy.
+        """
+        levels = list(levels or self.backend.default_levels())
+        for level in levels:
+            if level not in self.backend.levels:
+                known = suggest(level, self.backend.levels)
+                raise OptionError(f"backend {self.name} has no level {level!r}; {known}")
+        if self.busy:
+            raise RuntimeError(f"runner {self.spec} is busy")
+        self._model, self._inputs = model, dict(inputs)
+        self._pending, self._done = levels, []
+        self._send()
+
+    def feed(self, event: Event) -> list[Outcome] | None:
+        """Takes an event of `sandbox`; returns all outcomes, in level order, once there are all.
+
+        Raises: RunnerError if the worker cannot start, or the fault is not the compiler's.
+        """
+        if isinstance(event, Progress):
+            self._accept(event)
+            return None
+        if isinstance(event, Fault):
+            raise RunnerError(
+                f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
+            )
+        if isinstance(event, Death):
+            self._mourn(event)
+        if self._pending:
+            self._send()
+            return None
+        return self._done
+
+    def run(
+        self,
+        model: bytes,
+        inputs: Mapping[str, np.ndarray],
+        levels: Iterable[str] | None = None,
+    ) -> list[Outcome]:
+        """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
+        self.submit(model, inputs, levels)
+        while True:
+            for _, event in wait([self.sandbox]):
+                outcomes = self.feed(event)
+                if outcomes is not None:
+                    return outcomes
+
+    def versions(self) -> dict[str, str]:
+        """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
+        event = self.sandbox.call({"do": "versions"})
+        if isinstance(event, Fault):
+            raise RunnerError(f"backend {self.spec}: {event.error_type}: {event.message}")
+        if isinstance(event, Death):
+            raise RunnerError(
+                f"backend {self.spec} cannot start: {_cause(event)}\n{event.captured}"
+            )
+        return event.header["versions"]
+
+    def close(self) -> None:
+        self.sandbox.close()
+
+    def __enter__(self) -> BackendRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self) -> None:
+        blobs: dict[str, Any] = {"model": self._model}
+        blobs.update((INPUT + name, array) for name, array in self._inputs.items())
+        self.sandbox.submit({"do": "run", "levels": self._pending}, blobs)
+
+    def _accept(self, progress: Progress) -> None:
+        outputs = {name.removeprefix(OUTPUT): a for name, a in progress.blobs.items()}
+        outcome = Outcome.from_json(progress.header)
+        self._done.append(
+            replace(outcome, captured=progress.captured, outputs=outputs if outcome.ok else None)
+        )
+        self._pending = self._pending[1:]
+
+    def _mourn(self, death: Death) -> None:
+        if death.stage == "start":
+            raise RunnerError(
+                f"backend {self.spec}: the worker died before it began: "
+                f"{_cause(death)}\n{death.captured}"
+            )
+        if not self._pending:  # every level was answered before it died
+            return
+        outcome = _outcome(self.name, self._pending[0], death)
+        # An import that kills the process would kill it again at every other level.
+        dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
+        self._pending = self._pending[len(dead) :]
+        for level in dead:
+            self._done.append(replace(outcome, level=level))
+            outcome = replace(outcome, seconds={})
+
+
+def limits_of(options: Any) -> Limits:
+    """The sandbox limits that a backend's options ask for."""
+    return Limits(
+        seconds=options.timeout,
+        memory_bytes=int(options.memory * (1 << 30)),
+        jobs_per_process=options.jobs,
+    )
+
+
+def preload_of(backend: Any) -> tuple[str, ...]:
+    """Modules that a fork server for this backend should import."""
+    return ("numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload)
+
+
+def wait_runners(
+    runners: Iterable[BackendRunner], timeout: float | None = None
+) -> list[tuple[BackendRunner, list[Outcome]]]:
+    """Blocks until a test case is through all of its levels, at most `timeout` seconds."""
+    by_sandbox = {id(runner.sandbox): runner for runner in runners}
+    sandboxes = [runner.sandbox for runner in by_sandbox.values()]
+    end = None if timeout is None else time.monotonic() + timeout
+    finished: list[tuple[BackendRunner, list[Outcome]]] = []
+    while not finished and any(sandbox.busy for sandbox in sandboxes):
+        left = None if end is None else max(0.0, end - time.monotonic())
+        for sandbox, event in wait(sandboxes, left):
+            runner = by_sandbox[id(sandbox)]
+            outcomes = runner.feed(event)
+            if outcomes is not None:
+                finished.append((runner, outcomes))
+        if left == 0.0:
+            break
+    return finished
+
+
+def _outcome(backend: str, level: str, death: Death) -> Outcome:
+    """What a worker's death means for the level that was running."""
+    stage = Stage(death.stage.split()[0]) if death.stage else Stage.IMPORT
+    timeout = death.kind is DeathKind.TIMEOUT
+    return Outcome(
+        kind=OutcomeKind.TIMEOUT if timeout else OutcomeKind.CRASH,
+        stage=stage,
+        backend=backend,
+        level=level,
+        message=_cause(death),
+        signal="" if death.kind in (DeathKind.TIMEOUT, DeathKind.EXIT) else death.signal,
+        captured=death.captured,
+        seconds={stage.value: death.seconds},
+    )
+
+
+def _cause(death: Death) -> str:
+    if death.kind is DeathKind.TIMEOUT:
+        return "exceeded the time limit"
+    if death.kind is DeathKind.MEMORY:
+        return f"{Outcome.MEMORY_LIMIT} exceeded"
+    if death.kind is DeathKind.EXIT:
+        return f"exited with code {death.exit_code}"
+    return f"killed by {death.signal}"

@@ -1,0 +1,125 @@
+"""The service inside of a backend's worker: model bytes and inputs in, one outcome per level out.
+
+Jobs, by the header's "do":
+  versions  -> {"versions": {...}}
+  run       header {"levels": [...]}, blobs "model" and "input/NAME"; sends one partial answer per
+            level, an outcome with blobs "output/NAME", then an empty reply.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.execute.backend import AdapterError, Backend, Imported, InputError, OptionError
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.sandbox import reads_as_out_of_memory
+from nnfuzz.execute.worker import Report, describe
+
+INPUT, OUTPUT = "input/", "output/"
+_NOT_THE_COMPILER = (InputError, OptionError, AdapterError, MemoryError, SystemExit)
+
+
+class _Stopped(Exception):
+    """A stage failed; carries the outcome's fields."""
+
+    def __init__(self, fields: dict[str, Any]):
+        super().__init__()
+        self.fields = fields
+
+
+class BackendService:
+    """Runs test cases on one backend, which is made from its specification in the worker."""
+
+    def __init__(self, spec: dict[str, Any]):
+        self._backend: Backend = BackendSpec.from_json(spec).load()
+        reason = self._backend.missing()
+        if reason:
+            raise RuntimeError(reason)
+        self._backend.versions()  # imports the compiler before crash handlers are installed
+
+    def handle(
+        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        if header["do"] == "versions":
+            return {"versions": self._backend.versions()}, {}
+        inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
+        for outcome in self._run(blobs["model"], inputs, header["levels"], report):
+            outputs = {OUTPUT + k: v for k, v in (outcome.outputs or {}).items()}
+            report.partial(outcome.to_json(), outputs)
+        return {}, {}
+
+    def _run(self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report):
+        """Yields one outcome per level; the time of the shared import goes to the first one."""
+        seconds: dict[str, float] = {}
+        try:
+            imported = self._timed(
+                Stage.IMPORT, levels[0], seconds, report, lambda: self._backend.import_model(model)
+            )
+        except _Stopped as stop:
+            for level in levels:
+                yield self._outcome(level, seconds, **stop.fields)
+                seconds = {}
+            return
+        for level in levels:
+            yield self._level(imported, inputs, level, seconds, report)
+            seconds = {}
+
+    def _level(
+        self,
+        imported: Imported,
+        inputs: dict[str, np.ndarray],
+        level: str,
+        seconds: dict[str, float],
+        report: Report,
+    ) -> Outcome:
+        try:
+            program = self._timed(
+                Stage.COMPILE,
+                level,
+                seconds,
+                report,
+                lambda: self._backend.compile(imported, level),
+            )
+            outputs = self._timed(Stage.EXECUTE, level, seconds, report, lambda: program(inputs))
+        except _Stopped as stop:
+            return self._outcome(level, seconds, **stop.fields)
+        return self._outcome(
+            level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, outputs=outputs
+        )
+
+    def _timed(
+        self,
+        stage: Stage,
+        level: str,
+        seconds: dict[str, float],
+        report: Report,
+        step: Callable[[], Any],
+    ) -> Any:
+        report(f"{stage} {level}")
+        start = time.perf_counter()
+        try:
+            return step()
+        except _NOT_THE_COMPILER:
+            raise
+        except BaseException as error:  # Rust bindings raise panics outside of Exception
+            raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
+        finally:
+            seconds[stage.value] = time.perf_counter() - start
+
+    def _classify(self, error: BaseException, stage: Stage) -> dict[str, Any]:
+        kind = OutcomeKind.EXCEPTION
+        raw: dict[str, Any] = describe(error)
+        if self._backend.is_unsupported(error, stage):
+            kind = OutcomeKind.UNSUPPORTED
+        elif reads_as_out_of_memory(raw["message"]):
+            kind = OutcomeKind.CRASH
+            raw["message"] = f"{Outcome.MEMORY_LIMIT}: {raw['message']}"
+        return {"kind": kind, **raw}
+
+    def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
+        return Outcome(backend=self._backend.name, level=level, seconds=dict(seconds), **fields)
