@@ -40,12 +40,14 @@ class In:
     dtypes: what the variable ranges over (only the first pattern of a variable counts).
     ranks: inclusive range of ranks.
     weight: usually a parameter of the model, so usually a fresh placeholder.
+    index: its values are bounded by a shape, so always a fresh placeholder (see `integer_range`).
     """
 
     var: str = "T"
     dtypes: tuple[DType, ...] = ALL
     ranks: tuple[int, int] = (0, 5)
     weight: bool = False
+    index: bool = False
 
 
 class OpSpec:

@@ -1,0 +1,90 @@
+"""The operators a campaign generates from, indexed for quick picks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import OpSpec
+
+
+def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:
+    """The name of a signature in support tables, such as "Where(bool,float32)->float32"."""
+    return f"{spec.name}({','.join(d.value for d in binding.values())})->{output.value}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One binding of an operator's type variables."""
+
+    binding: Mapping[str, DType]
+    output: DType
+    first: DType
+    key: str
+    weight: float
+
+
+class Weighted(Protocol):
+    weight: float
+
+
+W = TypeVar("W", bound=Weighted)
+
+
+class Catalog:
+    """Operator classes with their admissible signatures."""
+
+    def __init__(self, specs: Iterable[type[OpSpec]], config: GenerateConfig) -> None:
+        """Raises: ValueError if no operator with an admissible signature is left."""
+        self.signatures: dict[type[OpSpec], list[Signature]] = {}
+        for spec in specs:
+            found = _signatures(spec, config)
+            if found:
+                self.signatures[spec] = found
+        if not self.signatures:
+            raise ValueError("no operator is left: every signature is refused or excluded")
+        self._specs = list(self.signatures)
+        self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
+
+    def pick(self, draw: Draw) -> type[OpSpec]:
+        """A random operator class, in proportion to its weight."""
+        return draw.rng.choices(self._specs, cum_weights=self._cumulative)[0]
+
+    def pick_signature(
+        self,
+        draw: Draw,
+        spec: type[OpSpec],
+        first: Iterable[DType] | None = None,
+        output: DType | None = None,
+    ) -> Signature | None:
+        """A random signature with its first dtype among `first` and that output, or None."""
+        allowed = None if first is None else set(first)
+        options = [
+            s
+            for s in self.signatures[spec]
+            if (allowed is None or s.first in allowed) and (output is None or s.output is output)
+        ]
+        return weighted(draw, options) if options else None
+
+
+def weighted(draw: Draw, options: list[W]) -> W:
+    """One of the options, in proportion to its `weight`."""
+    return draw.rng.choices(options, [o.weight for o in options])[0]
+
+
+def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
+    found = []
+    for binding, output in spec.signatures():
+        key = signature_key(spec, binding, output)
+        if key not in config.refused:
+            weight = config.dtype_weight(output)
+            for dtype in binding.values():
+                weight *= config.dtype_weight(dtype)
+            first = binding[spec.inputs[0].var]
+            found.append(Signature(binding, output, first, key, weight))
+    return found

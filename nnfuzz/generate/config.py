@@ -1,0 +1,49 @@
+"""What a generated graph shall look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.draw import Sizes
+
+DTYPE_WEIGHTS: Mapping[str, float] = {
+    "float32": 6.0,
+    "float64": 1.0,
+    "float16": 0.7,
+    "int64": 1.0,
+    "int32": 1.0,
+    "bool": 1.0,
+    "int8": 0.4,
+    "int16": 0.3,
+    "uint8": 0.4,
+}
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """Settings of the generation of one graph.
+
+    nodes: operators in the graph. backward: probability of trying backward insertion first.
+    reuse: probability that a further input is an existing value rather than a placeholder.
+    smt: probability of asking Z3 for an insertion that the witness does not admit.
+    weights: probability that a placeholder is a weight. bins: k of the attribute binning.
+    solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
+    refused: signatures ("Add(float16)->float16") that a backend does not support.
+    """
+
+    nodes: int = 10
+    backward: float = 0.5
+    reuse: float = 0.7
+    smt: float = 0.2
+    weights: float = 0.5
+    bins: int = 7
+    solver_budget: int = 2
+    resources: int = 400_000
+    sizes: Sizes = field(default_factory=Sizes)
+    dtype_weights: Mapping[str, float] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
+    refused: frozenset[str] = frozenset()
+
+    def dtype_weight(self, dtype: DType) -> float:
+        return self.dtype_weights.get(dtype.value, 1.0)

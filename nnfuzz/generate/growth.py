@@ -1,0 +1,171 @@
+"""A graph while it grows: symbolic types, placeholders, value ranges and the witness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, variables
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
+from nnfuzz.solve.session import Session
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """A value that nothing computes yet: it becomes an input or a weight.
+
+    weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
+    """
+
+    weight: bool = False
+    fixed: bool = False
+
+
+Plan = list[str | Placeholder]
+"""Where the inputs of a new node come from: existing values by name, or fresh placeholders."""
+
+
+class Growth:
+    """The growing graph. `insert` and `precede` either succeed or change nothing."""
+
+    def __init__(self, draw: Draw, session: Session, config: GenerateConfig) -> None:
+        self.draw = draw
+        self.session = session
+        self.config = config
+        self.graph = Graph()
+        self.placeholders: dict[str, Placeholder] = {}
+        self.ranges: dict[str, Range] = {}
+        self._fresh = 0
+
+    # -- insertion ----------------------------------------------------------------------------
+
+    def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
+        """Forward insertion: append a node that reads existing values and placeholders."""
+        ranges = [self.ranges[p] if isinstance(p, str) else ANY_RANGE for p in plan]
+        if not op.feasible(*ranges):
+            return False
+        outputs = op.type_transfer(*types)
+        constraints = [*op.requires(*types), *self._limits(outputs)]
+        if not self._extend(op, plan, types, outputs, constraints, smt):
+            return False
+        names = self._declare_inputs(plan, types)
+        produced = [self._declare(t, "v") for t in outputs]
+        self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
+        out_range = op.value_range(*ranges)
+        self.ranges.update(dict.fromkeys(produced, out_range))
+        return True
+
+    def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
+        """Backward insertion: a node in front of a placeholder, which stops being one."""
+        wanted = self.graph.type(target)
+        outputs = op.type_transfer(*types)
+        if outputs[0].dtype is not wanted.dtype or outputs[0].rank != wanted.rank:
+            return False
+        plan: Plan = [
+            Placeholder(p.weight, p.index) for p in op.patterns(len(types))
+        ]
+        constraints = [
+            *op.requires(*types),
+            *(a == b for a, b in zip(outputs[0].shape, wanted.shape)),
+            *self._limits(outputs),
+        ]
+        ranges = self._ranges_with(op, len(types), target)
+        if ranges is None or not self._extend(op, plan, types, outputs, constraints, smt):
+            return False
+        names = self._declare_inputs(plan, types)
+        produced = [target, *(self._declare(t, "v") for t in outputs[1:])]
+        self.graph.nodes.insert(0, Node(op, tuple(names), tuple(produced)))
+        self.ranges.update(ranges)
+        self.ranges.update(dict.fromkeys(produced, ranges[target]))
+        del self.placeholders[target]
+        return True
+
+    def _extend(
+        self,
+        op: OpSpec,
+        plan: Plan,
+        types: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        constraints: list[Bool],
+        smt: bool,
+    ) -> bool:
+        fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
+        free = [
+            v for v in variables(*_dims(fresh), *_symbols(op)) if v not in self.session.env
+        ]
+        return self.session.extend(
+            constraints, free, lambda env: self._affordable(op, types, outputs, env), smt
+        )
+
+    def _limits(self, outputs: Sequence[TensorType]) -> Iterator[Bool]:
+        for type_ in outputs:
+            top = self.config.sizes.dim(type_.rank)
+            for dim in type_.shape:
+                yield dim >= 1
+                yield dim <= top
+
+    def _affordable(
+        self,
+        op: OpSpec,
+        types: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        env: dict[Var, int],
+    ) -> bool:
+        memo: dict = {}
+        limit = self.config.sizes.max_numel
+        for type_ in (*types, *outputs):
+            if math.prod(evaluate(d, env, memo) for d in type_.shape) > limit:
+                return False
+        concrete = [t.concrete(env, memo) for t in types]
+        return op.concrete(env, memo).cost(*concrete) <= self.config.sizes.max_flops
+
+    # -- value ranges -------------------------------------------------------------------------
+
+    def _ranges_with(self, op: OpSpec, arity: int, target: str) -> dict[str, Range] | None:
+        """All ranges once `op` computes `target`, or None if a reader is left without an input."""
+        found = {name: ANY_RANGE for name in self.placeholders}
+        found[target] = op.value_range(*[ANY_RANGE] * arity)
+        for node in self.graph.nodes:
+            ranges = [found[name] for name in node.inputs]
+            if not node.op.feasible(*ranges):
+                return None
+            found.update(dict.fromkeys(node.outputs, node.op.value_range(*ranges)))
+        return found
+
+    # -- names --------------------------------------------------------------------------------
+
+    def _declare(self, type_: TensorType, stem: str) -> str:
+        name = f"{stem}{self._fresh}"
+        self._fresh += 1
+        self.graph.values[name] = Value(name, type_)
+        return name
+
+    def _declare_inputs(self, plan: Plan, types: Sequence[TensorType]) -> list[str]:
+        names = []
+        for source, type_ in zip(plan, types):
+            if isinstance(source, Placeholder):
+                name = self._declare(type_, "p")
+                self.placeholders[name] = source
+                self.ranges[name] = ANY_RANGE
+                names.append(name)
+            else:
+                names.append(source)
+        return names
+
+
+def _dims(types: Sequence[TensorType]) -> list:
+    return [d for t in types for d in t.shape]
+
+
+def _symbols(op: OpSpec) -> list[Expr]:
+    found = []
+    for value in op.attributes.values():
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Expr):
+                found.append(item)
+    return found

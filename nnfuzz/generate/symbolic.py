@@ -1,0 +1,186 @@
+"""The symbolic engine: insertion over whole-graph integer constraints (NNSmith, Algorithm 1).
+
+Every step picks an operator and tries to attach it, in front of a placeholder (backward) or behind
+existing values (forward). Dimensions and attributes stay symbolic until the graph stands; then
+attribute binning moves them away from the values solvers like (Algorithm 2).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from nnfuzz.generate.binning import rebin
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.finish import finish
+from nnfuzz.generate.growth import Growth, Placeholder, Plan
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
+from nnfuzz.solve.session import Session
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import In, OpSpec, dtypes_of
+
+ATTEMPTS_PER_OPERATOR = 3
+ATTEMPTS_PER_NODE = 40
+START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A concrete graph, and what it took to make it."""
+
+    graph: Graph
+    solver_checks: int
+    attempts: int
+
+
+def generate(catalog: Catalog, config: GenerateConfig, rng: random.Random) -> Generated:
+    """A random graph of `config.nodes` operators, concrete and verified by construction.
+
+    The same catalog, configuration and state of `rng` give the same graph.
+    """
+    draw = Draw(rng, config.sizes)
+    with Session(draw, config.solver_budget, config.resources) as session:
+        engine = _Engine(catalog, config, draw, session)
+        engine.grow()
+        rebin(engine.growth, config.bins)
+        graph = finish(engine.growth)
+        return Generated(graph, session.checks, engine.attempts)
+
+
+class _Engine:
+    def __init__(
+        self, catalog: Catalog, config: GenerateConfig, draw: Draw, session: Session
+    ) -> None:
+        self.catalog = catalog
+        self.config = config
+        self.draw = draw
+        self.growth = Growth(draw, session, config)
+        self.attempts = 0
+
+    def grow(self) -> None:
+        while len(self.growth.graph.nodes) < self.config.nodes:
+            for _ in range(ATTEMPTS_PER_NODE):
+                if self._place(self.catalog.pick(self.draw)):
+                    break
+            else:
+                return
+
+    def _place(self, spec: type[OpSpec]) -> bool:
+        if not self.growth.graph.nodes:
+            return self._start(spec)
+        moves = [self._backward, self._forward]
+        for _ in range(ATTEMPTS_PER_OPERATOR):
+            self.attempts += 1
+            backward_first = self.draw.chance(self.config.backward)
+            if any(move(spec) for move in (moves if backward_first else reversed(moves))):
+                return True
+        return False
+
+    def _start(self, spec: type[OpSpec]) -> bool:
+        signature = self.catalog.pick_signature(self.draw, spec)
+        if signature is None:
+            return False
+        lo, hi = spec.inputs[0].ranks
+        rank = min(max(self.draw.choice(START_RANKS), lo), hi)
+        first = self.draw.tensor(signature.first, rank)
+        op = spec.draw(self.draw, first)
+        dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
+        _fix_output(op, signature.output)
+        types = op.complete(self.draw, first, dtypes)
+        plan: Plan = [_placeholder(p) for p in spec.patterns(len(types))]
+        return self.growth.insert(op, plan, types, smt=True)
+
+    def _arity(self, spec: type[OpSpec]) -> int:
+        return self.draw.integer(*spec.arity())
+
+    # -- forward ------------------------------------------------------------------------------
+
+    def _forward(self, spec: type[OpSpec]) -> bool:
+        graph, draw = self.growth.graph, self.draw
+        pattern = spec.inputs[0]
+        lo, hi = pattern.ranks
+        fitting = [v for v in graph.values.values() if lo <= v.type.rank <= hi]
+        signature = self.catalog.pick_signature(draw, spec, {v.type.dtype for v in fitting})
+        if signature is None:
+            return False
+        first = draw.choice([v for v in fitting if v.type.dtype is signature.first])
+        op = spec.draw(draw, first.type)
+        _fix_output(op, signature.output)
+        dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
+        types = op.complete(draw, first.type, dtypes)
+        fresh: Plan = [first.name, *(_placeholder(p) for p in spec.patterns(len(types))[1:])]
+        reused, reused_types = self._reuse(spec, fresh, types)
+        if reused != fresh and self.growth.insert(
+            op, reused, reused_types, smt=draw.chance(self.config.smt)
+        ):
+            return True
+        return self.growth.insert(op, fresh, types, smt=draw.chance(self.config.smt))
+
+    def _reuse(
+        self, spec: type[OpSpec], plan: Plan, types: list[TensorType]
+    ) -> tuple[Plan, list[TensorType]]:
+        """The plan with some placeholders replaced by existing values that look compatible."""
+        plan, types = list(plan), list(types)
+        for i, pattern in enumerate(spec.patterns(len(types))):
+            wish = 0.1 if pattern.weight else self.config.reuse
+            if i == 0 or pattern.index or not self.draw.chance(wish):
+                continue
+            name = self._partner(types[i], pattern)
+            if name is not None:
+                plan[i] = name
+                types[i] = self.growth.graph.type(name)
+        return plan, types
+
+    def _partner(self, wanted: TensorType, pattern: In) -> str | None:
+        values = [
+            v
+            for v in self.growth.graph.values.values()
+            if v.type.dtype is wanted.dtype and v.type.rank == wanted.rank
+        ]
+        matching = [v for v in values if self._matches(v.type, wanted)]
+        pool = matching or (values if self.draw.chance(self.config.smt) else [])
+        return self.draw.choice(pool).name if pool else None
+
+    def _matches(self, have: TensorType, wanted: TensorType) -> bool:
+        known = self.growth.session.known
+        for a, b in zip(have.shape, wanted.shape):
+            if a is not b:
+                value = known(b)
+                if value is not None and value != known(a):
+                    return False
+        return True
+
+    # -- backward -----------------------------------------------------------------------------
+
+    def _backward(self, spec: type[OpSpec]) -> bool:
+        growth, draw = self.growth, self.draw
+        targets = [n for n, p in growth.placeholders.items() if not p.fixed]
+        outputs = {s.output for s in self.catalog.signatures[spec]}
+        targets = [n for n in targets if growth.graph.type(n).dtype in outputs]
+        if not targets:
+            return False
+        target = draw.choice(targets)
+        wanted = growth.graph.type(target)
+        signature = self.catalog.pick_signature(draw, spec, output=wanted.dtype)
+        rank = spec.input_rank(draw, wanted.rank)
+        lo, hi = spec.inputs[0].ranks
+        if signature is None or rank is None or not lo <= rank <= hi:
+            return False
+        first = draw.tensor(signature.first, rank)
+        op = spec.draw(draw, first)
+        _fix_output(op, signature.output)
+        dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
+        types = op.infer_input_types(draw, first, dtypes, wanted)
+        return growth.precede(op, types, target, smt=draw.chance(self.config.smt))
+
+
+def _placeholder(pattern: In) -> Placeholder:
+    return Placeholder(pattern.weight, pattern.index)
+
+
+def _fix_output(op: OpSpec, output) -> None:
+    """Set the attribute that names the output's dtype, if the operator has one."""
+    if isinstance(op.output, str) and op.output in op.declared:
+        op.__dict__[op.output] = output

@@ -1,0 +1,124 @@
+"""A growing constraint system that always has a witness.
+
+The session keeps values for all variables under which every accepted constraint holds. New
+constraints usually concern new variables only, so propagation finds values for these while the
+witness stays; Z3 is asked about the whole system only if that fails. Constraints reach Z3 when it
+is first asked, so most graphs never pay for lowering before the final binning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from nnfuzz.ir.expr import Bool, BoolExpr, Int, Var, evaluate
+from nnfuzz.solve.domains import solve
+from nnfuzz.solve.smt import SmtSolver
+from nnfuzz.spec.draw import Draw
+
+Accept = Callable[[dict[Var, int]], bool]
+
+
+class Session:
+    """Constraints and their witness; use as a context manager.
+
+    budget: Z3 checks that `extend` may spend in all.
+    """
+
+    def __init__(self, draw: Draw, budget: int = 4, resources: int = 400_000) -> None:
+        self.draw = draw
+        self.env: dict[Var, int] = {}
+        self.constraints: list[BoolExpr] = []
+        self.budget = budget
+        self._seed = draw.integer(0, 2**31 - 1)
+        self._resources = resources
+        self._smt: SmtSolver | None = None
+        self._asserted = 0
+        self._memo: dict = {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._smt is not None:
+            self._smt.close()
+
+    @property
+    def checks(self) -> int:
+        """Z3 checks made so far."""
+        return self._smt.checks if self._smt else 0
+
+    def value(self, e: Int | Bool) -> int | bool:
+        """The value of an expression under the witness. Raises: KeyError for a new variable."""
+        return evaluate(e, self.env, self._memo)
+
+    def known(self, e: Int) -> int | None:
+        """The same, or None where a variable is new."""
+        try:
+            return self.value(e)
+        except KeyError:
+            return None
+
+    def extend(
+        self,
+        constraints: Iterable[Bool],
+        free: Sequence[Var],
+        accept: Accept = lambda env: True,
+        smt: bool = False,
+    ) -> bool:
+        """Add constraints and the new variables in `free` if they can hold, else change nothing.
+
+        accept: a last check of the new witness (sizes, costs). smt: whether to ask Z3 when the
+        witness can not simply be extended.
+        """
+        open_: list[BoolExpr] = []
+        for constraint in constraints:
+            if isinstance(constraint, BoolExpr):
+                open_.append(constraint)
+            elif not constraint:
+                return False
+        found = solve(open_, self.draw, self.env, free)
+        env = None if found is None else {**self.env, **found}
+        if env is not None and accept(env):
+            self.env = env
+            self.constraints += open_
+            return True
+        return smt and self._ask(open_, free, accept)
+
+    def _ask(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
+        if self.budget <= 0:
+            return False
+        self.budget -= 1
+        model = self.model(constraints)
+        if model is None:
+            return False
+        env = {**self.env, **model}
+        for var in free:
+            if var not in env:
+                env[var] = self.draw.value(var.lo, var.hi, self.draw.kinds.get(var, "size"))
+        if not accept(env):
+            return False
+        self._commit(env)
+        self.constraints += constraints
+        return True
+
+    def model(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
+        """Z3's values under which all constraints and the extra ones hold, or None."""
+        smt = self._smt
+        if smt is None:
+            smt = self._smt = SmtSolver(self._seed, self._resources)
+        if self._asserted < len(self.constraints):
+            smt.add(self.constraints[self._asserted :])
+            self._asserted = len(self.constraints)
+        smt.push()
+        smt.add(extra)
+        model = smt.check()
+        smt.pop()
+        return model
+
+    def adopt(self, model: dict[Var, int]) -> None:
+        """Make a model of all constraints the witness."""
+        self._commit({**self.env, **model})
+
+    def _commit(self, env: dict[Var, int]) -> None:
+        self.env = env
+        self._memo = {}
