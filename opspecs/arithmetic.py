@@ -1,43 +1,229 @@
-"""Elementwise arithmetic."""
+"""Elementwise arithmetic with broadcasting. Integers wrap around."""
 
 from __future__ import annotations
 
+import functools
+import math
+
 import torch
 
-from nnfuzz.ir.dtypes import NUMBERS, SIGNED, FLOATS
-from nnfuzz.spec.families.elementwise import Binary, Unary
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.ir.dtypes import FLOATS, NUMBERS, SIGNED, DType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.elementwise import (
+    Arithmetic,
+    Binary,
+    Broadcasting,
+    Decreasing,
+    Increasing,
+    Unary,
+    Variadic,
+    exponent_limit,
+    flags,
+    largest,
+    products,
+    too_large,
+)
+from nnfuzz.spec.operator import ANY_RANGE, In, operator
+
+AWAY = 1e-3
+"""How far denominators stay from zero."""
 
 
 @operator
 class Abs(Unary):
     inputs = (In("T", NUMBERS),)
+    torch = staticmethod(torch.abs)
 
-    def torch(self, x):
-        return torch.abs(x)
+    def value_range(self, x):
+        lo, hi = x
+        return (0.0 if lo <= 0 <= hi else min(abs(lo), abs(hi))), max(abs(lo), abs(hi))
 
 
 @operator
-class Neg(Unary):
+class Neg(Decreasing):
     inputs = (In("T", (*FLOATS, *SIGNED)),)
-
-    def torch(self, x):
-        return torch.neg(x)
+    torch = staticmethod(torch.neg)
 
 
 @operator
-class Sin(Unary):
-    def torch(self, x):
-        return torch.sin(x)
+class Sign(Increasing):
+    inputs = (In("T", NUMBERS),)
+    torch = staticmethod(torch.sign)
+
+    def margins(self, x):
+        return [x.abs()] if x.is_floating_point() else []
 
 
 @operator
-class Add(Binary):
+class Add(Arithmetic):
+    torch = staticmethod(torch.add)
+    rounding = (2, 0)
+
+    def domain(self, x, y):
+        return too_large(x + y) if x.is_floating_point() else []
+
+    def value_range(self, x, y):
+        return x[0] + y[0], x[1] + y[1]
+
+
+@operator
+class Sub(Arithmetic):
+    torch = staticmethod(torch.sub)
+    rounding = (2, 0)
+
+    def domain(self, x, y):
+        return too_large(x - y) if x.is_floating_point() else []
+
+    def value_range(self, x, y):
+        return x[0] - y[1], x[1] - y[0]
+
+
+@operator
+class Mul(Arithmetic):
+    torch = staticmethod(torch.mul)
+    rounding = (2, 0)
+
+    def domain(self, x, y):
+        return too_large(x * y) if x.is_floating_point() else []
+
+    def value_range(self, x, y):
+        return products(x, y)
+
+
+@operator
+class Div(Arithmetic):
+    """Integers are divided towards zero.
+
+    Source: ONNX Div-14.
+    """
+
+    rounding = (4, 0)
+
     def torch(self, x, y):
-        return torch.add(x, y)
+        return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
+
+    def domain(self, x, y):
+        if x.is_floating_point():
+            return [AWAY - y.abs(), x.abs() - y.abs() * largest(y)]
+        return undivided(x, y)
+
+    def feasible(self, x, y):
+        return max(-y[0], y[1]) >= AWAY
+
+    def value_range(self, x, y):
+        lo, hi = y
+        if lo <= 0 <= hi:
+            return ANY_RANGE
+        return products(x, (1 / hi, 1 / lo))
+
+
+def undivided(x, y):
+    """Domain terms of an integer division: no zero divisor, no quotient out of range."""
+    least = torch.iinfo(x.dtype).min
+    terms = [flags(y == 0)]
+    return [*terms, flags((x == least) & (y == -1))] if least < 0 else terms
 
 
 @operator
-class Mul(Binary):
+class Mod(Binary):
+    """`fmod=1`: the remainder has the dividend's sign (C), `fmod=0`: the divisor's (Python).
+
+    Source: ONNX Mod-13, where `fmod=0` is for integers only.
+    """
+
+    fmod = Choice(lambda op, x, *_: (1,) if x.dtype.is_float else (0, 1))
+
     def torch(self, x, y):
-        return torch.mul(x, y)
+        return torch.fmod(x, y) if self.fmod else torch.remainder(x, y)
+
+    def domain(self, x, y):
+        return [AWAY - y.abs()] if x.is_floating_point() else undivided(x, y)
+
+    def margins(self, x, y):
+        if not x.is_floating_point():
+            return []
+        quotient = x / y
+        away = torch.where(quotient.abs() < 0.5, 1.0, (quotient - quotient.round()).abs())
+        return [away * y.abs()]
+
+    def feasible(self, x, y):
+        return max(-y[0], y[1]) >= AWAY
+
+    def value_range(self, x, y):
+        most = max(abs(y[0]), abs(y[1]))
+        return -most, most
+
+    def radius(self, u, y, x, divisor):
+        return 2 * u * x.abs()
+
+
+@operator
+class Pow(Broadcasting):
+    """The exponent may have a type of its own; fractional ones need a positive base.
+
+    Source: ONNX Pow-13; integer bases are left out: large powers are undefined for them.
+    """
+
+    inputs = (In("T", FLOATS), In("E", (*FLOATS, DType.INT32, DType.INT64)))
+
+    def torch(self, x, y):
+        return torch.pow(x, y).to(x.dtype)
+
+    def domain(self, x, y):
+        size = x.abs() if not y.is_floating_point() else x
+        least = torch.where(y < 0, AWAY, 0.0) if not y.is_floating_point() else AWAY
+        return [least - size, y * size.clamp(min=AWAY).log() - exponent_limit(x)]
+
+    def radius(self, u, y, x, exponent):
+        log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
+        return u * y.abs() * (8 + 4 * (exponent * log).abs())
+
+
+@operator
+class Min(Variadic):
+    def torch(self, *xs):
+        return functools.reduce(torch.minimum, xs)
+
+    def value_range(self, *xs):
+        return min(lo for lo, _ in xs), min(hi for _, hi in xs)
+
+
+@operator
+class Max(Variadic):
+    def torch(self, *xs):
+        return functools.reduce(torch.maximum, xs)
+
+    def value_range(self, *xs):
+        return max(lo for lo, _ in xs), max(hi for _, hi in xs)
+
+
+@operator
+class Sum(Variadic):
+    inputs = (In("T", FLOATS),)
+
+    def torch(self, *xs):
+        return functools.reduce(torch.add, xs)
+
+    def domain(self, *xs):
+        return too_large(sum(x.abs() for x in xs))
+
+    def value_range(self, *xs):
+        return math.fsum(lo for lo, _ in xs), math.fsum(hi for _, hi in xs)
+
+    def radius(self, u, y, *xs):
+        return 2 * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0
+
+
+@operator
+class Reciprocal(Unary):
+    torch = staticmethod(torch.reciprocal)
+    rounding = (4, 0)
+
+    def domain(self, x):
+        return [AWAY - x.abs()]
+
+    def feasible(self, x):
+        return max(-x[0], x[1]) >= AWAY
+
+    def value_range(self, x):
+        return ANY_RANGE if x[0] <= 0 <= x[1] else (1 / x[1], 1 / x[0])

@@ -1,17 +1,49 @@
-"""Elementwise operators: unary, binary and n-ary with NumPy broadcasting."""
+"""Elementwise operators: unary, binary and n-ary with NumPy broadcasting.
+
+A usual spec declares `torch`, `valid` and `rounding` and nothing else:
+
+    @operator
+    class Log(Increasing):
+        torch = staticmethod(torch.log)
+        valid = ((1e-4, math.inf),)
+        rounding = (8, 2)
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int, maximum, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import In, OpSpec
+from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-class Unary(OpSpec):
+class Elementwise(OpSpec):
+    """Every output element depends on one element of each input."""
+
+    rounding: ClassVar[tuple[float, float]] = (0, 0)
+    """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""
+    codomain: ClassVar[Range] = ANY_RANGE
+    """Bounds of the outputs, whatever the inputs."""
+
+    def value_range(self, *ranges: Range) -> Range:
+        return self.codomain
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        relative, absolute = self.rounding
+        if relative == 0:
+            return u * absolute
+        return u * (relative * y.abs() + absolute) if absolute else u * relative * y.abs()
+
+
+class Unary(Elementwise):
     """One tensor in, one tensor of the same shape out."""
 
     inputs = (In("T", FLOATS),)
@@ -22,7 +54,29 @@ class Unary(OpSpec):
         return [TensorType(dtypes[0], output.shape)]
 
 
-class Broadcasting(OpSpec):
+class Increasing(Unary):
+    """A function that never decreases, so that the ends of a range map to the ends."""
+
+    def value_range(self, *ranges: Range) -> Range:
+        ends = [self._at(end) for end in within(ranges[0], self.valid[0] if self.valid else None)]
+        lo, hi = (b if math.isnan(y) else y for y, b in zip(ends, self.codomain))
+        return lo, hi
+
+    def _at(self, end: float) -> float:
+        import torch
+
+        return float(self.torch(torch.tensor(end, dtype=torch.float64)))  # type: ignore[arg-type]
+
+
+class Decreasing(Increasing):
+    """A function that never increases."""
+
+    def value_range(self, *ranges: Range) -> Range:
+        lo, hi = super().value_range(*ranges)
+        return hi, lo
+
+
+class Broadcasting(Elementwise):
     """Several tensors in, one tensor of their broadcast shape out."""
 
     inputs = (In("T", NUMBERS), In("T"))
@@ -38,9 +92,7 @@ class Broadcasting(OpSpec):
         shape = broadcast_shape([t.shape for t in inputs])
         return [TensorType(self.output_dtype(*inputs), shape)]
 
-    def complete(
-        self, draw: Draw, first: TensorType, dtypes: Sequence[DType]
-    ) -> list[TensorType]:
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
         others = [TensorType(d, partner_shape(draw, first.shape)) for d in dtypes[1:]]
         return [first, *others]
 
@@ -53,15 +105,46 @@ class Broadcasting(OpSpec):
             for i, d in enumerate(dtypes)
         ]
 
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        if self.monotone:
+            return [monotone(self.torch, self.monotone, *boxes)]
+        return [uncertain(self.torch, *boxes)]
+
 
 class Binary(Broadcasting):
     """Two tensors of one type in, one of that type out."""
+
+
+class Arithmetic(Binary):
+    """+, -, *, /: integers of 8 and 16 bits came with opset 14, below they take a detour."""
+
+    def onnx(self, emit: Any, *values: str) -> str:
+        dtype = emit.type(values[0]).dtype
+        if emit.opset >= 14 or dtype.is_float or dtype.itemsize > 2:
+            return emit(self.name, *values)
+        wide = [emit("Cast", value, to=DType.INT32.onnx) for value in values]
+        return emit("Cast", emit(self.name, *wide), to=dtype.onnx)
+
+
+class Variadic(Broadcasting):
+    """One to four tensors of one type in, one of that type out."""
+
+    inputs = (In("T", NUMBERS),)
+    variadic = (1, 4)
 
 
 class Comparison(Broadcasting):
     """Two tensors in, booleans out."""
 
     output = DType.BOOL
+    codomain = (0, 1)
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        x, y = tensors
+        return [(x - y).abs()] if x.is_floating_point() else []
+
+
+# -- shapes -----------------------------------------------------------------------------------
 
 
 def aligned(shapes: Sequence[Sequence[Int]]) -> list[list[Int]]:
@@ -95,3 +178,57 @@ def partner_shape(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
     if len(partner) == len(shape) < 5 and draw.chance(0.1):
         partner = (draw.dim(len(shape) + 1), *partner)
     return partner
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+
+def within(range_: Range, bounds: Range | None) -> Range:
+    """The part of a range inside of `bounds`; `bounds`' nearest end where there is none."""
+    if bounds is None:
+        return range_
+    (lo, hi), (least, most) = range_, bounds
+    return min(max(lo, least), most), max(min(hi, most), least)
+
+
+def products(x: Range, y: Range) -> Range:
+    """Bounds of a product; 0 times infinity is 0."""
+    corners = [a * b if a and b else 0.0 for a in x for b in y]
+    return min(corners), max(corners)
+
+
+def largest(x: Tensor) -> float:
+    """Half of the largest finite number of a floating tensor's dtype."""
+    import torch
+
+    return torch.finfo(x.dtype).max / 2
+
+
+def too_large(y: Tensor) -> list[Tensor]:
+    """Domain terms that keep the floating result `y` finite; integers wrap around."""
+    return [y.abs() - largest(y)] if y.is_floating_point() else []
+
+
+def exponent_limit(x: Tensor) -> float:
+    """The largest exponent, with one to spare, whose exponential is finite in `x`'s dtype."""
+    import torch
+
+    return math.log(torch.finfo(x.dtype).max) - 1
+
+
+def flags(violated: Tensor) -> Tensor:
+    """A domain term of integers or booleans: 1 where the mask is set, else 0."""
+    return violated.to(dtype=_float32())
+
+
+def _float32() -> Any:
+    import torch
+
+    return torch.float32
+
+
+def single(value: float) -> float:
+    """A number as the float32 that ONNX stores float attributes in."""
+    import numpy as np
+
+    return float(np.float32(value))

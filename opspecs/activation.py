@@ -1,0 +1,222 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from nnfuzz.ir.dtypes import FLOATS, NUMBERS, SIGNED, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Real
+from nnfuzz.spec.families.elementwise import (
+    Broadcasting,
+    Increasing,
+    Unary,
+    exponent_limit,
+    narrowed,
+    products,
+    single,
+)
+from nnfuzz.spec.operator import In, operator
+
+
+def negative_part(u, y, x):
+    """Rounding error of functions that leave positive numbers alone."""
+    return torch.where(x < 0, 4 * u * y.abs(), 0.0)
+
+
+@operator
+class Relu(Increasing):
+    inputs = (In("T", (*FLOATS, *SIGNED)),)
+    torch = staticmethod(torch.relu)
+
+    def onnx(self, emit, x):
+        dtype = emit.type(x).dtype
+        if emit.opset >= 14 or dtype.is_float:
+            return emit("Relu", x)
+        return emit("Max", x, emit.const(0, dtype))
+
+
+@operator
+class LeakyRelu(Increasing):
+    alpha = Real(0.01, 2.0)
+
+    def torch(self, x):
+        return F.leaky_relu(x, single(self.alpha))
+
+    def radius(self, u, y, x):
+        return negative_part(u, y, x)
+
+
+@operator
+class PRelu(Broadcasting):
+    """The slope broadcasts to the input, not the other way round."""
+
+    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64)), In("T", weight=True))
+
+    def torch(self, x, slope):
+        return torch.where(x < 0, slope * x, x)
+
+    def requires(self, x, slope):
+        yield slope.rank <= x.rank
+        for a, b in zip(reversed(x.shape), reversed(slope.shape)):
+            yield (b == a) | (b == 1)
+
+    def type_transfer(self, x, slope):
+        return [x]
+
+    def complete(self, draw, first, dtypes):
+        return [first, TensorType(dtypes[1], narrowed(draw, first.shape))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self.complete(draw, output.with_dtype(dtypes[0]), dtypes)
+
+    def value_range(self, x, slope):
+        lo, hi = products((min(x[0], 0.0), min(x[1], 0.0)), slope)
+        return min(lo, max(x[0], 0.0)), max(hi, x[1])
+
+    def radius(self, u, y, x, slope):
+        return negative_part(u, y, x)
+
+
+@operator
+class Elu(Increasing):
+    alpha = Real(0.1, 2.0)
+
+    def torch(self, x):
+        return F.elu(x, single(self.alpha))
+
+    def radius(self, u, y, x):
+        return negative_part(u, y, x)
+
+
+@operator
+class Sigmoid(Increasing):
+    torch = staticmethod(torch.sigmoid)
+    rounding = (8, 4)
+
+
+@operator
+class HardSigmoid(Increasing):
+    alpha = Real(0.05, 1.0)
+    beta = Real(0.0, 1.0)
+
+    def torch(self, x):
+        return (x * single(self.alpha) + single(self.beta)).clamp(0, 1)
+
+    def radius(self, u, y, x):
+        return torch.where((y > 0) & (y < 1), 4 * u * (self.alpha * x.abs() + self.beta), 0.0)
+
+
+@operator
+class HardSwish(Unary):
+    """x * HardSigmoid(x), alpha 1/6 and beta 1/2. Source: ONNX HardSwish-14."""
+
+    torch = staticmethod(F.hardswish)
+    codomain = (-0.375, math.inf)
+
+    def onnx(self, emit, x):
+        if emit.opset >= 14:
+            return emit("HardSwish", x)
+        return emit("Mul", x, emit("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+
+    def value_range(self, x):
+        return -0.375 if x[0] < 0 else 0.0, max(0.0, x[1])
+
+    def radius(self, u, y, x):
+        return 4 * u * torch.where(x.abs() < 3, x.abs(), 0.0)
+
+
+@operator
+class Tanh(Increasing):
+    torch = staticmethod(torch.tanh)
+
+    def radius(self, u, y, x):
+        return u * (8 * x.abs().clamp(max=1) + 4)
+
+
+@operator
+class Softplus(Increasing):
+    """log(1 + exp(x)), which may be computed like that, hence the domain."""
+
+    def torch(self, x):
+        return F.softplus(x, threshold=40)
+
+    def domain(self, x):
+        return [x - exponent_limit(x)]
+
+    def radius(self, u, y, x):
+        return 8 * u * (y.abs() + x.abs())
+
+
+@operator
+class Softsign(Increasing):
+    torch = staticmethod(F.softsign)
+    codomain = (-1, 1)
+    rounding = (8, 0)
+
+
+@operator
+class Gelu(Unary):
+    """x * Phi(x), exactly or by a tanh. Below opset 20 composed. Source: ONNX Gelu-20."""
+
+    approximate = Choice(("none", "tanh"))
+
+    def torch(self, x):
+        return F.gelu(x, approximate=self.approximate)
+
+    def onnx(self, emit, x):
+        if emit.opset >= 20:
+            return emit("Gelu", x, approximate=self.approximate)
+        one, half = (emit.const(v, emit.type(x).dtype) for v in (1.0, 0.5))
+        phi = self._tanh(emit, x) if self.approximate == "tanh" else self._erf(emit, x)
+        return emit("Mul", emit("Mul", x, half), emit("Add", phi, one))
+
+    def _erf(self, emit, x):
+        scale = emit.const(math.sqrt(0.5), emit.type(x).dtype)
+        return emit("Erf", emit("Mul", x, scale))
+
+    def _tanh(self, emit, x):
+        dtype = emit.type(x).dtype
+        cube = emit("Mul", emit("Mul", x, x), emit("Mul", x, emit.const(0.044715, dtype)))
+        scale = emit.const(math.sqrt(2 / math.pi), dtype)
+        return emit("Tanh", emit("Mul", emit("Add", x, cube), scale))
+
+    def value_range(self, x):
+        return -0.171 if x[0] < 0 else 0.0, max(0.0, x[1])
+
+    def radius(self, u, y, x):
+        return 8 * u * x.abs()
+
+
+def _end(side):
+    """Draws a bound of Clip, of the input's kind; None (absent) now and then."""
+
+    def draw_end(draw, op, x, *_):
+        first = op.__dict__.get("min")
+        if draw.chance(0.15) and (side == "min" or first is not None):
+            return None
+        least = first if first is not None else (0 if x.dtype is DType.UINT8 else -8)
+        lo, hi = (least, 8) if side == "max" else (least, 4)
+        return round(draw.real(lo, hi), 1) if x.dtype.is_float else draw.integer(lo, hi)
+
+    return Choice(by=draw_end)
+
+
+@operator
+class Clip(Increasing):
+    """Bounds are numbers of the input's kind; at most one of them is None, which means absent."""
+
+    inputs = (In("T", NUMBERS),)
+    min = _end("min")
+    max = _end("max")
+
+    def torch(self, x):
+        return torch.clamp(x, self.min, self.max)
+
+    def onnx(self, emit, x):
+        dtype = emit.type(x).dtype
+        ends = ["" if end is None else emit.const(end, dtype) for end in (self.min, self.max)]
+        return emit("Clip", x, *(ends if ends[1] else ends[:1]))

@@ -1,0 +1,152 @@
+"""Elementwise functions of one floating tensor."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nnfuzz.spec.families.elementwise import Decreasing, Increasing, Unary, exponent_limit
+from nnfuzz.spec.operator import operator
+
+POSITIVE = 1e-4
+"""The least positive number that no dtype takes for zero, even when it flushes subnormals."""
+LONGEST = 708.0
+"""The largest exponent whose exponential is finite in float64."""
+
+
+@operator
+class Exp(Increasing):
+    torch = staticmethod(torch.exp)
+    valid = ((-math.inf, LONGEST),)
+
+    def domain(self, x):
+        return [x - exponent_limit(x)]
+
+    def radius(self, u, y, x):
+        return u * y.abs() * (8 + 2 * x.abs())
+
+
+@operator
+class Log(Increasing):
+    torch = staticmethod(torch.log)
+    valid = ((POSITIVE, math.inf),)
+    rounding = (8, 2)
+
+
+@operator
+class Sqrt(Increasing):
+    torch = staticmethod(torch.sqrt)
+    valid = ((0.0, math.inf),)
+    rounding = (4, 0)
+
+
+class Wave(Unary):
+    codomain = (-1, 1)
+
+
+@operator
+class Sin(Wave):
+    torch = staticmethod(torch.sin)
+
+    def radius(self, u, y, x):
+        return u * (8 * x.abs().clamp(max=1) + 2 * x.abs())
+
+
+@operator
+class Cos(Wave):
+    torch = staticmethod(torch.cos)
+
+    def radius(self, u, y, x):
+        return u * (8 + 2 * x.abs())
+
+
+@operator
+class Tan(Unary):
+    torch = staticmethod(torch.tan)
+
+    def domain(self, x):
+        return [0.05 - x.cos().abs()]
+
+    def radius(self, u, y, x):
+        return u * (8 * y.abs() + 2 * x.abs() * (1 + y * y))
+
+
+@operator
+class Asin(Increasing):
+    torch = staticmethod(torch.asin)
+    valid = ((-1.0, 1.0),)
+    rounding = (8, 0)
+
+
+@operator
+class Acos(Decreasing):
+    torch = staticmethod(torch.acos)
+    valid = ((-1.0, 1.0),)
+    rounding = (0, 8)
+
+
+@operator
+class Atan(Increasing):
+    torch = staticmethod(torch.atan)
+    rounding = (8, 0)
+
+
+@operator
+class Sinh(Increasing):
+    torch = staticmethod(torch.sinh)
+    valid = ((-LONGEST, LONGEST),)
+
+    def domain(self, x):
+        return [x.abs() - exponent_limit(x)]
+
+    def radius(self, u, y, x):
+        return u * y.abs() * (8 + 2 * x.abs())
+
+
+@operator
+class Cosh(Unary):
+    torch = staticmethod(torch.cosh)
+    codomain = (1, math.inf)
+    valid = ((-LONGEST, LONGEST),)
+
+    def domain(self, x):
+        return [x.abs() - exponent_limit(x)]
+
+    def radius(self, u, y, x):
+        return u * y.abs() * (8 + 2 * x.abs())
+
+
+@operator
+class Erf(Increasing):
+    torch = staticmethod(torch.erf)
+    rounding = (0, 12)
+
+
+class ToInteger(Increasing):
+    """Rounding to an integer: exact, with steps."""
+
+    step = 0.0
+    """Where, between two integers, the function jumps."""
+
+    def margins(self, x):
+        shifted = x - self.step
+        return [(shifted - shifted.round()).abs()]
+
+
+@operator
+class Floor(ToInteger):
+    torch = staticmethod(torch.floor)
+
+
+@operator
+class Ceil(ToInteger):
+    torch = staticmethod(torch.ceil)
+
+
+@operator
+class Round(ToInteger):
+    """Halves go to the even neighbour."""
+
+    torch = staticmethod(torch.round)
+    step = 0.5
