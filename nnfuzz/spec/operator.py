@@ -122,7 +122,7 @@ class OpSpec:
     @classmethod
     def patterns(cls, count: int) -> tuple[In, ...]:
         """The input patterns for an arity."""
-        return cls.inputs + (cls.inputs[-1],) * (count - len(cls.inputs))
+        return (cls.inputs + (cls.inputs[-1],) * (count - len(cls.inputs)))[:count]
 
     @classmethod
     def arity(cls) -> tuple[int, int]:
@@ -260,6 +260,15 @@ class OpSpec:
         """Distances (>= 0) to the nearest discontinuity. Default: the operator has none."""
         return []
 
+    def integer_range(self, *inputs: TensorType) -> tuple[Range | None, ...]:
+        """Per input (concrete types), the closed range its integers must lie in; None: any.
+
+        Only inputs whose pattern says `index` have one: generation feeds them from placeholders
+        that nothing else computes, the input search draws their values within the range.
+        A shorter tuple stands for None in the rest. Default: no input is restricted.
+        """
+        return ()
+
     def value_range(self, *ranges: Range) -> Range:
         """Bounds of every output element, given bounds of the inputs. Default: unknown."""
         return ANY_RANGE
@@ -279,14 +288,35 @@ class OpSpec:
         """
         return 0.0
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        """Output boxes that contain every result for inputs inside of the given boxes.
+    monotone: ClassVar[tuple[int, ...]] = ()
+    """Per input, +1 where every output element grows with it and -1 where it falls; the last
+    entry repeats. What `interval` goes by when it is not overridden."""
 
-        Default: data movement, `torch` applied to lower ends, upper ends and masks alike.
+    exactness: ClassVar[str] = ""
+    """When the result has no rounding error at all: "rounded", wherever it is representable in
+    the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
+    values add up to less than 1 / u."""
+
+    def undefined(self, *boxes: Box) -> Tensor | None:
+        """Mask of output elements that ONNX leaves undefined for some inputs inside of the boxes.
+
+        Out-of-range casts to integers, integer division by zero and the like; values that are not
+        finite are found without it. Default: None, everything is defined.
         """
-        from nnfuzz.spec.intervals import moved
+        return None
 
-        return moved(self, *boxes)
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        """Output boxes that contain every exact result for inputs inside of the given boxes.
+
+        Default: by `monotone`; without it data movement, that is, `torch` applied to lower ends,
+        upper ends and masks alike.
+        """
+        from nnfuzz.spec.intervals import Box, ends, moved, reached
+
+        if not self.monotone:
+            return moved(self, *boxes)
+        lo, hi = ends(self.torch, self.monotone, *boxes)
+        return [Box(lo, hi, reached(self, *boxes))]
 
 
 def operator(cls: type[OpSpec]) -> type[OpSpec]:
