@@ -1,0 +1,114 @@
+"""The test case: a model with inputs and reference outputs. Imports neither torch nor onnx."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.spec.draw import Sizes
+
+
+@dataclass(frozen=True)
+class CaseConfig:
+    """Everything besides (seed, index) that decides what a test case is; JSON-able.
+
+    operators: names to generate from; empty means all. exclude: names left out. refused:
+    signatures no chosen backend supports, such as "Add(float16)->float16". plugins: paths of files
+    with further operator specs. dtypes: relative frequencies by dtype name; empty means default.
+    """
+
+    nodes: int = 10
+    engine: str = "symbolic"
+    exporter: str = "torchscript"
+    opset: int = 20
+    operators: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    dtypes: Mapping[str, float] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=Sizes)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        sizes = {k: tuple(v) if isinstance(v, list) else v for k, v in data["sizes"].items()}
+        return cls(**{**fields, "sizes": Sizes(**sizes)})
+
+
+@dataclass(frozen=True)
+class TestCase:
+    """One model with its inputs, and what native PyTorch computes from them.
+
+    seed, index: of the campaign; with the configuration they determine everything but times.
+    graph: Graph.to_json(). model: serialized ONNX. inputs, weights, expected: arrays by name, in
+    the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs).
+    """
+
+    __test__ = False  # not a pytest class
+
+    seed: int
+    index: int
+    graph: dict[str, Any]
+    model: bytes
+    inputs: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray]
+    exporter: str = "torchscript"
+    opset: int = 20
+    seconds: dict[str, float] = field(default_factory=dict)
+    solver_checks: int = 0
+
+    def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Header and blobs for nnfuzz.execute.wire."""
+        header = {
+            "seed": self.seed,
+            "index": self.index,
+            "graph": self.graph,
+            "exporter": self.exporter,
+            "opset": self.opset,
+            "seconds": self.seconds,
+            "solver_checks": self.solver_checks,
+        }
+        blobs: dict[str, Any] = {"model": self.model}
+        for group in _GROUPS:
+            blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})
+        return header, blobs
+
+    @classmethod
+    def from_frame(cls, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
+        groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in _GROUPS}
+        for key, value in blobs.items():
+            group, _, name = key.partition("/")
+            if group in groups:
+                groups[group][name] = value
+        return cls(**header, model=bytes(blobs["model"]), **groups)
+
+
+_GROUPS = ("inputs", "weights", "expected")
+
+
+@dataclass(frozen=True)
+class NotProduced:
+    """Why an index gave no test case.
+
+    stage: generate, inputs (no valid input found), export (the exporter failed), fault (a defect
+    of nnfuzz itself). message: for people; traceback where an exception caused it. signature: for
+    grouping exporter failures.
+    """
+
+    index: int
+    stage: str
+    message: str
+    error_type: str = ""
+    traceback: str = ""
+    graph: dict[str, Any] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,49 @@
+"""The service inside of a producer's worker: makes test cases, judges outputs.
+
+Jobs, by the header's "do":
+  produce  {"index": i}  -> {"case": header of TestCase.to_frame()} with its blobs,
+                            or {"failed": NotProduced.to_json()}
+  judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
+           "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+
+
+class ProducerService:
+    """One per worker; loads operator specs once."""
+
+    def __init__(self, seed: int, config: Mapping[str, Any]) -> None:
+        from nnfuzz.testcase.producer import Producer
+
+        self.producer = Producer(seed, CaseConfig.from_json(config))
+
+    def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
+        if header["do"] == "produce":
+            produced = self.producer.produce(header["index"], report)
+            if isinstance(produced, NotProduced):
+                return {"failed": produced.to_json()}, {}
+            case, arrays = produced.to_frame()
+            return {"case": case}, arrays
+        if header["do"] == "judge":
+            return {"verdict": self._judge(header, blobs)}, {}
+        raise ValueError(f"unknown job {header['do']!r}")
+
+    def _judge(self, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> dict[str, Any]:
+        case = TestCase.from_frame(header["case"], blobs)
+        outputs: list[dict[str, Any]] = [{} for _ in header["parties"]]
+        for key, value in blobs.items():
+            if key.startswith("party/"):
+                _, number, name = key.split("/", 2)
+                outputs[int(number)][name] = value
+        return self.producer.judge(case, [tuple(p) for p in header["parties"]], outputs)
+
+
+def producer_service(seed: int, config: Mapping[str, Any]) -> ProducerService:
+    """The factory that sandboxes name: "nnfuzz.testcase.service:producer_service"."""
+    return ProducerService(seed, config)
