@@ -1,22 +1,33 @@
-"""Boxes: sets of tensors that every correct implementation stays inside of."""
+"""Boxes: sets of tensors that every correct implementation stays inside of, and how they travel.
+
+Each combinator turns input boxes into output boxes for one kind of function. None of them accounts
+for rounding: `nnfuzz.compare.envelope` widens what they return by the operator's `radius`. An
+operator picks its combinator by `OpSpec.monotone`, through its family, or in `interval`.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
+if TYPE_CHECKING:
     from nnfuzz.spec.operator import OpSpec
 
+Function = Callable[..., Tensor]
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Box:
     """Elementwise interval `[lo, hi]` and the mask `any` of elements that can not be compared.
 
-    lo, hi: float64 for floating values (the same object while the value is exact), the value's own
-    dtype for integers and booleans, where lo equals hi wherever `any` is False.
+    lo, hi: float64 for floating values, the value's own dtype for integers and booleans; the same
+    object where every element is exact. Masked elements hold finite numbers without a meaning.
     any: bool tensor of the same shape, or None when every element is comparable.
     """
 
@@ -24,17 +35,242 @@ class Box:
     hi: Tensor
     any: Tensor | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Whether every element is one known value, masked ones aside."""
+        return self.lo is self.hi
+
+    @property
+    def unsure(self) -> Tensor:
+        """Mask of the elements whose value is not known exactly."""
+        unsure = self.lo != self.hi
+        return unsure if self.any is None else unsure | self.any
+
+    def mask(self) -> Tensor:
+        """`any`, with False for None."""
+        return torch.zeros_like(self.lo, dtype=torch.bool) if self.any is None else self.any
+
+    def masked(self, more: Tensor | None) -> Box:
+        """The box with further elements masked."""
+        if more is None:
+            return self
+        return Box(self.lo, self.hi, more if self.any is None else self.any | more)
+
+    def far(self) -> Tensor:
+        """The end of greater magnitude."""
+        if self.exact or self.lo.dtype is torch.bool:
+            return self.hi
+        return torch.where(self.lo.abs() > self.hi.abs(), self.lo, self.hi)
+
+    def magnitudes(self) -> tuple[Tensor, Tensor]:
+        """Least and greatest absolute value inside."""
+        a, b = self.lo.abs(), self.hi.abs()
+        if self.exact:
+            return a, a
+        near = torch.where((self.lo < 0) & (self.hi > 0), 0.0, torch.minimum(a, b))
+        return near.to(a.dtype), torch.maximum(a, b)
+
+
+# -- masks --------------------------------------------------------------------------------------
+
+
+def joined(*boxes: Box, like: Tensor | None = None) -> Tensor | None:
+    """The masks of broadcasting inputs, or-ed; expanded to the shape of `like`."""
+    masks = [b.any for b in boxes if b.any is not None]
+    if not masks:
+        return None
+    mask = reduce(torch.logical_or, masks)
+    if like is not None and mask.shape != like.shape:
+        mask = mask.broadcast_to(like.shape)
+    return mask
+
+
+def reached(op: OpSpec, *boxes: Box, weights: Sequence[int] = ()) -> Tensor | None:
+    """Output elements that depend on a masked element, for a linear operator with weights >= 0.
+
+    weights: positions of inputs that multiply; ones stand in for their values.
+    """
+    return torch_mask(op.torch, *boxes, weights=weights)
+
+
+def torch_mask(f: Function, *boxes: Box, weights: Sequence[int] = ()) -> Tensor | None:
+    """`reached` for a function."""
+    found = None
+    for i, box in enumerate(boxes):
+        if box.any is None:
+            continue
+        others = [
+            torch.ones_like(b.lo, dtype=torch.float64)
+            if j in weights
+            else torch.zeros_like(b.lo, dtype=torch.float64)
+            for j, b in enumerate(boxes)
+        ]
+        others[i] = box.any.double()
+        mask = f(*others) > 0
+        found = mask if found is None else found | mask
+    return found
+
+
+def everywhere(like: Tensor, condition: bool | Tensor = True) -> Tensor | None:
+    """A mask of every element of `like` if the condition holds (for one element at least)."""
+    hit = bool(condition.any()) if isinstance(condition, Tensor) else condition
+    return torch.ones_like(like, dtype=torch.bool) if hit else None
+
+
+# -- combinators --------------------------------------------------------------------------------
+
 
 def moved(op: OpSpec, *boxes: Box) -> list[Box]:
-    """Boxes behind an operator that only moves elements around."""
-    import torch
-
-    from nnfuzz.spec.operator import flatten
-
-    los = list(flatten(op.torch(*[b.lo for b in boxes])))
-    exact = all(b.lo is b.hi for b in boxes)
-    his = los if exact else list(flatten(op.torch(*[b.hi for b in boxes])))
+    """Boxes behind an operator that only moves elements around, masks included."""
+    los = outputs(op, *[b.lo for b in boxes])
+    his = los if all(b.exact for b in boxes) else outputs(op, *[b.hi for b in boxes])
     if all(b.any is None for b in boxes):
         return [Box(lo, hi) for lo, hi in zip(los, his)]
-    masks = [torch.zeros_like(b.lo, dtype=torch.bool) if b.any is None else b.any for b in boxes]
-    return [Box(lo, hi, m) for lo, hi, m in zip(los, his, flatten(op.torch(*masks)))]
+    return [
+        Box(lo, hi, mask) for lo, hi, mask in zip(los, his, outputs(op, *[b.mask() for b in boxes]))
+    ]
+
+
+def outputs(op: OpSpec, *tensors: Tensor) -> list[Tensor]:
+    """What `op.torch` returns, as a list."""
+    result = op.torch(*tensors)
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def monotone(f: Function, signs: Sequence[int], *boxes: Box) -> Box:
+    """Ends of a function that grows (+1) or falls (-1) in each elementwise, broadcasting input.
+
+    The last sign repeats. The result carries the inputs' masks, or-ed.
+    """
+    lo, hi = ends(f, signs, *boxes)
+    return Box(lo, hi, joined(*boxes, like=lo))
+
+
+def ends(f: Function, signs: Sequence[int], *boxes: Box) -> tuple[Tensor, Tensor]:
+    """Lower and upper end of a function that is monotone in each input; `monotone` without masks.
+
+    Any function qualifies, elementwise or not, whose every output grows (falls) with every element
+    of an input: sums, means, maxima, interpolations.
+    """
+    signs = [*signs, *signs[-1:] * (len(boxes) - len(signs))]
+    lo = f(*[b.lo if s > 0 else b.hi for b, s in zip(boxes, signs)])
+    if all(b.exact for b in boxes):
+        return lo, lo
+    return lo, f(*[b.hi if s > 0 else b.lo for b, s in zip(boxes, signs)])
+
+
+def corners(f: Function, a: Box, b: Box) -> Box:
+    """Ends of an elementwise function that has its extrema in the corners (products, quotients).
+
+    Equal operands (the same box) vary together.
+    """
+    if a is b:
+        points = [f(a.lo, a.lo)] if a.exact else [f(a.lo, a.lo), f(a.hi, a.hi), f(a.lo, a.hi)]
+    else:
+        points = [f(x, y) for x in distinct(a) for y in distinct(b)]
+    return Box(*hull(points), joined(a, b, like=points[0]))
+
+
+def distinct(box: Box) -> tuple[Tensor, ...]:
+    """The ends of a box: one tensor if it is exact."""
+    return (box.lo,) if box.exact else (box.lo, box.hi)
+
+
+def hull(points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Elementwise least and greatest; the same object for a single point."""
+    if len(points) == 1:
+        return points[0], points[0]
+    return reduce(torch.minimum, points), reduce(torch.maximum, points)
+
+
+def linear(f: Function, *boxes: Box, weights: Sequence[int] = ()) -> Box:
+    """Ends of a function that is affine in each input with coefficients >= 0.
+
+    Convolution, matrix product and the like: centre and radius, where the radius travels through
+    absolute values. weights: positions of the inputs that multiply the others.
+    """
+    centres = [b.lo if b.exact else (b.lo + b.hi) * 0.5 for b in boxes]
+    y = f(*centres)
+    mask = torch_mask(f, *boxes, weights=weights)
+    if all(b.exact for b in boxes):
+        return Box(y, y, mask)
+    spread = _spread(f, boxes, centres)
+    return Box(y - spread, y + spread, mask)
+
+
+def _spread(f: Function, boxes: Sequence[Box], centres: Sequence[Tensor]) -> Tensor:
+    inner = [c.abs() for c in centres]
+    outer = [a if b.exact else a + (b.hi - b.lo) * 0.5 for a, b in zip(inner, boxes)]
+    whole = f(*outer)
+    # The subtraction cancels: 2^-50 of the minuend covers its rounding.
+    return (whole - f(*inner)).clamp(min=0) + whole * 2.0**-50
+
+
+def even(f: Function, box: Box, at_zero: float = 0.0) -> Box:
+    """Ends of an elementwise function that falls until 0, takes `at_zero` there, and grows."""
+    return unimodal(f, box, 0.0, at_zero)
+
+
+def unimodal(f: Function, box: Box, argmin: float, minimum: float) -> Box:
+    """Ends of an elementwise function that falls until `argmin` and grows from there."""
+    if box.exact:
+        y = f(box.lo)
+        return Box(y, y, box.any)
+    a, b = f(box.lo), f(box.hi)
+    inside = (box.lo < argmin) & (box.hi > argmin)
+    lo = torch.where(inside, torch.full_like(a, minimum), torch.minimum(a, b))
+    return Box(lo, torch.maximum(a, b), box.any)
+
+
+def periodic(f: Function, box: Box, maximum_at: float) -> Box:
+    """Ends of a sine-like function of period 2 pi and range [-1, 1], with a maximum given."""
+    a = f(box.lo)
+    if box.exact:
+        return Box(a, a, box.any)
+    b = f(box.hi)
+    top = holds_multiple(box, maximum_at, 2 * math.pi)
+    bottom = holds_multiple(box, maximum_at + math.pi, 2 * math.pi)
+    lo = torch.where(bottom, -1.0, torch.minimum(a, b))
+    return Box(lo, torch.where(top, 1.0, torch.maximum(a, b)), box.any)
+
+
+def holds_multiple(box: Box, offset: float, period: float) -> Tensor:
+    """Whether `[lo, hi]` holds a number `offset + n * period`."""
+    return ((box.lo - offset) / period).ceil() <= ((box.hi - offset) / period).floor()
+
+
+def holds(box: Box, value: float = 0.0) -> Tensor:
+    """Whether `[lo, hi]` holds a number."""
+    return (box.lo <= value) & (box.hi >= value)
+
+
+def uncertain(f: Function, *boxes: Box) -> Box:
+    """An elementwise function without structure: masked wherever an input is not exact."""
+    y = f(*[b.lo for b in boxes])
+    mask = joined(*[b if b.exact else Box(b.lo, b.lo, b.unsure) for b in boxes], like=y)
+    return Box(y, y, mask)
+
+
+# -- rounding -----------------------------------------------------------------------------------
+
+
+def growth(k: float) -> float:
+    """g(k): the error of a sum of k rounded terms in any order, in units of u times the sum."""
+    return float(k) + 1.0
+
+
+def greatest(u: float) -> float:
+    """The largest finite number of the dtype with unit roundoff u."""
+    return {2.0**-11: 65504.0, 2.0**-24: 3.4028234663852886e38}.get(u, 1.7976931348623157e308)
+
+
+def sum_radius(u: float, k: float, s: Tensor, y: Tensor | float = 0.0) -> Tensor:
+    """Error of a sum: k terms, s the sum of their absolute values, y rounded once more.
+
+    Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
+    Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
+    """
+    radius = s * (u * growth(k))
+    if isinstance(y, Tensor):
+        radius = radius + y.abs() * (2 * u)
+    return radius.masked_fill_(s > greatest(u), math.inf)

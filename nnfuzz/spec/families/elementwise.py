@@ -19,6 +19,7 @@ from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int, maximum, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.intervals import Box, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Elementwise(OpSpec):
             return u * absolute
         return u * (relative * y.abs() + absolute) if absolute else u * relative * y.abs()
 
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        if self.monotone:
+            return [monotone(self.torch, self.monotone, *boxes)]
+        return [uncertain(self.torch, *boxes)]
+
 
 class Unary(Elementwise):
     """One tensor in, one tensor of the same shape out."""
@@ -57,6 +63,8 @@ class Unary(Elementwise):
 class Increasing(Unary):
     """A function that never decreases, so that the ends of a range map to the ends."""
 
+    monotone = (1,)
+
     def value_range(self, *ranges: Range) -> Range:
         ends = [self._at(end) for end in within(ranges[0], self.valid[0] if self.valid else None)]
         lo, hi = (b if math.isnan(y) else y for y, b in zip(ends, self.codomain))
@@ -70,6 +78,8 @@ class Increasing(Unary):
 
 class Decreasing(Increasing):
     """A function that never increases."""
+
+    monotone = (-1,)
 
     def value_range(self, *ranges: Range) -> Range:
         lo, hi = super().value_range(*ranges)
@@ -104,11 +114,6 @@ class Broadcasting(Elementwise):
             TensorType(d, output.shape if i == whole else narrowed(draw, output.shape))
             for i, d in enumerate(dtypes)
         ]
-
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        if self.monotone:
-            return [monotone(self.torch, self.monotone, *boxes)]
-        return [uncertain(self.torch, *boxes)]
 
 
 class Binary(Broadcasting):
