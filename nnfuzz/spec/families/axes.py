@@ -1,0 +1,50 @@
+"""Attributes that name axes: drawn for the rank of the first input, negative ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import OpSpec
+
+
+def positive(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, in the given order."""
+    return tuple(a % rank for a in axes)
+
+
+def signed(draw: Draw, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The same axes, counted from the back one time in four."""
+    return tuple(a - rank for a in axes) if draw.chance(0.25) else tuple(axes)
+
+
+def _axis(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> int:
+    return signed(draw, [draw.integer(0, first.rank - 1)], first.rank)[0]
+
+
+def _axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
+    count = 1 if draw.chance(0.5) else draw.integer(1, first.rank)
+    return signed(draw, draw.subset(range(first.rank), count, count), first.rank)
+
+
+AXIS = Choice(by=_axis)
+"""One axis of the first input."""
+
+AXES = Choice(by=_axes)
+"""At least one axis of the first input, in ascending order; one alone half of the time."""
+
+
+class RankChanging(OpSpec):
+    """An operator of one input whose attributes decide the rank of its output."""
+
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> OpSpec:
+        """Attributes with which `first` gets the output's rank, if a few attempts find some."""
+        for _ in range(8):
+            op = cls.draw(draw, first)
+            if op.type_transfer(first)[0].rank == output.rank:
+                break
+        return op

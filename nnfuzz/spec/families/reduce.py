@@ -1,0 +1,123 @@
+"""Operators that reduce a tensor along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.axes import AXES, AXIS, RankChanging, positive
+from nnfuzz.spec.operator import In
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def reduced(shape: Sequence[Int], axes: Sequence[int], keepdims: int) -> tuple[Int, ...]:
+    """The shape behind a reduction along (non-negative) axes."""
+    if keepdims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def unreduced(
+    first: TensorType, axes: Sequence[int], keepdims: int, output: TensorType
+) -> tuple[Int, ...]:
+    """A shape whose reduction has the output's other dimensions; `first` where the rank differs."""
+    rest = list(output.shape)
+    if len(rest) != first.rank - (0 if keepdims else len(axes)):
+        return first.shape
+    if not keepdims:
+        for axis in sorted(axes):
+            rest.insert(axis, 0)
+    return tuple(first.shape[i] if i in axes else d for i, d in enumerate(rest))
+
+
+class Reducing(RankChanging):
+    """What reductions along one axis and along several have in common; see `positive_axes`."""
+
+    inputs = (In("T", FLOATS, (1, 5)),)
+    keepdims = Choice((0, 1))
+
+    def positive_axes(self, rank: int) -> tuple[int, ...]:
+        """The reduced axes, counted from the front."""
+        raise NotImplementedError
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        (x,) = inputs
+        shape = reduced(x.shape, self.positive_axes(x.rank), self.keepdims)
+        return [TensorType(self.output_dtype(x), shape)]
+
+    @classmethod
+    def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
+        if output_rank == 0 or (output_rank < 5 and draw.chance(0.5)):
+            return output_rank + 1
+        return output_rank
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        axes = self.positive_axes(first.rank)
+        return [TensorType(dtypes[0], unreduced(first, axes, self.keepdims, output))]
+
+    def cost(self, *inputs: TensorType) -> int:
+        return inputs[0].numel  # type: ignore[return-value]
+
+
+class Reduction(Reducing):
+    """Reduction along several axes; `axes_input` is the opset that made them an input."""
+
+    axes = AXES
+    axes_input = 18
+
+    def positive_axes(self, rank: int) -> tuple[int, ...]:
+        return positive(self.axes, rank)
+
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        rank = inputs[0].rank
+        yield all(-rank <= a < rank for a in self.axes)
+        yield 0 < len(self.axes) == len(set(positive(self.axes, rank)))
+
+    def onnx(self, emit: Any, *values: str) -> str:
+        if emit.opset < self.axes_input:
+            return emit(self.name, *values, axes=list(self.axes), keepdims=self.keepdims)
+        axes = emit.const(list(self.axes), DType.INT64)
+        return emit(self.name, *values, axes, keepdims=self.keepdims)
+
+    def terms(self, x: Tensor) -> int:
+        """How many elements make up one element of the result."""
+        count = 1
+        for axis in self.axes:
+            count *= x.shape[axis]
+        return count
+
+
+class ArgReduction(Reducing):
+    """Position of an extreme element along one axis; the first one of several."""
+
+    output = DType.INT64
+    axis = AXIS
+
+    def positive_axes(self, rank: int) -> tuple[int, ...]:
+        return (self.axis % rank,)
+
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        yield -inputs[0].rank <= self.axis < inputs[0].rank
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        (x,) = tensors
+        if not x.is_floating_point() or x.shape[self.axis] < 2:
+            return []
+        top = self.ordered(x).topk(2, dim=self.axis).values
+        return [top.select(self.axis, 0) - top.select(self.axis, 1)]
+
+    def ordered(self, x: Tensor) -> Tensor:
+        """Floats whose largest is the one looked for."""
+        return x
+
+    def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
+        return 0.0, float("inf")

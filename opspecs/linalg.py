@@ -1,0 +1,150 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import or_, product
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.elementwise import (
+    aligned,
+    broadcast_shape,
+    narrowed,
+    partner_shape,
+)
+from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.operator import In, operator
+
+SCALES = Choice((1.0, 1.0, 0.5, -1.0, 2.0, 0.25, 1.5))
+"""Factors that float16 represents: ONNX stores float attributes in float32."""
+
+
+@operator
+class MatMul(Summing):
+    """(*batch, M, K) @ (*batch, K, N) -> (*batch, M, N); a vector lacks its M or N.
+
+    Source: ONNX MatMul-13; numpy.matmul.
+    """
+
+    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)), In("T", ranks=(1, 5)))
+
+    def requires(self, a, b):
+        yield a.shape[-1] == b.shape[-2 if b.rank > 1 else 0]
+        for pair in aligned([a.shape[:-2], b.shape[:-2]]):
+            if len(pair) == 2:
+                yield or_(pair[0] == pair[1], pair[0] == 1, pair[1] == 1)
+
+    def type_transfer(self, a, b):
+        batch = broadcast_shape([a.shape[:-2], b.shape[:-2]])
+        row = a.shape[-2:-1]
+        column = b.shape[-1:] if b.rank > 1 else ()
+        return [a.with_shape((*batch, *row, *column))]
+
+    def complete(self, draw, first, dtypes):
+        k = first.shape[-1]
+        if draw.chance(0.15):
+            return [first, TensorType(dtypes[1], (k,))]
+        batch = partner_shape(draw, first.shape[:-2]) if draw.chance(0.7) else ()
+        return [first, TensorType(dtypes[1], (*batch[-3:], k, draw.dim(len(batch) + 2)))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        if output_rank < 2:
+            return draw.choice((1, 2)) if output_rank else 1
+        return output_rank + 1 if output_rank < 5 and draw.chance(0.15) else output_rank
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        k, out = first.shape[-1], output.shape
+        if first.rank == output.rank + 1:
+            shapes = (*out, k), (k,)
+        elif first.rank == 1:
+            shapes = (k,), (*out[:-1], k, out[-1])
+        else:
+            batch = out[:-2]
+            kept = tuple(1 if draw.chance(0.2) else d for d in batch)
+            other = narrowed(draw, batch) if all(a is b for a, b in zip(kept, batch)) else batch
+            shapes = (*kept, out[-2], k), (*other, k, out[-1])
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    def cost(self, a, b):
+        return 2 * self.type_transfer(a, b)[0].numel * a.shape[-1]
+
+    def torch(self, a, b):
+        return torch.matmul(a, b)
+
+    def terms(self, a, b):
+        return a.shape[-1]
+
+
+@operator
+class Gemm(Summing):
+    """alpha * op(A) @ op(B) + beta * C, C broadcast to (M, N) and optional.
+
+    Source: ONNX Gemm-13.
+    """
+
+    inputs = (
+        In("T", FLOATS, (2, 2)),
+        In("T", ranks=(2, 2), weight=True),
+        In("T", ranks=(0, 2), weight=True),
+    )
+    exactness = ""
+    variadic = (2, 3)
+    alpha = SCALES
+    beta = SCALES
+    transA = Choice((0, 1))
+    transB = Choice((0, 1))
+
+    def _mk(self, a):
+        return (a.shape[1], a.shape[0]) if self.transA else a.shape
+
+    def _kn(self, b):
+        return (b.shape[1], b.shape[0]) if self.transB else b.shape
+
+    def requires(self, a, b, c=None):
+        (m, k), (k2, n) = self._mk(a), self._kn(b)
+        yield k == k2
+        if c is not None:
+            for have, want in zip(reversed(c.shape), (n, m)):
+                yield or_(have == want, have == 1)
+
+    def type_transfer(self, a, b, c=None):
+        return [a.with_shape((self._mk(a)[0], self._kn(b)[1]))]
+
+    def complete(self, draw, first, dtypes):
+        m, k = self._mk(first)
+        return self._typed(draw, first.shape, k, (m, draw.dim(2)), dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        m, k = output.shape[0], self._mk(first)[1]
+        return self._typed(draw, (k, m) if self.transA else (m, k), k, output.shape, dtypes)
+
+    def _typed(self, draw, a, k, out, dtypes):
+        b = (out[1], k) if self.transB else (k, out[1])
+        shapes = (a, b, narrowed(draw, out))
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    def cost(self, a, b, *c):
+        return 2 * product((*a.shape, self._kn(b)[1]))
+
+    def torch(self, a, b, c=None):
+        y = torch.matmul(a.t() if self.transA else a, b.t() if self.transB else b)
+        if self.alpha != 1:
+            y = y * self.alpha
+        if c is None:
+            return y
+        return y + (c if self.beta == 1 else c * self.beta)
+
+    def terms(self, a, b, *c):
+        return a.shape[0 if self.transA else 1] + 1
+
+    def absolute(self, *tensors):
+        plain = Gemm(**{**self.attributes, "alpha": abs(self.alpha), "beta": abs(self.beta)})
+        return plain.torch(*[t.abs() for t in tensors])
+
+    def domain(self, a, b, *c):
+        """The bare product must stay finite too: alpha may come after it."""
+        plain = Gemm(**{**self.attributes, "alpha": max(1.0, abs(self.alpha)), "beta": 2.0})
+        return [plain.absolute(a, b, *c) - largest(a) / 2]

@@ -1,0 +1,130 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, INTS, DType
+from nnfuzz.spec.families.reduce import ArgReduction, Reduction
+from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.operator import In, operator
+
+SUMMED = (*FLOATS, DType.INT32, DType.INT64)
+ORDERED = (*FLOATS, DType.INT32, DType.INT64, DType.INT8, DType.UINT8)
+
+
+@operator
+class ReduceSum(Reduction, Summing):
+    inputs = (In("T", SUMMED, (1, 5)),)
+    axes_input = 13
+    monotone = (1,)
+
+    def torch(self, x):
+        return torch.sum(x, self.axes, keepdim=bool(self.keepdims), dtype=x.dtype)
+
+    def value_range(self, x):
+        return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
+
+
+@operator
+class ReduceMean(Reduction, Summing):
+    exactness = ""
+    monotone = (1,)
+
+    def torch(self, x):
+        return torch.mean(x, self.axes, keepdim=bool(self.keepdims))
+
+    def domain(self, x):
+        """The sum in the numerator must stay finite."""
+        return [self.absolute(x) - largest(x) / (2 * self.terms(x))]
+
+    def value_range(self, x):
+        return x
+
+    def radius(self, u, y, x):
+        return super().radius(u, y, x) + 2 * u * y.abs()
+
+
+@operator
+class ReduceMax(Reduction):
+    inputs = (In("T", ORDERED, (1, 5)),)
+    monotone = (1,)
+
+    def torch(self, x):
+        return torch.amax(x, self.axes, keepdim=bool(self.keepdims))
+
+    def value_range(self, x):
+        return x
+
+
+@operator
+class ReduceMin(Reduction):
+    inputs = (In("T", ORDERED, (1, 5)),)
+    monotone = (1,)
+
+    def torch(self, x):
+        return torch.amin(x, self.axes, keepdim=bool(self.keepdims))
+
+    def value_range(self, x):
+        return x
+
+
+@operator
+class ReduceProd(Reduction):
+    """No int32: products overflow, and ONNX Runtime saturates where others wrap around."""
+
+    inputs = (In("T", (*FLOATS, DType.INT64), (1, 5)),)
+
+    def torch(self, x):
+        for axis in sorted((a % x.dim() for a in self.axes), reverse=True):
+            x = torch.prod(x, axis, keepdim=bool(self.keepdims), dtype=x.dtype)
+        return x
+
+    def domain(self, x):
+        """Every partial product must stay finite, whatever the order."""
+        if not x.is_floating_point():
+            return []
+        grown = torch.log(torch.clamp(x.abs(), min=1.0)).sum(self.axes)
+        return [grown - (math.log(largest(x)) - 1)]
+
+    def value_range(self, x):
+        return (0.0 if x[0] >= 0 else -math.inf), math.inf
+
+    def radius(self, u, y, x):
+        return 2 * u * self.terms(x) * y.abs()
+
+
+@operator
+class ReduceL2(Reduction):
+    def torch(self, x):
+        return torch.sqrt(torch.sum(x * x, self.axes, keepdim=bool(self.keepdims)))
+
+    def domain(self, x):
+        return [x.abs() - math.sqrt(largest(x) / (2 * self.terms(x)))]
+
+    def value_range(self, x):
+        return 0.0, math.inf
+
+    def radius(self, u, y, x):
+        return u * (self.terms(x) + 4) * y
+
+
+@operator
+class ArgMax(ArgReduction):
+    inputs = (In("T", (*FLOATS, *INTS), (1, 5)),)
+
+    def torch(self, x):
+        return torch.argmax(x, self.axis, keepdim=bool(self.keepdims))
+
+
+@operator
+class ArgMin(ArgReduction):
+    inputs = (In("T", (*FLOATS, *INTS), (1, 5)),)
+
+    def torch(self, x):
+        return torch.argmin(x, self.axis, keepdim=bool(self.keepdims))
+
+    def ordered(self, x):
+        return -x
