@@ -39,17 +39,33 @@ W = TypeVar("W", bound=Weighted)
 class Catalog:
     """Operator classes with their admissible signatures."""
 
-    def __init__(self, specs: Iterable[type[OpSpec]], config: GenerateConfig) -> None:
+    def __init__(
+        self, specs: Iterable[type[OpSpec]], config: GenerateConfig, exporter: str = "direct"
+    ) -> None:
         """Raises: ValueError if no operator with an admissible signature is left."""
-        self.signatures: dict[type[OpSpec], list[Signature]] = {}
-        for spec in specs:
-            found = _signatures(spec, config)
-            if found:
-                self.signatures[spec] = found
-        if not self.signatures:
+        table = {spec: _signatures(spec, config) for spec in specs}
+        self._index({spec: found for spec, found in table.items() if found})
+
+    def _index(self, table: dict[type[OpSpec], list[Signature]]) -> None:
+        if not table:
             raise ValueError("no operator is left: every signature is refused or excluded")
-        self._specs = list(self.signatures)
+        self.signatures = table
+        self._specs = list(table)
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
+
+    def keys(self) -> list[str]:
+        """The key of every admissible signature, in order of registration."""
+        return [s.key for found in self.signatures.values() for s in found]
+
+    def only(self, key: str) -> Catalog:
+        """The catalog restricted to one signature. Raises: KeyError if it is not admissible."""
+        for spec, found in self.signatures.items():
+            for signature in found:
+                if signature.key == key:
+                    catalog = Catalog.__new__(Catalog)
+                    catalog._index({spec: [signature]})
+                    return catalog
+        raise KeyError(f"unknown or refused signature {key!r}")
 
     def pick(self, draw: Draw) -> type[OpSpec]:
         """A random operator class, in proportion to its weight."""

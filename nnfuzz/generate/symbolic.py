@@ -169,7 +169,7 @@ class _Engine:
         if signature is None or rank is None or not lo <= rank <= hi:
             return False
         first = draw.tensor(signature.first, rank)
-        op = spec.draw(draw, first)
+        op = spec.draw_backward(draw, first, wanted)
         _fix_output(op, signature.output)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         types = op.infer_input_types(draw, first, dtypes, wanted)

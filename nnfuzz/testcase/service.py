@@ -3,6 +3,8 @@
 Jobs, by the header's "do":
   produce  {"index": i}  -> {"case": header of TestCase.to_frame()} with its blobs,
                             or {"failed": NotProduced.to_json()}
+  probe    {"signature": key, "instance": k} -> the same, for a model of that operator alone
+  signatures {} -> {"signatures": [key, ...]}
   judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
            "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
 """
@@ -25,11 +27,12 @@ class ProducerService:
 
     def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
         if header["do"] == "produce":
-            produced = self.producer.produce(header["index"], report)
-            if isinstance(produced, NotProduced):
-                return {"failed": produced.to_json()}, {}
-            case, arrays = produced.to_frame()
-            return {"case": case}, arrays
+            return _answer(self.producer.produce(header["index"], report))
+        if header["do"] == "probe":
+            key, instance = header["signature"], header["instance"]
+            return _answer(self.producer.probe(key, instance, report))
+        if header["do"] == "signatures":
+            return {"signatures": self.producer.signatures()}, {}
         if header["do"] == "judge":
             return {"verdict": self._judge(header, blobs)}, {}
         raise ValueError(f"unknown job {header['do']!r}")
@@ -42,6 +45,13 @@ class ProducerService:
                 _, number, name = key.split("/", 2)
                 outputs[int(number)][name] = value
         return self.producer.judge(case, [tuple(p) for p in header["parties"]], outputs)
+
+
+def _answer(produced: TestCase | NotProduced) -> tuple:
+    if isinstance(produced, NotProduced):
+        return {"failed": produced.to_json()}, {}
+    case, arrays = produced.to_frame()
+    return {"case": case}, arrays
 
 
 def producer_service(seed: int, config: Mapping[str, Any]) -> ProducerService:

@@ -1,0 +1,177 @@
+"""The front half of the street: (seed, index) -> graph -> inputs -> model, and the judge."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.inputs.search import NotFound, search
+from nnfuzz.ir.graph import Graph
+from nnfuzz.materialize.exporters import ExportError, exporters
+from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+
+Report = Callable[[str], None]
+PROBE_NODES = 1
+
+
+class Producer:
+    """Makes the test cases of one campaign; each depends on (seed, index, config) only."""
+
+    def __init__(self, seed: int, config: CaseConfig) -> None:
+        """Raises: KeyError for an unknown operator or exporter; ValueError if nothing is left."""
+        self.seed = seed
+        self.config = config
+        self.registry = OpRegistry.load(load_module(path) for path in config.plugins)
+        self.export = exporters()[config.exporter]
+        self.generate = GenerateConfig(
+            nodes=config.nodes,
+            sizes=config.sizes,
+            dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
+            refused=frozenset(config.refused),
+        )
+        self.catalog = Catalog(self._specs(), self.generate, config.exporter)
+
+    def _specs(self) -> list[type[OpSpec]]:
+        chosen = self.registry.select(self.config.operators or self.registry)
+        excluded = set(self.registry.select(self.config.exclude))
+        return [
+            s
+            for s in chosen.specs()
+            if s.name not in excluded and s.since <= self.config.opset
+        ]
+
+    def signatures(self) -> list[str]:
+        """The keys of every signature that generation may use."""
+        return self.catalog.keys()
+
+    def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
+        """The test case of an index, or why there is none. Never raises for a bad case."""
+        rng = random.Random(f"{self.seed}/{index}")
+        return self._make(index, rng, self.catalog, self.generate, report)
+
+    def probe(
+        self, key: str, instance: int, report: Report = lambda stage: None
+    ) -> TestCase | NotProduced:
+        """A test case of a single operator with the given signature. Raises: KeyError."""
+        rng = random.Random(f"probe/{key}/{instance}")
+        config = GenerateConfig(
+            nodes=PROBE_NODES, sizes=self.config.sizes, dtype_weights=self.generate.dtype_weights
+        )
+        return self._make(-1, rng, self.catalog.only(key), config, report)
+
+    def _make(
+        self,
+        index: int,
+        rng: random.Random,
+        catalog: Catalog,
+        config: GenerateConfig,
+        report: Report,
+    ) -> TestCase | NotProduced:
+        case = _Attempt(index, report)
+        try:
+            with case.phase("generate"):
+                made = generate(catalog, config, rng)
+                case.graph = made.graph.to_json()
+            with case.phase("inputs"):
+                found = search(made.graph, random.Random(rng.random()))
+            if isinstance(found, NotFound):
+                return case.failed(found.reason, stage="inputs")
+            with case.phase("export"):
+                model = self.export(made.graph, found.weights, found.inputs, self.config.opset)
+        except ExportError as error:
+            return case.failed(str(error), error, stage="export")
+        except Exception as error:
+            return case.failed(f"while in phase {case.now}: {error}", error)
+        return TestCase(
+            seed=self.seed,
+            index=index,
+            graph=case.graph,
+            model=model,
+            inputs=found.inputs,
+            weights=found.weights,
+            expected=found.outputs,
+            exporter=self.config.exporter,
+            opset=self.config.opset,
+            seconds=case.seconds,
+            solver_checks=made.solver_checks,
+        )
+
+    def load(self, case: TestCase) -> Graph:
+        """The concrete graph of a test case."""
+        return Graph.from_json(case.graph, self.registry.get)
+
+    def judge(
+        self,
+        case: TestCase,
+        parties: Sequence[tuple[str, str]],
+        outputs: Sequence[Mapping[str, np.ndarray]],
+    ) -> dict[str, Any]:
+        """The interval verdict on the outputs of (backend, level) parties, as JSON."""
+        from nnfuzz.compare.verdict import judge
+
+        params = {**case.inputs, **case.weights}
+        verdict = judge(self.load(case), params, dict(zip(parties, outputs)))
+        return verdict.to_json()
+
+
+class _Attempt:
+    """Book-keeping of one production: the phase, the times, the graph so far."""
+
+    def __init__(self, index: int, report: Report) -> None:
+        self.index = index
+        self.report = report
+        self.now = "start"
+        self.seconds: dict[str, float] = {}
+        self.graph: dict[str, Any] | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self.now = name
+        self.report(name)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.perf_counter() - start
+
+    def failed(
+        self, message: str, error: BaseException | None = None, stage: str = "fault"
+    ) -> NotProduced:
+        return NotProduced(
+            index=self.index,
+            stage=stage,
+            message=message,
+            error_type=type(error).__name__ if error else "",
+            traceback="".join(traceback.format_exception(error)) if error else "",
+            graph=self.graph,
+            seconds=self.seconds,
+        )
+
+
+def load_module(path: str) -> ModuleType:
+    """Import a plug-in file once. Raises: FileNotFoundError, and whatever the file raises."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"plug-in {path} is not a file")
+    name = f"nnfuzz_plugin_{file.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
