@@ -96,6 +96,11 @@ class OpSpec:
             op.__dict__[name] = declaration.draw(draw, name, op, types)
         return op
 
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> OpSpec:
+        """An instance for backward insertion. Operators that change the rank fit it to `output`."""
+        return cls.draw(draw, first)
+
     @property
     def attributes(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.declared}
