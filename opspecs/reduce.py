@@ -73,9 +73,7 @@ class ReduceMin(Reduction):
 
 @operator
 class ReduceProd(Reduction):
-    """No int32: products overflow, and ONNX Runtime saturates where others wrap around."""
-
-    inputs = (In("T", (*FLOATS, DType.INT64), (1, 5)),)
+    """Floats only: integer products overflow, and ONNX Runtime does not wrap around then."""
 
     def torch(self, x):
         for axis in sorted((a % x.dim() for a in self.axes), reverse=True):
@@ -84,16 +82,19 @@ class ReduceProd(Reduction):
 
     def domain(self, x):
         """Every partial product must stay finite, whatever the order."""
-        if not x.is_floating_point():
-            return []
-        grown = torch.log(torch.clamp(x.abs(), min=1.0)).sum(self.axes)
-        return [grown - (math.log(largest(x)) - 1)]
+        return [self._grown(x).log() - (math.log(largest(x)) - 1)]
+
+    def _grown(self, x):
+        """The largest partial product, in any order."""
+        return self.torch(torch.clamp(x.abs(), min=1.0))
 
     def value_range(self, x):
         return (0.0 if x[0] >= 0 else -math.inf), math.inf
 
     def radius(self, u, y, x):
-        return 2 * u * self.terms(x) * y.abs()
+        """A partial product that underflows is off by `tiny` and may grow again."""
+        tiny = {2.0**-11: 2.0**-24, 2.0**-24: 2.0**-126}.get(u, 2.0**-1022)
+        return self.terms(x) * (2 * u * y.abs() + tiny * self._grown(x))
 
 
 @operator

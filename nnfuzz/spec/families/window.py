@@ -1,0 +1,91 @@
+"""Windows that slide over the spatial axes of an (N, C, *S) tensor: what Conv and pools share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.operator import OpSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
+    """The number of spatial axes."""
+    return first.rank - 2
+
+
+def per_axis(*options: int, same: float = 0.5) -> Choice:
+    """One of the options per spatial axis; one for all of them with probability `same`."""
+
+    def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
+        count = first.rank - 2
+        if draw.chance(same):
+            return (draw.choice(options),) * count
+        return tuple(draw.choice(options) for _ in range(count))
+
+    return Choice(by=pick)
+
+
+def paddings(most: int) -> Sym:
+    """Symbolic padding before and behind every spatial axis, in ONNX's order (all begins first)."""
+    return Sym(0, most, lambda op, first, *_: 2 * (first.rank - 2), "offset")
+
+
+def chosen(options: Callable[[Any], Sequence]) -> Choice:
+    """A choice that depends on the attributes drawn before it."""
+    return Choice(lambda op, *types: options(op))
+
+
+class Window(OpSpec):
+    """Strided windows; subclasses declare `pads`, `strides` and maybe `dilations`, `ceil_mode`."""
+
+    pads: Any
+    strides: Any
+    dilations: Any = None
+    ceil_mode: Any = 0
+
+    def window_shape(self, *inputs: TensorType) -> tuple[Int, ...]:
+        """Size of the window, per spatial axis."""
+        raise NotImplementedError
+
+    def axes(self, *inputs: TensorType) -> Iterator[tuple[Int, ...]]:
+        """Per spatial axis: size, window, stride, dilation, padding before, padding behind."""
+        sizes = inputs[0].shape[2:]
+        n = len(sizes)
+        dilations = self.dilations or (1,) * n
+        windows = self.window_shape(*inputs)
+        yield from zip(sizes, windows, self.strides, dilations, self.pads[:n], self.pads[n:])
+
+    def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
+        """One window at least fits into each padded axis."""
+        for size, window, _, dilation, before, behind in self.axes(*inputs):
+            yield size + before + behind >= (window - 1) * dilation + 1
+
+    def window_counts(self, *inputs: TensorType) -> tuple[Int, ...]:
+        """How many windows there are, per spatial axis."""
+        counts = []
+        for size, window, stride, dilation, before, behind in self.axes(*inputs):
+            room = size + before + behind - (window - 1) * dilation - 1
+            counts.append((room + (stride - 1 if self.ceil_mode else 0)) // stride + 1)
+        return tuple(counts)
+
+    def symmetric(self) -> bool:
+        """Whether the padding is the same on both sides of every axis."""
+        n = len(self.pads) // 2
+        return self.pads[:n] == self.pads[n:]
+
+    def padded(self, x: Tensor, value: float) -> Tensor:
+        """The tensor with the padding written out."""
+        import torch
+
+        if not any(self.pads):
+            return x
+        n = len(self.pads) // 2
+        pairs = [(self.pads[i], self.pads[n + i]) for i in reversed(range(n))]
+        return torch.nn.functional.pad(x, list(itertools.chain(*pairs)), value=value)

@@ -1,0 +1,168 @@
+"""Pooling over one to three spatial axes."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import or_, product
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+
+class Pool(Window):
+    """Windows of a fixed size, each of which touches the unpadded input."""
+
+    inputs = (In("T", FLOATS, (3, 5)),)
+    kernel_shape = Sym(1, 6, spatial)
+    strides = per_axis(1, 1, 2, 2, 3)
+    pads = paddings(3)
+    ceil_mode = Choice((0, 0, 1))
+
+    def window_shape(self, *inputs):
+        return self.kernel_shape
+
+    def requires(self, x):
+        yield len(self.kernel_shape) == len(self.strides) == x.rank - 2
+        yield len(self.pads) == 2 * (x.rank - 2)
+        yield from self.window_fits(x)
+        counts = self.window_counts(x)
+        for count, (size, window, stride, dilation, before, behind) in zip(counts, self.axes(x)):
+            yield before < window
+            yield behind < window
+            if dilation > 1:
+                yield or_(before == 0, size >= dilation)
+            if self.ceil_mode and stride > 1:
+                # Whether a window may start in the padding behind differs between versions.
+                yield (count - 1) * stride < size + before
+
+    def type_transfer(self, x):
+        return [x.with_shape((*x.shape[:2], *self.window_counts(x)))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], (*output.shape[:2], *first.shape[2:]))]
+
+    def cost(self, x):
+        return self.type_transfer(x)[0].numel * product(self.kernel_shape)
+
+    def value_range(self, x):
+        return x
+
+    def native(self):
+        """The padding that PyTorch's kernels do themselves, or None: at most half the window."""
+        n = len(self.pads) // 2
+        fits = all(2 * p <= k for p, k in zip(self.pads, self.kernel_shape))
+        return self.pads[:n] if fits and self.symmetric() else None
+
+
+@operator
+class MaxPool(Pool):
+    """Source: ONNX MaxPool-12; torch.nn.functional.max_pool2d."""
+
+    inputs = (In("T", (*FLOATS, DType.INT8, DType.UINT8), (3, 5)),)
+    monotone = (1,)
+    dilations = per_axis(1, 1, 1, 2)
+
+    def torch(self, x):
+        if not x.is_floating_point():
+            return self.torch(x.float()).to(x.dtype)
+        n = x.dim() - 2
+        pool = (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)[n - 1]
+        padding = self.native()
+        if padding is None:
+            padding, x = (0,) * n, self.padded(x, -torch.inf)
+        return pool(
+            x, self.kernel_shape, self.strides, padding, self.dilations, bool(self.ceil_mode)
+        )
+
+
+@operator
+class AveragePool(Summing, Pool):
+    """The mean over each window, or over its unpadded part (count_include_pad = 0).
+
+    A window that overhangs the padded input (ceil_mode) only occurs where the overhang does not
+    count anyway: what it counts for otherwise differs between opsets.
+    Source: ONNX AveragePool-11; torch.nn.functional.avg_pool2d.
+    """
+
+    exactness = ""
+    monotone = (1,)
+    count_include_pad = chosen(lambda op: (0,) if op.ceil_mode else (0, 1))
+
+    def _sliding(self, x, padding, include):
+        n = x.dim() - 2
+        pool = (
+            torch.nn.functional.avg_pool1d,
+            torch.nn.functional.avg_pool2d,
+            torch.nn.functional.avg_pool3d,
+        )[n - 1]
+        return pool(x, self.kernel_shape, self.strides, padding, bool(self.ceil_mode), include)
+
+    def torch(self, x):
+        if x.dtype is torch.float16 and x.dim() == 5:  # PyTorch lacks the kernel.
+            return self.torch(x.float()).half()
+        padding = self.native()
+        if padding is not None:
+            return self._sliding(x, padding, bool(self.count_include_pad))
+        none = (0,) * (x.dim() - 2)
+        y = self._sliding(self.padded(x, 0.0), none, True)
+        if self.count_include_pad:
+            return y
+        inside = self.padded(torch.ones_like(x[:1, :1]), 0.0)
+        return y / self._sliding(inside, none, True)
+
+    def terms(self, x):
+        return product(self.kernel_shape)
+
+    def domain(self, x):
+        """The sum in the numerator must stay finite."""
+        return [self.absolute(x) - largest(x) / (2 * self.terms(x))]
+
+    def radius(self, u, y, x):
+        return super().radius(u, y, x) + 2 * u * y.abs()
+
+
+class GlobalPool(OpSpec):
+    """(N, C, *S) -> (N, C, 1, ...)."""
+
+    inputs = (In("T", FLOATS, (3, 5)),)
+    monotone = (1,)
+
+    def type_transfer(self, x):
+        return [x.with_shape((*x.shape[:2], *(1 for _ in x.shape[2:])))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], (*output.shape[:2], *first.shape[2:]))]
+
+    def cost(self, x):
+        return x.numel
+
+    def value_range(self, x):
+        return x
+
+
+@operator
+class GlobalAveragePool(GlobalPool, Summing):
+    exactness = ""
+
+    def torch(self, x):
+        return x.mean(tuple(range(2, x.dim())), keepdim=True)
+
+    def terms(self, x):
+        return x[0, 0].numel()
+
+    def domain(self, x):
+        """The sum in the numerator must stay finite."""
+        return [self.absolute(x) - largest(x) / (2 * self.terms(x))]
+
+    def radius(self, u, y, x):
+        return super().radius(u, y, x) + 2 * u * y.abs()
+
+
+@operator
+class GlobalMaxPool(GlobalPool):
+    def torch(self, x):
+        return x.amax(tuple(range(2, x.dim())), keepdim=True)
