@@ -50,8 +50,12 @@ class InputError(ValueError):
     """Inputs that do not belong to the model: a fault of the caller, not of the compiler."""
 
 
+class BackendUnavailable(RuntimeError):
+    """The compiler or the device that the options ask for is not here; the message says the fix."""
+
+
 class AdapterError(TypeError):
-    """The adapter broke the contract of `Backend`."""
+    """The adapter, or the compiler behind it, returned what the contract does not allow."""
 
 
 def option(default: Any, help: str) -> Any:
@@ -147,7 +151,11 @@ class Backend(ABC):
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions of the compiler and of whatever else decides about its behaviour."""
+        """Versions of the compiler and of whatever else decides about its behaviour.
+
+        Called first in every worker: import the compiler here.
+        Raises: BackendUnavailable if the options ask for a device that is absent.
+        """
 
     @abstractmethod
     def load(self, model: bytes) -> Any:

@@ -43,8 +43,8 @@ class ForkServer:
 
     def _launch(self) -> None:
         self.alive = True
-        self._scratch = Path(tempfile.mkdtemp(prefix="nnfuzz-"))
-        self._log = self._scratch / "preload.log"
+        self.scratch = Path(tempfile.mkdtemp(prefix="nnfuzz-"))
+        self._log = self.scratch / "preload.log"
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -57,9 +57,13 @@ class ForkServer:
                 start_new_session=True,  # Ctrl-C in the terminal reaches the campaign alone
             )
         path = [os.path.abspath(entry) for entry in sys.path]
-        setup = {"path": path, "preload": self.preload, "scratch": str(self._scratch)}
+        setup = {"path": path, "preload": self.preload, "scratch": str(self.scratch)}
         self._control.send(json.dumps(setup).encode())
         self._control.setblocking(False)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def fileno(self) -> int:
         """Readable when `pump` has something to do."""
@@ -128,7 +132,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:  # stuck in an import
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def __enter__(self) -> ForkServer:
         return self
@@ -144,7 +148,7 @@ class ForkServer:
         ends, self._on_end = self._on_end, {}
         for on_end in ends.values():
             on_end(code)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def _request(action: str, worker: int) -> bytes:

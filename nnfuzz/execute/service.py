@@ -14,14 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import AdapterError, Backend, Imported, InputError, OptionError
+from nnfuzz.execute.backend import (
+    Backend,
+    BackendUnavailable,
+    Imported,
+    InputError,
+    OptionError,
+)
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.sandbox import reads_as_out_of_memory
 from nnfuzz.execute.worker import Report, describe
 
 INPUT, OUTPUT = "input/", "output/"
-_NOT_THE_COMPILER = (InputError, OptionError, AdapterError, MemoryError, SystemExit)
+_NOT_THE_COMPILER = (InputError, OptionError, BackendUnavailable, MemoryError, SystemExit)
 
 
 class _Stopped(Exception):
@@ -39,7 +45,7 @@ class BackendService:
         self._backend: Backend = BackendSpec.from_json(spec).load()
         reason = self._backend.missing()
         if reason:
-            raise RuntimeError(reason)
+            raise BackendUnavailable(reason)
         self._backend.versions()  # imports the compiler before crash handlers are installed
 
     def handle(

@@ -82,9 +82,9 @@ def _describe(name: str, blob: np.ndarray | bytes) -> tuple[str | None, list[int
     if not isinstance(blob, np.ndarray | np.generic):
         raise WireError(f"blob {name!r} is {type(blob).__name__}, neither an array nor bytes")
     array = np.asarray(blob)
-    shape = list(array.shape)
+    dtype, shape = _dtype_name(name, array.dtype), list(array.shape)
     buffer = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    return _dtype_name(name, array.dtype), shape, buffer
+    return dtype, shape, buffer
 
 
 def _dtype_name(name: str, dtype: np.dtype) -> str:

@@ -31,6 +31,7 @@ from nnfuzz.execute import channel, wire
 PAGE_BYTES = resource.getpagesize()
 TRACE_CHARS = 8000
 _LIBC = ctypes.CDLL(None)
+_IOLBF = 1  # glibc and musl
 
 
 class Service(Protocol):
@@ -208,7 +209,9 @@ def _redirect(output_fd: int) -> None:
     os.close(null)
     os.close(output_fd)
     sys.stdin = os.fdopen(0, closefd=False)
-    sys.stdout = os.fdopen(1, "w", errors="backslashreplace", closefd=False)
+    # By lines, in Python and in C: what is still in a buffer dies with the process.
+    _LIBC.setvbuf(ctypes.c_void_p.in_dll(_LIBC, "stdout"), None, _IOLBF, 0)
+    sys.stdout = os.fdopen(1, "w", errors="backslashreplace", closefd=False, buffering=1)
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False, buffering=1)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
 

@@ -1,0 +1,50 @@
+"""The conformance check passes the toy backend and refuses broken variants of it."""
+
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.execute.conformance import check_backend
+
+TOY = Path(__file__).parent / "toy_backend.py"
+
+
+def test_the_toy_backend_conforms_and_is_small():
+    fates = check_backend("toy", [TOY])
+    assert set(fates.values()) == {"ok"}
+    assert len(TOY.read_text().splitlines()) <= 65
+
+
+SESSION = "session = ReferenceEvaluator(module)"
+RETURN = "return lambda inputs: dict(zip(names, session.run(names, inputs)))"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lesson"),
+    [
+        ('levels = ("O0", "O1")', "levels = ()", "at least one level"),
+        ('return {"onnx": onnx.__version__}', "return {}", "version text"),
+        ("names = session.output_names", "names = session.output_names[:1]", "with the outputs"),
+        ("names, session.run", "names[::-1], session.run", "wrong order"),
+        ("session.run(names, inputs)", "[[1.0]] * len(names)", "not a numpy array"),
+        (
+            "session.run(names, inputs)",
+            "[v.astype('float16').astype(v.dtype) for v in session.run(names, inputs)]",
+            "TF32",
+        ),
+        (
+            "session.run(names, inputs)",
+            "[v.reshape(-1) for v in session.run(names, inputs)]",
+            "shape of scalars",
+        ),
+        (SESSION, SESSION + "; import os; os._exit(1)", "exited with code 1"),
+        (SESSION, SESSION + "; raise ValueError('too hard')", "too hard"),
+    ],
+)
+def test_a_broken_adapter_is_taught(tmp_path, old, new, lesson):
+    text = TOY.read_text()
+    assert old in text
+    plugin = tmp_path / "broken_toy.py"
+    plugin.write_text(text.replace(old, new))
+    with pytest.raises(AssertionError, match=lesson):
+        check_backend("toy", [plugin])

@@ -1,0 +1,26 @@
+import json
+
+import numpy as np
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+
+
+def test_json_round_trip_without_the_outputs():
+    outcome = Outcome(
+        kind=OutcomeKind.CRASH,
+        stage=Stage.COMPILE,
+        backend="tvm",
+        level="O3",
+        message="killed by SIGSEGV",
+        signal="SIGSEGV",
+        captured="last words",
+        seconds={"import": 0.1},
+        outputs={"y": np.ones(3)},
+    )
+    data = json.loads(json.dumps(outcome.to_json()))
+    assert "outputs" not in data
+    back = Outcome.from_json(data)
+    assert back.to_json() == outcome.to_json()
+    assert (back.kind, back.stage) == (OutcomeKind.CRASH, Stage.COMPILE)
+    assert not back.ok
+    assert not back.over_memory_limit

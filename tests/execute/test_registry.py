@@ -1,0 +1,72 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
+
+HERE = Path(__file__).parent
+TOY = HERE / "toy_backend.py"
+
+
+def test_built_in_and_plugged_in_are_found():
+    registry = BackendRegistry.discover([TOY])
+    assert {"onnxruntime", "tvm", "toy"} <= set(registry.names())
+    assert "toy_backend.py" in registry.source("toy")
+
+
+def test_a_specification_crosses_processes_as_json():
+    spec = BackendRegistry.discover([TOY]).parse("toy,fold=no,timeout=2.5")
+    back = BackendSpec.from_json(spec.to_json())
+    assert back == spec
+    assert str(back) == "toy,fold=no,timeout=2.5"
+    toy = back.load()
+    assert (toy.options.fold, toy.options.timeout) == (False, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "complaint"),
+    [
+        ("tvn", RegistryError, "did you mean 'tvm'.*--plugin"),
+        ("tvm,taget=llvm", OptionError, "no option 'taget'; did you mean 'target'"),
+        ("tvm,target=gpu", OptionError, "'gpu' must be llvm or cuda"),
+        ("toy,fold=maybe", OptionError, "must be bool"),
+        ("toy,timeout=soon", OptionError, "must be float"),
+        ("toy,fold", OptionError, "expected key=value"),
+        ("toy,fold=1,fold=0", OptionError, "given twice"),
+    ],
+)
+def test_mistakes_are_explained(text, error, complaint):
+    with pytest.raises(error, match=complaint):
+        BackendRegistry.discover([TOY]).parse(text)
+
+
+def test_a_name_taken_twice_fails_loudly(tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text(TOY.read_text())
+    with pytest.raises(RegistryError, match=r"'toy' is defined twice: by .*toy_backend.py and by"):
+        BackendRegistry.discover([TOY, other])
+
+
+def test_a_bad_plugin_file_is_named(tmp_path):
+    with pytest.raises(RegistryError, match="no such file"):
+        BackendRegistry.discover([tmp_path / "absent.py"])
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0")
+    with pytest.raises(RegistryError, match="ZeroDivisionError"):
+        BackendRegistry.discover([broken])
+
+
+def test_listing_imports_no_compiler():
+    script = (
+        "import sys\n"
+        "from nnfuzz.execute.registry import BackendRegistry\n"
+        "from nnfuzz.execute.runner import BackendRunner\n"
+        "registry = BackendRegistry.discover()\n"
+        "assert [registry.get(name).missing() for name in registry.names()]\n"
+        "heavy = {'tvm', 'torch', 'onnxruntime', 'onnx'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
