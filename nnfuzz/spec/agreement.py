@@ -1,0 +1,128 @@
+"""Whether results of one operator agree, and whether its numeric claims hold on given inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.authorities import Arrays, doubled, run_torch, tensors
+from nnfuzz.spec.operator import OpSpec, Range, flatten
+
+SLACK = 2.0
+"""An implementation may be off by this many radii and units in the last place."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an operator yields: the result in its own dtypes, and bounds for the floats.
+
+    los, his: float64 bounds around a float64 run, None for discrete outputs.
+    """
+
+    native: Arrays
+    los: list[np.ndarray | None]
+    his: list[np.ndarray | None]
+
+    @classmethod
+    def of(cls, op: OpSpec, arrays: Sequence[np.ndarray]) -> Expected:
+        """Run the operator on inputs in their own dtypes and, for floats, in float64."""
+        native = run_torch(op, arrays)
+        inputs = doubled(arrays)
+        los: list[np.ndarray | None] = []
+        his: list[np.ndarray | None] = []
+        for result, y in zip(native, flatten(op.torch(*inputs))):
+            if result.dtype.kind != "f":
+                los.append(None)
+                his.append(None)
+                continue
+            info = np.finfo(result.dtype)
+            y = y.double()
+            u = float(info.eps) / 2
+            radius = np.asarray(op.radius(u, y, *inputs))
+            exact = y.numpy()
+            spread = SLACK * (radius + 2 * u * np.abs(exact)) + float(info.smallest_normal)
+            los.append(exact - spread)
+            his.append(exact + spread)
+        return cls(native, los, his)
+
+    def contradicts(self, found: Sequence[np.ndarray]) -> str:
+        """How other results differ from the expected ones; empty where they agree."""
+        if len(found) != len(self.native):
+            return f"{len(found)} outputs instead of {len(self.native)}"
+        for i, (result, lo, hi, other) in enumerate(zip(self.native, self.los, self.his, found)):
+            if other.dtype != result.dtype or other.shape != result.shape:
+                mine, theirs = (f"{a.dtype}{list(a.shape)}" for a in (result, other))
+                return f"output {i} is {theirs}, not {mine}"
+            text = _differs(result, lo, hi, other)
+            if text:
+                return f"output {i}: {text}"
+        return ""
+
+
+def _differs(
+    result: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, other: np.ndarray
+) -> str:
+    if lo is None or hi is None:
+        wrong = result != other
+    else:
+        wide = other.astype(np.float64)
+        wrong = ~((wide >= lo) & (wide <= hi))
+    if not wrong.any():
+        return ""
+    where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    count = int(np.count_nonzero(wrong))
+    return f"{count} of {wrong.size} elements differ, {other[where]!r} for {result[where]!r}"
+
+
+def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
+    """Claims about numbers that inputs within the domain refute.
+
+    Finite results, `feasible`, `value_range`, `margins` without sign or NaN, and PyTorch's own
+    result within the rounding error that `radius` grants.
+    """
+    expected = Expected.of(op, arrays)
+    faults = []
+    for result in expected.native:
+        if result.dtype.kind == "f" and not np.isfinite(result).all():
+            return ["the inputs lie in the domain, but the result is not finite"]
+    text = expected.contradicts(expected.native)
+    if text:
+        faults.append(f"PyTorch leaves radius: {text}")
+    ranges = [_range(a) for a in arrays]
+    if not op.feasible(*ranges):
+        faults.append(f"feasible{tuple(ranges)} denies inputs that lie in the domain")
+    faults += _range_faults(op, ranges, expected)
+    for margin in op.margins(*tensors(arrays)):
+        if not bool((margin >= 0).all()):
+            faults.append("a margin is negative or not a number")
+    return faults
+
+
+def _range(array: np.ndarray) -> Range:
+    return (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+
+
+def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> list[str]:
+    lo, hi = op.value_range(*ranges)
+    if not lo <= hi:
+        return [f"value_range{tuple(ranges)} is the empty [{lo}, {hi}]"]
+    for result, least, most in zip(expected.native, expected.los, expected.his):
+        if result.size and least is not None and most is not None:
+            low, high = float(most.min()), float(least.max())
+        elif result.size and not _wraps(result, lo, hi):
+            low, high = float(result.min()), float(result.max())
+        else:
+            continue
+        if low < lo or high > hi:
+            return [f"value_range{tuple(ranges)} = [{lo}, {hi}] excludes [{low}, {high}]"]
+    return []
+
+
+def _wraps(result: np.ndarray, lo: float, hi: float) -> bool:
+    """Whether a range leaves an integer dtype, so that wrap-around may land anywhere."""
+    least, most = DType.of(result.dtype).limits
+    return lo < least or hi > most or math.isnan(lo)

@@ -1,0 +1,194 @@
+"""What two authorities say of an operator application: PyTorch, and ONNX with its runtimes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.instances import Instance
+from nnfuzz.spec.operator import OpSpec, flatten
+
+if TYPE_CHECKING:
+    import onnx
+    from torch import Tensor
+
+Arrays = list[np.ndarray]
+SPANS = (3.0, 1.0, 0.25)
+"""Half-widths of the value distributions tried in turn until the operator's domain admits one."""
+
+
+class Rejected(Exception):
+    """ONNX does not accept a model, or contradicts a declared type; the text is its reason."""
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Type of an output by strict ONNX shape inference; None where a dimension is left open."""
+
+    dtype: DType
+    shape: tuple[int | None, ...] | None
+
+    def admits(self, type_: TensorType) -> bool:
+        if self.dtype is not type_.dtype:
+            return False
+        if self.shape is None:
+            return True
+        return len(self.shape) == type_.rank and all(
+            a is None or a == b for a, b in zip(self.shape, type_.shape)
+        )
+
+    @property
+    def complete(self) -> bool:
+        return self.shape is not None and None not in self.shape
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def inputs_for(instance: Instance, rng: np.random.Generator) -> tuple[Arrays, bool]:
+    """Random inputs, and whether they lie in the operator's domain.
+
+    Wide values are tried first, positive numbers around one half (small integers) at last.
+    """
+    arrays: Arrays = []
+    for span in (*SPANS, None):
+        arrays = [_array(t, r, span, rng) for t, r in zip(instance.types, _ranges(instance))]
+        if in_domain(instance.op, arrays):
+            return arrays, True
+    return arrays, False
+
+
+def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether every domain term is at most 0. A term that is not a number counts as violated."""
+    return all(bool((term <= 0).all()) for term in op.domain(*tensors(arrays)))
+
+
+def _ranges(instance: Instance) -> list:
+    given = list(instance.op.integer_range(*instance.types))
+    return given + [None] * (len(instance.types) - len(given))
+
+
+def _array(
+    type_: TensorType, range_: Any, span: float | None, rng: np.random.Generator
+) -> np.ndarray:
+    dtype, shape = type_.dtype, type_.shape
+    if dtype.is_bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.is_int:
+        lo, hi = (1, 5) if span is None else (-8, 8)
+        lo, hi = (lo, hi) if range_ is None else (int(range_[0]), int(range_[1]))
+        return rng.integers(max(lo, int(dtype.limits[0])), hi + 1, shape).astype(dtype.numpy)
+    values = rng.uniform(0.25, 0.75, shape) if span is None else rng.uniform(-span, span, shape)
+    return np.asarray(values).astype(dtype.numpy)
+
+
+def tensors(arrays: Sequence[np.ndarray]) -> list[Tensor]:
+    """Copies as torch tensors."""
+    import torch
+
+    return [torch.from_numpy(np.array(a)) for a in arrays]
+
+
+def doubled(arrays: Sequence[np.ndarray]) -> list[Tensor]:
+    """The same with floats in float64."""
+    return [t.double() if t.is_floating_point() else t for t in tensors(arrays)]
+
+
+# -- PyTorch ----------------------------------------------------------------------------------
+
+
+def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
+    """What `op.torch` returns. Raises: whatever it raises; ValueError if it wrote to an input."""
+    given = tensors(arrays)
+    outputs = [np.array(t.numpy()) for t in flatten(op.torch(*given))]
+    for before, after in zip(arrays, given):
+        if before.tobytes() != np.ascontiguousarray(after.numpy()).tobytes():
+            raise ValueError("torch() wrote to its input")
+    return outputs
+
+
+def type_of(array: np.ndarray) -> TensorType:
+    return TensorType(DType.of(array.dtype), tuple(map(int, array.shape)))
+
+
+# -- ONNX -------------------------------------------------------------------------------------
+
+
+def one_node(instance: Instance, outputs: Sequence[TensorType], opset: int) -> onnx.ModelProto:
+    """The direct lowering of the instance as a model with inputs x0, x1 ... and outputs y0 ..."""
+    from nnfuzz.materialize.emit import emit_model
+
+    ins = [f"x{i}" for i in range(len(instance.types))]
+    outs = [f"y{i}" for i in range(len(outputs))]
+    values = {n: Value(n, t) for n, t in zip([*ins, *outs], [*instance.types, *outputs])}
+    node = Node(instance.op, tuple(ins), tuple(outs))
+    return emit_model(Graph(values, [node], ins, [], outs), {}, opset)
+
+
+def infer(model: onnx.ModelProto) -> list[Inferred]:
+    """Output types that strict shape inference finds by itself, after a full check of the model.
+
+    Raises: Rejected.
+    """
+    import onnx
+
+    try:
+        onnx.checker.check_model(model, full_check=True)
+        bare = onnx.ModelProto()
+        bare.CopyFrom(model)
+        for output in bare.graph.output:
+            output.ClearField("type")
+        found = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise Rejected(str(error).strip().splitlines()[-1]) from None
+    return [_inferred(output.type.tensor_type) for output in found.graph.output]
+
+
+def _inferred(type_: Any) -> Inferred:
+    import onnx
+
+    dtype = DType.of(onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type))
+    if not type_.HasField("shape"):
+        return Inferred(dtype, None)
+    dims = type_.shape.dim
+    return Inferred(dtype, tuple(d.dim_value if d.HasField("dim_value") else None for d in dims))
+
+
+def run_reference(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+    """What onnx.reference computes. Raises: whatever it raises."""
+    from onnx.reference import ReferenceEvaluator
+
+    with np.errstate(all="ignore"):
+        found = ReferenceEvaluator(model).run(None, {f"x{i}": a for i, a in enumerate(arrays)})
+    return [np.asarray(a) for a in found]
+
+
+def run_onnxruntime(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+    """What ONNX Runtime computes with optimisations off. Raises: whatever it raises."""
+    import onnxruntime as ort
+
+    session = ort.InferenceSession(
+        model.SerializeToString(), _session_options(), providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(None, {f"x{i}": a for i, a in enumerate(arrays)}))
+
+
+@functools.cache
+def _session_options() -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+RUNTIMES = {"onnx.reference": run_reference, "onnxruntime": run_onnxruntime}

@@ -1,0 +1,286 @@
+"""Conformance of operator specs: what `nnfuzz ops check` and the tests of a plug-in author run.
+
+`check_operator` holds a spec against two authorities, execution in PyTorch and ONNX (checker,
+strict shape inference, onnx.reference and ONNX Runtime):
+
+- soundness: solved instances, forward and backward, run, and have the types and values claimed;
+- tightness: instances drawn blindly that both authorities accept satisfy `requires`;
+- rejection: instances with one broken condition raise ConstraintError;
+- purity: predicates give the same answer twice, write nothing, and attributes survive JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec import authorities as auth
+from nnfuzz.spec import instances as draws
+from nnfuzz.spec.agreement import Expected, numeric_faults
+from nnfuzz.spec.check_report import CheckReport
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.instances import Instance, Signature
+from nnfuzz.spec.operator import ConstraintError, OpSpec
+
+OPSETS = (13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25)
+"""Targets of the lowering that onnx.reference and ONNX Runtime both load."""
+RANKS = 6
+
+
+def check_operator(spec: type[OpSpec], rng: random.Random, instances: int = 20) -> CheckReport:
+    """Check one operator on about `instances` instances of each kind.
+
+    Every signature is covered, so an operator with more signatures gets more forward instances.
+    """
+    return _Check(spec, rng, instances).run()
+
+
+def check_operators(
+    specs: Iterable[type[OpSpec]], seed: int = 0, instances: int = 20
+) -> list[CheckReport]:
+    """Check operators, each with a generator that depends on the seed and its name only."""
+    return [check_operator(s, random.Random(f"{seed}:{s.name}"), instances) for s in specs]
+
+
+class _Check:
+    def __init__(self, spec: type[OpSpec], rng: random.Random, instances: int) -> None:
+        self.spec = spec
+        self.instances = instances
+        self.draw = Draw(rng, draws.SIZES)
+        self.values = np.random.default_rng(rng.getrandbits(32))
+        self.report = CheckReport(spec.name)
+        self.opsets = [o for o in OPSETS if o >= spec.since]
+
+    def run(self) -> CheckReport:
+        start = time.perf_counter()
+        for name, check, count in (
+            ("forward", self.forward, max(self.instances, len(self.spec.signatures()))),
+            ("backward", self.backward, self.instances),
+            ("tightness", self.tightness, self.instances * 3),
+            ("rejection", self.rejection, self.instances),
+            ("patterns", self.patterns, 1),
+        ):
+            for signature in self.dealt(count):
+                self.guarded(name, check, signature)
+        self.report.seconds = time.perf_counter() - start
+        return self.report
+
+    def guarded(self, name: str, check: Callable[[Signature], None], signature: Signature) -> None:
+        """A spec that raises where it must not is a problem of the spec."""
+        try:
+            check(signature)
+        except Exception as error:
+            binding = {k: v.value for k, v in signature[0].items()}
+            self.report.problem(f"{name} with {binding}: {type(error).__name__}: {error}")
+
+    def dealt(self, count: int) -> list[Signature]:
+        """`count` signatures, all equally often, in random order."""
+        signatures = self.spec.signatures()
+        rounds = -(-count // len(signatures))
+        dealt = [s for _ in range(rounds) for s in self.draw.shuffled(signatures)]
+        return dealt[:count]
+
+    def rank(self, ranks: tuple[int, int]) -> int:
+        return self.draw.integer(ranks[0], min(ranks[1], RANKS - 1))
+
+    # -- soundness ----------------------------------------------------------------------------
+
+    def forward(self, signature: Signature) -> None:
+        rank = self.rank(self.spec.inputs[0].ranks)
+        instance = draws.solved(self.spec, signature, rank, self.draw)
+        if instance is None:
+            self.report.unsolved += 1
+            return
+        self.report.forward += 1
+        self.sound(instance, None)
+
+    def backward(self, signature: Signature) -> None:
+        found = draws.preceding(self.spec, signature, self.rank((0, RANKS - 1)), self.draw)
+        if found is None:
+            self.report.unsolved += 1
+            return
+        self.report.backward += 1
+        self.sound(*found)
+
+    def sound(self, instance: Instance, wanted: TensorType | None) -> None:
+        """A solved instance must pass `check` and be what it claims, for both authorities."""
+        op, types = instance.op, instance.types
+        try:
+            op.check(*types)
+        except ConstraintError as error:
+            self.report.problem(f"{instance}: solved but not admitted: {error}")
+            return
+        outputs = self.pure(instance)
+        if wanted is not None and not outputs[0].same(wanted):
+            self.report.problem(f"{instance}: inferred backward for {wanted}, yields {outputs[0]}")
+        self.costs(instance)
+        arrays, inside = auth.inputs_for(instance, self.values)
+        self.report.outside += not inside
+        if inside and self.agrees_torch(instance, arrays, outputs):
+            self.agrees_onnx(instance, arrays, outputs)
+
+    def pure(self, instance: Instance) -> list[TensorType]:
+        """Predicates are functions of their arguments; attributes survive JSON. The outputs."""
+        op, types = instance.op, instance.types
+        before = repr(op.__dict__)
+        answers = [
+            (repr(list(op.requires(*types))), repr(op.type_transfer(*types))) for _ in range(2)
+        ]
+        if answers[0] != answers[1] or repr(op.__dict__) != before:
+            self.report.problem(f"{instance}: requires or type_transfer is not pure")
+        again = type(op).from_json(json.loads(json.dumps(op.to_json())))
+        if again.attributes != op.attributes:
+            self.report.problem(f"{instance}: JSON gives {again!r}")
+        return op.type_transfer(*types)
+
+    def costs(self, instance: Instance) -> None:
+        cost = instance.op.cost(*instance.types)
+        if not isinstance(cost, int) or cost < 0:
+            self.report.problem(f"{instance}: cost is {cost!r}, not a natural number")
+
+    def agrees_torch(
+        self, instance: Instance, arrays: auth.Arrays, outputs: Sequence[TensorType]
+    ) -> bool:
+        try:
+            actual = [auth.type_of(a) for a in auth.run_torch(instance.op, arrays)]
+        except Exception as error:
+            self.report.problem(f"{instance}: torch raises {_brief(error)}")
+            return False
+        if len(actual) != len(outputs) or not all(a.same(b) for a, b in zip(actual, outputs)):
+            self.report.problem(f"{instance}: torch yields {actual}, type_transfer {outputs}")
+            return False
+        for text in numeric_faults(instance.op, arrays):
+            self.report.problem(f"{instance}: {text}")
+        return True
+
+    def agrees_onnx(
+        self, instance: Instance, arrays: auth.Arrays, outputs: Sequence[TensorType]
+    ) -> None:
+        opset = self.draw.choice(self.opsets)
+        model = auth.one_node(instance, outputs, opset)
+        try:
+            inferred = auth.infer(model)
+        except auth.Rejected as error:
+            self.report.problem(f"{instance}, opset {opset}: ONNX rejects: {error}")
+            return
+        self.report.open_shapes += sum(not i.complete for i in inferred)
+        if not all(i.admits(t) for i, t in zip(inferred, outputs)):
+            self.report.problem(f"{instance}, opset {opset}: ONNX infers {inferred}, not {outputs}")
+            return
+        text = self.disagreement(instance, arrays, model)
+        if text:
+            self.report.problem(f"{instance}, opset {opset}: {text}")
+
+    def disagreement(self, instance: Instance, arrays: auth.Arrays, model: Any) -> str:
+        """Why no ONNX runtime computes what `torch` does; empty if one of them does."""
+        expected = Expected.of(instance.op, arrays)
+        reasons = []
+        for name, run in auth.RUNTIMES.items():
+            try:
+                found = run(model, arrays)
+            except Exception as error:
+                reasons.append(f"{name} raises {_brief(error)}")
+                self.report.notes[f"{name} can not run it"] += 1
+                continue
+            text = expected.contradicts(found)
+            if not text:
+                return ""
+            reasons.append(f"{name}: {text}")
+            self.report.notes[f"{name} differs"] += 1
+        return "; ".join(reasons)
+
+    # -- tightness ----------------------------------------------------------------------------
+
+    def tightness(self, signature: Signature) -> None:
+        instance = draws.blind(self.spec, signature, self.draw)
+        try:
+            arrays, inside = auth.inputs_for(instance, self.values)
+            if not inside or not _affordable(instance):
+                return
+            actual = [auth.type_of(a) for a in auth.run_torch(instance.op, arrays)]
+        except Exception:
+            return
+        if any(t.numel == 0 for t in actual):
+            return
+        self.report.accepted += 1
+        try:
+            instance.op.check(*instance.types)
+        except ConstraintError:
+            self.refusal(instance, arrays, actual)
+
+    def refusal(
+        self, instance: Instance, arrays: auth.Arrays, actual: Sequence[TensorType]
+    ) -> None:
+        """PyTorch runs what `requires` refuses: needlessly, if ONNX means the same by it."""
+        try:
+            model = auth.one_node(instance, actual, self.opsets[-1])
+            defined = all(i.admits(t) for i, t in zip(auth.infer(model), actual))
+            agreed = defined and not self.disagreement(instance, arrays, model)
+        except Exception:
+            agreed = False
+        if agreed:
+            self.report.refused += 1
+            self.report.example = self.report.example or f"refused: {instance}"
+        else:
+            self.report.torch_only += 1
+            self.report.accepted -= 1
+
+    # -- rejection ----------------------------------------------------------------------------
+
+    def rejection(self, signature: Signature) -> None:
+        instance = draws.broken(self.spec, signature, self.draw)
+        if instance is None:
+            return
+        self.report.broken += 1
+        if not rejects(instance):
+            self.report.problem(f"{instance}: check admits it with one condition broken")
+        try:
+            arrays, _ = auth.inputs_for(instance, self.values)
+            auth.run_torch(instance.op, arrays)
+        except Exception:
+            self.report.torch_rejects += 1
+
+    def patterns(self, signature: Signature) -> None:
+        """Too many inputs, a foreign dtype and a rank out of range must not pass."""
+        lo, _ = self.spec.inputs[0].ranks
+        instance = draws.solved(self.spec, signature, lo, self.draw)
+        if instance is None:
+            return
+        first, *rest = instance.types
+        extra = (first,) * (self.spec.arity()[1] + 1)
+        deep = first.with_shape((1,) * (self.spec.inputs[0].ranks[1] + 1))
+        variants = [extra, (deep, *rest)]
+        foreign = [d for d in type(first.dtype) if d not in self.spec.inputs[0].dtypes]
+        variants += [(first.with_dtype(d), *rest) for d in foreign[:1]]
+        for types in variants:
+            if not rejects(Instance(instance.op, tuple(types))):
+                self.report.problem(f"{instance.op!r} admits {list(types)} against its patterns")
+
+
+def rejects(instance: Instance) -> bool:
+    """Whether `check` raises ConstraintError, as it should for an inadmissible instance."""
+    try:
+        instance.op.check(*instance.types)
+    except ConstraintError:
+        return True
+    return False
+
+
+def _affordable(instance: Instance) -> bool:
+    """Whether a blind instance may be executed: its output, if it has one, is not gigantic."""
+    try:
+        outputs = instance.op.type_transfer(*instance.types)
+        return all(t.numel <= 1 << 18 for t in outputs)
+    except Exception:
+        return True
+
+
+def _brief(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"

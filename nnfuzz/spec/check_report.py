@@ -1,0 +1,96 @@
+"""The result of checking an operator spec, and its rendering."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MOST_PROBLEMS = 20
+
+
+@dataclass
+class CheckReport:
+    """Counts and problems of one operator; `problems` is empty for a conforming spec.
+
+    forward, backward: solved instances that were checked. unsolved: drawn, but not solved.
+    accepted: blind instances that PyTorch runs and ONNX defines. refused: those of them that
+    `requires` refuses. torch_only: further ones that are refused, PyTorch runs, and ONNX rejects
+    or takes for something else.
+    broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
+    open_shapes: outputs that ONNX infers incompletely. outside: instances for which no input
+    within the domain was found, so values went unchecked. notes: how often an authority failed.
+    """
+
+    operator: str
+    forward: int = 0
+    backward: int = 0
+    unsolved: int = 0
+    accepted: int = 0
+    refused: int = 0
+    torch_only: int = 0
+    broken: int = 0
+    torch_rejects: int = 0
+    open_shapes: int = 0
+    outside: int = 0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    notes: Counter[str] = field(default_factory=Counter)
+    example: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def refused_share(self) -> float:
+        """Share of the instances acceptable to both authorities that `requires` refuses."""
+        return self.refused / self.accepted if self.accepted else 0.0
+
+    def problem(self, text: str) -> None:
+        """Keep a problem; after the twentieth the operator is hopeless anyway."""
+        if len(self.problems) < MOST_PROBLEMS and text not in self.problems:
+            self.problems.append(text)
+
+
+COLUMNS = (
+    "operator",
+    "forward",
+    "backward",
+    "unsolved",
+    "accepted",
+    "refused",
+    "torch only",
+    "broken",
+    "torch rejects",
+    "problems",
+)
+
+
+def table(reports: Iterable[CheckReport]) -> Table:
+    """The reports as a table for rich, one operator a line."""
+    from rich.table import Table
+
+    result = Table()
+    for i, column in enumerate(COLUMNS):
+        result.add_column(column, justify="right" if i else "left")
+    for r in reports:
+        share = f"{r.refused} ({r.refused_share:.0%})" if r.refused else "0"
+        counts = (r.forward, r.backward, r.unsolved, r.accepted, share, r.torch_only)
+        rest = (r.broken, r.torch_rejects, len(r.problems))
+        result.add_row(r.operator, *map(str, (*counts, *rest)), style="" if r.ok else "red")
+    return result
+
+
+def listing(reports: Iterable[CheckReport]) -> list[str]:
+    """Problems, examples of needless refusals and notes, one line each."""
+    lines = []
+    for r in reports:
+        lines += [f"{r.operator}: {text}" for text in r.problems]
+        lines += [f"{r.operator}: {r.example}"] if r.example else []
+        lines += [f"{r.operator}: note: {text} ({n} times)" for text, n in sorted(r.notes.items())]
+    return lines
