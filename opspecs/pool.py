@@ -104,7 +104,8 @@ class AveragePool(Summing, Pool):
     def torch(self, x):
         if x.dtype is torch.float16 and x.dim() == 5:  # PyTorch lacks the kernel.
             return self.torch(x.float()).half()
-        padding = self.native()
+        # avg_pool3d demands that the window fits into the unpadded input.
+        padding = self.native() if x.dim() < 5 else None
         if padding is not None:
             return self._sliding(x, padding, bool(self.count_include_pad))
         none = (0,) * (x.dim() - 2)

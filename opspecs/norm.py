@@ -1,0 +1,174 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.families.axes import AXIS
+from nnfuzz.spec.families.norm import AlongAxis, Normalization, centred, centred_radius
+from nnfuzz.spec.families.sums import largest
+from nnfuzz.spec.intervals import growth
+from nnfuzz.spec.operator import In, operator
+
+CHANNEL = In("T", ranks=(1, 1), weight=True)
+
+
+@operator
+class Softmax(AlongAxis):
+    def torch(self, x):
+        return torch.softmax(x, self.axis)
+
+    def value_range(self, x):
+        return 0.0, 1.0
+
+    def radius(self, u, y, x):
+        d = x.amax(self.axis, keepdim=True) - x
+        return u * y * (12 + 2 * d + growth(x.shape[self.axis]))
+
+
+@operator
+class LogSoftmax(AlongAxis):
+    def torch(self, x):
+        return torch.log_softmax(x, self.axis)
+
+    def value_range(self, x):
+        return -math.inf, 0.0
+
+    def radius(self, u, y, x):
+        d = x.amax(self.axis, keepdim=True) - x
+        return u * (4 * y.abs() + 8 + 2 * d + growth(x.shape[self.axis]))
+
+
+class PerChannel(Normalization):
+    """(N, C, *S) and vectors of length C -> (N, C, *S)."""
+
+    def requires(self, x, *vectors):
+        for v in vectors:
+            yield v.shape[0] == x.shape[1]
+
+    def complete(self, draw, first, dtypes):
+        return [first, *(TensorType(d, (first.shape[1],)) for d in dtypes[1:])]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+
+
+def across(v, x):
+    """A vector of length C, shaped to broadcast over (N, C, *S)."""
+    return v.reshape(-1, *[1] * (x.dim() - 2))
+
+
+@operator
+class BatchNormalization(PerChannel):
+    """Inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
+
+    inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
+    valid = (None, None, None, None, (0.0, math.inf))
+
+    def torch(self, x, scale, bias, mean, var):
+        return torch.nn.functional.batch_norm(x, mean, var, scale, bias, False, 0.0, self.eps)
+
+    def _parts(self, x, scale, bias, mean, var):
+        g = across(scale.abs() / torch.sqrt(var.clamp(min=0) + self.eps), x)
+        return g * (x.abs() + across(mean.abs(), x)) + across(bias.abs(), x)
+
+    def domain(self, x, scale, bias, mean, var):
+        """scale * x and scale * mean may come first."""
+        whole = across(scale.abs(), x) * (x.abs() + across(mean.abs(), x))
+        return [
+            -var,
+            whole - largest(x) / 4,
+            self._parts(x, scale, bias, mean, var) - largest(x) / 4,
+        ]
+
+    def radius(self, u, y, *xs):
+        return 8 * u * self._parts(*xs)
+
+
+@operator
+class InstanceNormalization(PerChannel):
+    """Statistics over the spatial axes of each instance. Source: ONNX InstanceNormalization-6."""
+
+    inputs = (In("T", FLOATS, (3, 5)), CHANNEL, CHANNEL)
+
+    def torch(self, x, scale, bias):
+        d, s = centred(x, tuple(range(2, x.dim())), self.eps)
+        return d / s * across(scale, x) + across(bias, x)
+
+    def domain(self, x, scale, bias):
+        """Sums of squares must stay finite."""
+        return [x.abs() - math.sqrt(largest(x) / (8 * x[0, 0].numel()))]
+
+    def radius(self, u, y, x, scale, bias):
+        axes = tuple(range(2, x.dim()))
+        shifted = 2 * u * (y.abs() + 2 * across(bias, x).abs())
+        return shifted + centred_radius(u, x, axes, self.eps, across(scale, x))
+
+
+@operator
+class LayerNormalization(Normalization):
+    """Statistics over the trailing axes from `axis` on; scale and optional bias of their shape.
+
+    One ONNX operator from opset 17 on, a composition below and for float64, whose statistics the
+    operator may compute in float32. Source: ONNX LayerNormalization-17.
+    """
+
+    inputs = (
+        In("T", FLOATS, (1, 5)),
+        In("T", ranks=(1, 5), weight=True),
+        In("T", ranks=(1, 5), weight=True),
+    )
+    variadic = (2, 3)
+    axis = AXIS
+
+    def _axes(self, rank):
+        return tuple(range(self.axis % rank, rank))
+
+    def requires(self, x, *vectors):
+        yield -x.rank <= self.axis < x.rank
+        tail = x.shape[self.axis % x.rank :]
+        for v in vectors:
+            yield v.rank == len(tail)
+            yield from (a == b for a, b in zip(v.shape, tail))
+
+    def complete(self, draw, first, dtypes):
+        tail = first.shape[self.axis % first.rank :]
+        return [first, *(TensorType(d, tail) for d in dtypes[1:])]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+
+    def torch(self, x, scale, bias=None):
+        d, s = centred(x, self._axes(x.dim()), self.eps)
+        y = d / s * scale
+        return y if bias is None else y + bias
+
+    def onnx(self, emit, x, scale, *bias):
+        type_ = emit.type(x)
+        if emit.opset >= 17 and type_.dtype is not DType.FLOAT64:
+            values = (x, scale, *bias)
+            return emit("LayerNormalization", *values, axis=self.axis, epsilon=self.epsilon)
+        d = emit("Sub", x, self._mean(emit, x, type_.rank))
+        variance = self._mean(emit, emit("Mul", d, d), type_.rank)
+        s = emit("Sqrt", emit("Add", variance, emit.const(self.eps, type_.dtype)))
+        y = emit("Mul", emit("Div", d, s), scale)
+        return emit("Add", y, *bias) if bias else y
+
+    def _mean(self, emit, x, rank):
+        axes = list(self._axes(rank))
+        if emit.opset < 18:
+            return emit("ReduceMean", x, axes=axes, keepdims=1)
+        return emit("ReduceMean", x, emit.const(axes, DType.INT64), keepdims=1)
+
+    def domain(self, x, scale, *bias):
+        """Sums of squares must stay finite."""
+        count = x.numel() // max(1, math.prod(x.shape[: self.axis % x.dim()]))
+        return [x.abs() - math.sqrt(largest(x) / (8 * count))]
+
+    def radius(self, u, y, x, scale, *bias):
+        shifted = 2 * u * (y.abs() + sum(2 * b.abs() for b in bias))
+        return shifted + centred_radius(u, x, self._axes(x.dim()), self.eps, scale)
