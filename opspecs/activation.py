@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -19,6 +20,7 @@ from nnfuzz.spec.families.elementwise import (
     products,
     single,
 )
+from nnfuzz.spec.intervals import Box, corners, holds, uncertain, unimodal
 from nnfuzz.spec.operator import In, operator
 
 
@@ -58,6 +60,14 @@ class PRelu(Broadcasting):
 
     def torch(self, x, slope):
         return torch.where(x < 0, slope * x, x)
+
+    def interval(self, x, slope):
+        if not x.lo.is_floating_point():
+            return [uncertain(self.torch, x, slope)]
+        box = corners(self.torch, x, slope)
+        across = holds(x)
+        lo = torch.where(across & (box.lo > 0), 0.0, box.lo)
+        return [Box(lo, torch.where(across & (box.hi < 0), 0.0, box.hi), box.any)]
 
     def requires(self, x, slope):
         yield slope.rank <= x.rank
@@ -107,7 +117,10 @@ class HardSigmoid(Increasing):
         return (x * single(self.alpha) + single(self.beta)).clamp(0, 1)
 
     def radius(self, u, y, x):
-        return torch.where((y > 0) & (y < 1), 4 * u * (self.alpha * x.abs() + self.beta), 0.0)
+        inner = x * self.alpha + self.beta
+        # A little beyond the kinks, since the inner value is rounded before it is clipped.
+        bent = (inner > -0.01) & (inner < 1.01)
+        return torch.where(bent, 4 * u * (self.alpha * x.abs() + self.beta), 0.0)
 
 
 @operator
@@ -116,6 +129,9 @@ class HardSwish(Unary):
 
     torch = staticmethod(F.hardswish)
     codomain = (-0.375, math.inf)
+
+    def interval(self, x):
+        return [unimodal(F.hardswish, x, -1.5, -0.375)]
 
     def onnx(self, emit, x):
         if emit.opset >= 14:
@@ -126,7 +142,7 @@ class HardSwish(Unary):
         return -0.375 if x[0] < 0 else 0.0, max(0.0, x[1])
 
     def radius(self, u, y, x):
-        return 4 * u * torch.where(x.abs() < 3, x.abs(), 0.0)
+        return 4 * u * torch.where(x.abs() < 3.1, x.abs(), 0.0)
 
 
 @operator
@@ -158,6 +174,13 @@ class Softsign(Increasing):
     rounding = (8, 0)
 
 
+LEAST_GELU = {
+    "none": (-0.7517915242, -0.1699712074),
+    "tanh": (-0.7524614221, -0.1700408230),
+}
+"""Where Gelu is least, and how small it is there; both to ten digits."""
+
+
 @operator
 class Gelu(Unary):
     """x * Phi(x), exactly or by a tanh. Below opset 20 composed. Source: ONNX Gelu-20."""
@@ -166,6 +189,10 @@ class Gelu(Unary):
 
     def torch(self, x):
         return F.gelu(x, approximate=self.approximate)
+
+    def interval(self, x):
+        at, least = LEAST_GELU[self.approximate]
+        return [unimodal(self.torch, x, at, least)]
 
     def onnx(self, emit, x):
         if emit.opset >= 20:
@@ -188,7 +215,8 @@ class Gelu(Unary):
         return -0.171 if x[0] < 0 else 0.0, max(0.0, x[1])
 
     def radius(self, u, y, x):
-        return 8 * u * x.abs()
+        """ONNX defines Gelu as a function with float32 constants, whatever the type: 2^-26."""
+        return (8 * u + 2**-26) * x.abs()
 
 
 def _end(side):
@@ -215,6 +243,11 @@ class Clip(Increasing):
 
     def torch(self, x):
         return torch.clamp(x, self.min, self.max)
+
+    def radius(self, u, y, x):
+        """The bounds are rounded to the dtype."""
+        ends = [y == end for end in (self.min, self.max) if end is not None]
+        return torch.where(functools.reduce(torch.logical_or, ends), u * y.abs(), 0.0)
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype

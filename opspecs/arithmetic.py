@@ -23,6 +23,7 @@ from nnfuzz.spec.families.elementwise import (
     products,
     too_large,
 )
+from nnfuzz.spec.intervals import Box, corners, even, holds, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 
 AWAY = 1e-3
@@ -34,6 +35,9 @@ class Abs(Unary):
     inputs = (In("T", NUMBERS),)
     torch = staticmethod(torch.abs)
 
+    def interval(self, x):
+        return [even(torch.abs, x) if x.lo.is_floating_point() else uncertain(torch.abs, x)]
+
     def value_range(self, x):
         lo, hi = x
         return (0.0 if lo <= 0 <= hi else min(abs(lo), abs(hi))), max(abs(lo), abs(hi))
@@ -43,6 +47,9 @@ class Abs(Unary):
 class Neg(Decreasing):
     inputs = (In("T", (*FLOATS, *SIGNED)),)
     torch = staticmethod(torch.neg)
+
+    def interval(self, x):
+        return super().interval(x) if x.lo.is_floating_point() else [uncertain(torch.neg, x)]
 
 
 @operator
@@ -58,6 +65,7 @@ class Sign(Increasing):
 class Add(Arithmetic):
     torch = staticmethod(torch.add)
     rounding = (2, 0)
+    monotone = (1, 1)
 
     def domain(self, x, y):
         return too_large(x + y) if x.is_floating_point() else []
@@ -70,6 +78,13 @@ class Add(Arithmetic):
 class Sub(Arithmetic):
     torch = staticmethod(torch.sub)
     rounding = (2, 0)
+    monotone = (1, -1)
+
+    def floating(self, a, b):
+        if a is not b:
+            return super().floating(a, b)
+        zero = torch.zeros_like(a.lo)
+        return Box(zero, zero, a.any)
 
     def domain(self, x, y):
         return too_large(x - y) if x.is_floating_point() else []
@@ -82,6 +97,9 @@ class Sub(Arithmetic):
 class Mul(Arithmetic):
     torch = staticmethod(torch.mul)
     rounding = (2, 0)
+
+    def floating(self, a, b):
+        return even(torch.square, a) if a is b else corners(torch.mul, a, b)
 
     def domain(self, x, y):
         return too_large(x * y) if x.is_floating_point() else []
@@ -102,6 +120,19 @@ class Div(Arithmetic):
     def torch(self, x, y):
         return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
 
+    def interval(self, x, y):
+        return super().interval(x, y if x.lo.is_floating_point() else nonzero(y))
+
+    def floating(self, a, b):
+        if a is b:
+            one = torch.ones_like(a.lo)
+            return Box(one, one, a.any).masked(holds(a))
+        quotient = corners(torch.div, a, b)
+        return quotient.masked(holds(b).broadcast_to(quotient.lo.shape))
+
+    def undefined(self, x, y):
+        return None if x.lo.is_floating_point() else undividable(x, y)
+
     def domain(self, x, y):
         if x.is_floating_point():
             return [AWAY - y.abs(), x.abs() - y.abs() * largest(y)]
@@ -111,10 +142,10 @@ class Div(Arithmetic):
         return max(-y[0], y[1]) >= AWAY
 
     def value_range(self, x, y):
-        lo, hi = y
-        if lo <= 0 <= hi:
+        if y[0] <= 0 <= y[1]:
             return ANY_RANGE
-        return products(x, (1 / hi, 1 / lo))
+        lo, hi = products(x, (1 / y[1], 1 / y[0]))
+        return (min(lo, 0.0) if lo < 1 else lo), (max(hi, 0.0) if hi > -1 else hi)
 
 
 def undivided(x, y):
@@ -122,6 +153,18 @@ def undivided(x, y):
     least = torch.iinfo(x.dtype).min
     terms = [flags(y == 0)]
     return [*terms, flags((x == least) & (y == -1))] if least < 0 else terms
+
+
+def undividable(x, y):
+    """Mask of integer divisions by zero, or out of range, for some operands in the boxes."""
+    least = torch.iinfo(x.lo.dtype).min
+    over = holds(x, least) & holds(y, -1) if least < 0 else torch.zeros_like(x.lo, dtype=torch.bool)
+    return over | holds(y)
+
+
+def nonzero(y):
+    """Integers without the zeros, which PyTorch refuses to divide by."""
+    return Box(y.lo.masked_fill(y.lo == 0, 1), y.hi.masked_fill(y.hi == 0, 1), y.any)
 
 
 @operator
@@ -135,6 +178,17 @@ class Mod(Binary):
 
     def torch(self, x, y):
         return torch.fmod(x, y) if self.fmod else torch.remainder(x, y)
+
+    def interval(self, x, y):
+        """Affine as long as the quotient keeps its integer part."""
+        if not x.lo.is_floating_point():
+            return [uncertain(self.torch, x, nonzero(y))]
+        whole = corners(lambda a, b: torch.trunc(a / b), x, y)
+        box = corners(lambda a, b: a - whole.lo * b, x, y)
+        return [box.masked((whole.lo != whole.hi) | holds(y))]
+
+    def undefined(self, x, y):
+        return None if x.lo.is_floating_point() else undividable(x, y)
 
     def domain(self, x, y):
         return [AWAY - y.abs()] if x.is_floating_point() else undivided(x, y)
@@ -169,6 +223,15 @@ class Pow(Broadcasting):
     def torch(self, x, y):
         return torch.pow(x, y).to(x.dtype)
 
+    def interval(self, x, y):
+        """Extrema lie in the corners, or at 0 for integer exponents; elsewhere it is not finite."""
+        box = corners(self.torch, x, y)
+        negative, across = x.lo < 0, (x.lo < 0) & (x.hi > 0)
+        lo = torch.where(across & (box.lo > 0), 0.0, box.lo)
+        hi = torch.where(across & (box.hi < 0), 0.0, box.hi)
+        wild = (negative & (y.lo != y.hi)) | (holds(x) & (y.lo <= 0) & (x.lo != x.hi))
+        return [Box(lo, hi, box.any).masked(wild)]
+
     def domain(self, x, y):
         size = x.abs() if not y.is_floating_point() else x
         least = torch.where(y < 0, AWAY, 0.0) if not y.is_floating_point() else AWAY
@@ -181,6 +244,8 @@ class Pow(Broadcasting):
 
 @operator
 class Min(Variadic):
+    monotone = (1,)
+
     def torch(self, *xs):
         return functools.reduce(torch.minimum, xs)
 
@@ -190,6 +255,8 @@ class Min(Variadic):
 
 @operator
 class Max(Variadic):
+    monotone = (1,)
+
     def torch(self, *xs):
         return functools.reduce(torch.maximum, xs)
 
@@ -200,6 +267,8 @@ class Max(Variadic):
 @operator
 class Sum(Variadic):
     inputs = (In("T", FLOATS),)
+    monotone = (1,)
+    exactness = "sum"
 
     def torch(self, *xs):
         return functools.reduce(torch.add, xs)
@@ -211,13 +280,18 @@ class Sum(Variadic):
         return math.fsum(lo for lo, _ in xs), math.fsum(hi for _, hi in xs)
 
     def radius(self, u, y, *xs):
-        return 2 * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0
+        return max(2, len(xs) - 1) * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0
 
 
 @operator
 class Reciprocal(Unary):
     torch = staticmethod(torch.reciprocal)
     rounding = (4, 0)
+    exactness = "rounded"
+    monotone = (-1,)
+
+    def interval(self, x):
+        return [monotone(torch.reciprocal, (-1,), x).masked(holds(x))]
 
     def domain(self, x):
         return [AWAY - x.abs()]

@@ -7,6 +7,7 @@ import math
 import torch
 
 from nnfuzz.spec.families.elementwise import Decreasing, Increasing, Unary, exponent_limit
+from nnfuzz.spec.intervals import even, holds_multiple, monotone, periodic
 from nnfuzz.spec.operator import operator
 
 POSITIVE = 1e-4
@@ -39,15 +40,21 @@ class Sqrt(Increasing):
     torch = staticmethod(torch.sqrt)
     valid = ((0.0, math.inf),)
     rounding = (4, 0)
+    exactness = "rounded"
 
 
 class Wave(Unary):
     codomain = (-1, 1)
+    maximum_at = 0.0
+
+    def interval(self, x):
+        return [periodic(self.torch, x, self.maximum_at)]
 
 
 @operator
 class Sin(Wave):
     torch = staticmethod(torch.sin)
+    maximum_at = math.pi / 2
 
     def radius(self, u, y, x):
         return u * (8 * x.abs().clamp(max=1) + 2 * x.abs())
@@ -68,8 +75,14 @@ class Tan(Unary):
     def domain(self, x):
         return [0.05 - x.cos().abs()]
 
+    def interval(self, x):
+        return [monotone(torch.tan, (1,), x).masked(holds_multiple(x, math.pi / 2, math.pi))]
+
     def radius(self, u, y, x):
-        return u * (8 * y.abs() + 2 * x.abs() * (1 + y * y))
+        """The argument may be off by 2u; unbounded where a pole is that near."""
+        shift = torch.tan((2 * u * x.abs()).clamp(max=1.5))
+        room = (1 - shift * y.abs()).clamp(min=0)
+        return 8 * u * y.abs() + shift * (1 + y * y) / room
 
 
 @operator
@@ -107,6 +120,10 @@ class Sinh(Increasing):
 @operator
 class Cosh(Unary):
     torch = staticmethod(torch.cosh)
+
+    def interval(self, x):
+        return [even(torch.cosh, x, 1.0)]
+
     codomain = (1, math.inf)
     valid = ((-LONGEST, LONGEST),)
 
@@ -121,6 +138,7 @@ class Cosh(Unary):
 class Erf(Increasing):
     torch = staticmethod(torch.erf)
     rounding = (0, 12)
+    untrusted = {"onnx.reference": "computes float64 in float32 (onnx 1.23, op_erf.py)"}
 
 
 class ToInteger(Increasing):

@@ -93,7 +93,8 @@ def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
     if text:
         faults.append(f"PyTorch leaves radius: {text}")
     ranges = [_range(a) for a in arrays]
-    if not op.feasible(*ranges):
+    # Ranges do not tell floats from integers, which wrap around where floats are undefined.
+    if not op.feasible(*ranges) and any(a.dtype.kind == "f" for a in arrays):
         faults.append(f"feasible{tuple(ranges)} denies inputs that lie in the domain")
     faults += _range_faults(op, ranges, expected)
     for margin in op.margins(*tensors(arrays)):

@@ -25,7 +25,11 @@ SPANS = (3.0, 1.0, 0.25)
 
 
 class Rejected(Exception):
-    """ONNX does not accept a model, or contradicts a declared type; the text is its reason."""
+    """ONNX does not accept a model; the text is its reason."""
+
+
+class Unavailable(Exception):
+    """A runtime is not installed, or says that it does not implement the operator."""
 
 
 @dataclass(frozen=True)
@@ -162,22 +166,42 @@ def _inferred(type_: Any) -> Inferred:
 
 
 def run_reference(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-    """What onnx.reference computes. Raises: whatever it raises."""
+    """What onnx.reference computes. Raises: Unavailable for whatever it raises.
+
+    It is written operator by operator in Python, so an exception of its own says nothing of a
+    model that the checker has passed.
+    """
     from onnx.reference import ReferenceEvaluator
 
-    with np.errstate(all="ignore"):
-        found = ReferenceEvaluator(model).run(None, {f"x{i}": a for i, a in enumerate(arrays)})
+    try:
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(model).run(None, _named(arrays))
+    except Exception as error:
+        raise Unavailable(f"{type(error).__name__}: {error}") from None
     return [np.asarray(a) for a in found]
 
 
 def run_onnxruntime(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-    """What ONNX Runtime computes with optimisations off. Raises: whatever it raises."""
-    import onnxruntime as ort
+    """What ONNX Runtime computes with optimisations off.
 
-    session = ort.InferenceSession(
-        model.SerializeToString(), _session_options(), providers=["CPUExecutionProvider"]
-    )
-    return list(session.run(None, {f"x{i}": a for i, a in enumerate(arrays)}))
+    Raises: Unavailable without it or without a kernel; otherwise whatever it raises.
+    """
+    try:
+        import onnxruntime as ort
+        from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
+    except ImportError as error:
+        raise Unavailable(str(error)) from None
+    try:
+        session = ort.InferenceSession(
+            model.SerializeToString(), _session_options(), providers=["CPUExecutionProvider"]
+        )
+    except NoKernel as error:
+        raise Unavailable(str(error)) from None
+    return list(session.run(None, _named(arrays)))
+
+
+def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"x{i}": array for i, array in enumerate(arrays)}
 
 
 @functools.cache

@@ -22,8 +22,9 @@ class CheckReport:
     `requires` refuses. torch_only: further ones that are refused, PyTorch runs, and ONNX rejects
     or takes for something else.
     broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
-    open_shapes: outputs that ONNX infers incompletely. outside: instances for which no input
-    within the domain was found, so values went unchecked. notes: how often an authority failed.
+    open_shapes: outputs that ONNX infers incompletely. unconfirmed: solved instances whose values
+    no ONNX runtime can compute. outside: those for which no input within the domain was found, so
+    that nothing was run. notes: how often a runtime could not follow or differed.
     """
 
     operator: str
@@ -36,6 +37,7 @@ class CheckReport:
     broken: int = 0
     torch_rejects: int = 0
     open_shapes: int = 0
+    unconfirmed: int = 0
     outside: int = 0
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
@@ -62,6 +64,7 @@ COLUMNS = (
     "forward",
     "backward",
     "unsolved",
+    "unconfirmed",
     "accepted",
     "refused",
     "torch only",
@@ -80,9 +83,10 @@ def table(reports: Iterable[CheckReport]) -> Table:
         result.add_column(column, justify="right" if i else "left")
     for r in reports:
         share = f"{r.refused} ({r.refused_share:.0%})" if r.refused else "0"
-        counts = (r.forward, r.backward, r.unsolved, r.accepted, share, r.torch_only)
+        counts = (r.forward, r.backward, r.unsolved, r.unconfirmed)
+        tight = (r.accepted, share, r.torch_only)
         rest = (r.broken, r.torch_rejects, len(r.problems))
-        result.add_row(r.operator, *map(str, (*counts, *rest)), style="" if r.ok else "red")
+        result.add_row(r.operator, *map(str, (*counts, *tight, *rest)), style="" if r.ok else "red")
     return result
 
 

@@ -53,10 +53,12 @@ def preceding(
 ) -> tuple[Instance, TensorType] | None:
     """Backward: input types inferred from an output of that rank, and that output's type.
 
-    None where the operator has no such output or the solver finds nothing.
+    None where the operator has no such output or the solver finds nothing. Mirrors what the
+    symbolic engine does.
     """
     first_rank = spec.input_rank(draw, rank)
-    if first_rank is None:
+    lo, hi = spec.inputs[0].ranks
+    if first_rank is None or not lo <= first_rank <= hi:
         return None
     output = draw.tensor(signature[1], rank)
     dtypes = dtypes_of(spec, _arity(spec, draw), signature[0])

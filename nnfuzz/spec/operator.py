@@ -67,6 +67,9 @@ class OpSpec:
     declared: ClassVar[dict[str, Attribute]] = {}
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to the others."""
+    untrusted: ClassVar[Mapping[str, str]] = {}
+    """Runtimes that get the operator wrong ("onnx.reference", "onnxruntime"), each with the reason;
+    `nnfuzz.spec.check` does not ask them."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
