@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.generate.growth import Growth
-from nnfuzz.ir.expr import Bool, Var, and_, evaluate, variables
+from nnfuzz.ir.expr import Var, and_
 
 
 def rebin(growth: Growth, bins: int = 7) -> None:
@@ -18,19 +18,19 @@ def rebin(growth: Growth, bins: int = 7) -> None:
     for var in session.env:
         lo, hi = draw.binned(var.lo, var.hi, draw.kinds.get(var, "size"), bins)
         left = draw.integer(lo, hi)
-        wishes.append(and_(var >= left, var <= max(hi, left)))
+        wishes.append(and_(var >= left, var <= draw.integer(left, hi)))
     wishes = draw.shuffled([w for w in wishes if not isinstance(w, bool)])
     while wishes:
         model = session.model(wishes)
-        if model is not None and _affordable(growth, {**session.env, **model}):
+        if model is not None and _all_affordable(growth, {**session.env, **model}):
             session.adopt(model)
             return
         wishes = wishes[: len(wishes) // 2]
 
 
-def _affordable(growth: Growth, env: dict[Var, int]) -> bool:
+def _all_affordable(growth: Growth, env: dict[Var, int]) -> bool:
     return all(
-        growth._affordable(
+        growth.affordable(
             node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env
         )
         for node in growth.graph.nodes

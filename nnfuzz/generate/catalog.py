@@ -53,7 +53,7 @@ class Catalog:
         self._specs = list(table)
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
 
-    def keys(self) -> list[str]:
+    def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""
         return [s.key for found in self.signatures.values() for s in found]
 

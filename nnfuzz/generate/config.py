@@ -28,6 +28,7 @@ class GenerateConfig:
     nodes: operators in the graph. backward: probability of trying backward insertion first.
     reuse: probability that a further input is an existing value rather than a placeholder.
     smt: probability of asking Z3 for an insertion that the witness does not admit.
+    chain: probability of preferring a value that nothing reads yet, which makes graphs deep.
     weights: probability that a placeholder is a weight. bins: k of the attribute binning.
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
     refused: signatures ("Add(float16)->float16") that a backend does not support.
@@ -37,6 +38,7 @@ class GenerateConfig:
     backward: float = 0.5
     reuse: float = 0.7
     smt: float = 0.2
+    chain: float = 0.6
     weights: float = 0.5
     bins: int = 7
     solver_budget: int = 2

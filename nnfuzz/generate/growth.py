@@ -40,6 +40,8 @@ class Growth:
         self.graph = Graph()
         self.placeholders: dict[str, Placeholder] = {}
         self.ranges: dict[str, Range] = {}
+        self.loose: dict[str, None] = {}
+        """Values that a node computes and nothing reads, in order."""
         self._fresh = 0
 
     # -- insertion ----------------------------------------------------------------------------
@@ -58,6 +60,9 @@ class Growth:
         self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
         out_range = op.value_range(*ranges)
         self.ranges.update(dict.fromkeys(produced, out_range))
+        self.loose.update(dict.fromkeys(produced))
+        for name in names:
+            self.loose.pop(name, None)
         return True
 
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
@@ -66,9 +71,7 @@ class Growth:
         outputs = op.type_transfer(*types)
         if outputs[0].dtype is not wanted.dtype or outputs[0].rank != wanted.rank:
             return False
-        plan: Plan = [
-            Placeholder(p.weight, p.index) for p in op.patterns(len(types))
-        ]
+        plan: Plan = [Placeholder(p.weight, p.index) for p in op.patterns(len(types))]
         constraints = [
             *op.requires(*types),
             *(a == b for a, b in zip(outputs[0].shape, wanted.shape)),
@@ -82,6 +85,7 @@ class Growth:
         self.graph.nodes.insert(0, Node(op, tuple(names), tuple(produced)))
         self.ranges.update(ranges)
         self.ranges.update(dict.fromkeys(produced, ranges[target]))
+        self.loose.update(dict.fromkeys(produced[1:]))
         del self.placeholders[target]
         return True
 
@@ -95,11 +99,9 @@ class Growth:
         smt: bool,
     ) -> bool:
         fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
-        free = [
-            v for v in variables(*_dims(fresh), *_symbols(op)) if v not in self.session.env
-        ]
+        free = [v for v in variables(*_dims(fresh), *_symbols(op)) if v not in self.session.env]
         return self.session.extend(
-            constraints, free, lambda env: self._affordable(op, types, outputs, env), smt
+            constraints, free, lambda env: self.affordable(op, types, outputs, env), smt
         )
 
     def _limits(self, outputs: Sequence[TensorType]) -> Iterator[Bool]:
@@ -109,13 +111,14 @@ class Growth:
                 yield dim >= 1
                 yield dim <= top
 
-    def _affordable(
+    def affordable(
         self,
         op: OpSpec,
         types: Sequence[TensorType],
         outputs: Sequence[TensorType],
         env: dict[Var, int],
     ) -> bool:
+        """Whether a node stays within the size and cost limits under `env`."""
         memo: dict = {}
         limit = self.config.sizes.max_numel
         for type_ in (*types, *outputs):

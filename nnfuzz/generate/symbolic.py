@@ -105,7 +105,9 @@ class _Engine:
         signature = self.catalog.pick_signature(draw, spec, {v.type.dtype for v in fitting})
         if signature is None:
             return False
-        first = draw.choice([v for v in fitting if v.type.dtype is signature.first])
+        fitting = [v for v in fitting if v.type.dtype is signature.first]
+        loose = [v for v in fitting if v.name in self.growth.loose]
+        first = draw.choice(loose if loose and draw.chance(self.config.chain) else fitting)
         op = spec.draw(draw, first.type)
         _fix_output(op, signature.output)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)

@@ -203,7 +203,7 @@ def _mod(a: Int, b: Int) -> Int:
         return 0
     if isinstance(a, IntExpr) and a.op == "mul" and (a.args[0] is b or a.args[1] is b):
         return 0
-    if 0 <= alo and ahi < blo:
+    if alo >= 0 and ahi < blo:
         return a
     lo, hi = (0, min(bhi - 1, ahi) if alo >= 0 else bhi - 1) if blo > 0 else (blo + 1, 0)
     return IntExpr("mod", (a, b), lo, hi)

@@ -56,7 +56,9 @@ class OpRegistry:
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
         """Everything installed under the entry-point group, then the given plug-in modules."""
         registry = cls()
-        for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name)):
+        for point in sorted(
+            entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name)
+        ):
             registry.add_module(point.load())
         for module in plugins:
             registry.add_module(module)

@@ -50,14 +50,12 @@ class Producer:
         chosen = self.registry.select(self.config.operators or self.registry)
         excluded = set(self.registry.select(self.config.exclude))
         return [
-            s
-            for s in chosen.specs()
-            if s.name not in excluded and s.since <= self.config.opset
+            s for s in chosen.specs() if s.name not in excluded and s.since <= self.config.opset
         ]
 
     def signatures(self) -> list[str]:
         """The keys of every signature that generation may use."""
-        return self.catalog.keys()
+        return self.catalog.signature_keys()
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""

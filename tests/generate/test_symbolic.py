@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.ir.graph import Graph
+from nnfuzz.spec.draw import Draw, Sizes
+from nnfuzz.spec.registry import OpRegistry
+
+REGISTRY = OpRegistry.load()
+CONFIG = GenerateConfig(nodes=10)
+CATALOG = Catalog(REGISTRY.specs(), CONFIG)
+
+
+def make(seed: int, config: GenerateConfig = CONFIG, catalog: Catalog = CATALOG) -> Graph:
+    return generate(catalog, config, random.Random(seed)).graph
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return [make(seed) for seed in range(300)]
+
+
+def test_every_graph_verifies_and_has_the_asked_size(graphs):
+    for graph in graphs:
+        graph.verify()
+        assert len(graph.nodes) == CONFIG.nodes
+        assert graph.inputs and graph.outputs
+
+
+def test_graphs_are_connected(graphs):
+    for graph in graphs:
+        parent = {name: name for name in graph.values}
+
+        def find(name, parent=parent):
+            while parent[name] != name:
+                name = parent[name]
+            return name
+
+        for node in graph.nodes:
+            for name in (*node.inputs, *node.outputs):
+                parent[find(name)] = find(node.outputs[0])
+        assert len({find(name) for name in graph.values}) == 1
+
+
+def test_sizes_are_kept(graphs):
+    sizes = Sizes()
+    for graph in graphs:
+        for node in graph.nodes:
+            assert node.op.cost(*graph.types(node.inputs)) <= sizes.max_flops
+        for value in graph.values.values():
+            assert value.type.numel <= sizes.max_numel
+            assert all(d >= 1 for d in value.type.shape)
+
+
+def test_no_operator_starves(graphs):
+    counts = Counter(node.op.name for graph in graphs for node in graph.nodes)
+    mean = sum(counts.values()) / len(REGISTRY)
+    starved = {name: counts[name] for name in REGISTRY if counts[name] < mean / 10}
+    assert not starved
+
+
+def test_both_directions_and_both_kinds_of_placeholders_occur(graphs):
+    assert any(graph.weights for graph in graphs)
+    assert any(len(graph.inputs) > 1 for graph in graphs)
+    assert any(len(graph.outputs) > 1 for graph in graphs)
+    forward = make(1, GenerateConfig(nodes=10, backward=0.0))
+    backward = make(1, GenerateConfig(nodes=10, backward=1.0))
+    assert forward.to_json() != backward.to_json()
+
+
+def test_attributes_are_not_boundary_values(graphs):
+    ends = Counter()
+    for graph in graphs:
+        for name in (*graph.inputs, *graph.weights):
+            type_ = graph.type(name)
+            top = Sizes().dim(type_.rank)
+            ends.update("top" if d == top else "one" if d == 1 else "inner" for d in type_.shape)
+    assert ends["top"] < 0.1 * ends.total()
+    assert ends["inner"] > 0.5 * ends.total()
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process():
+    code = (
+        "import json; from tests.generate.test_symbolic import make;"
+        "print(json.dumps([make(s).to_json() for s in range(20)]))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert run.stdout.strip() == json.dumps([make(s).to_json() for s in range(20)])
+
+
+def test_refused_signatures_do_not_occur():
+    refused = frozenset(k for k in CATALOG.signature_keys() if "float32" in k)
+    config = GenerateConfig(nodes=5, refused=refused)
+    catalog = Catalog(REGISTRY.specs(), config)
+    for seed in range(30):
+        graph = make(seed, config, catalog)
+        for node in graph.nodes:
+            dtypes = {t.dtype.value for t in graph.types((*node.inputs, *node.outputs))}
+            assert "float32" not in dtypes
+
+
+def test_an_empty_catalog_is_an_error():
+    with pytest.raises(ValueError, match="no operator is left"):
+        Catalog([], CONFIG)
+
+
+def test_bins_cover_the_domain_evenly_on_a_log_scale():
+    draw = Draw(random.Random(0))
+    values = Counter(draw.value(1, 64).bit_length() for _ in range(7000))
+    assert set(values) == {1, 2, 3, 4, 5, 6, 7}
+    assert max(values.values()) < 1.5 * min(values.values())
+
+
+def test_offsets_are_zero_half_of_the_time_and_take_both_signs():
+    draw = Draw(random.Random(0))
+    values = [draw.value(-4, 4, "offset") for _ in range(2000)]
+    assert 0.4 < values.count(0) / 2000 < 0.6
+    assert set(values) == set(range(-4, 5))

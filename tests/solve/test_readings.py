@@ -1,0 +1,116 @@
+"""The three readings of expressions agree: evaluation, bounds propagation, Z3."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnfuzz.ir.expr import Expr, evaluate, variables
+from nnfuzz.solve.domains import Contradiction, Domains, Propagator, solve
+from nnfuzz.solve.smt import SmtSolver
+from nnfuzz.spec.draw import Draw
+from tests.expressions import VARS, conditions, integers
+
+ENVS = [
+    dict(zip(VARS, values)) for values in itertools.product(*[range(v.lo, v.hi + 1) for v in VARS])
+]
+
+
+def solutions(condition):
+    return [env for env in ENVS if evaluate(condition, env)]
+
+
+@given(integers)
+@settings(max_examples=300)
+def test_declared_and_propagated_bounds_contain_every_value(e):
+    values = [evaluate(e, env) for env in ENVS]
+    lo, hi = Domains().bounds(e)
+    assert lo <= min(values) and max(values) <= hi
+    if isinstance(e, Expr):
+        assert e.lo <= min(values) and max(values) <= e.hi
+
+
+@given(integers, st.sampled_from(ENVS))
+@settings(max_examples=200)
+def test_bounds_of_fixed_variables_are_the_value(e, env):
+    lo, hi = Domains(env).bounds(e)
+    assert lo <= evaluate(e, env) <= hi
+
+
+@given(st.lists(conditions, min_size=1, max_size=3))
+@settings(max_examples=300)
+def test_propagation_loses_no_solution(system):
+    alive = [env for env in ENVS if all(evaluate(c, env) for c in system)]
+    try:
+        propagator = Propagator(system)
+        propagator.propagate()
+    except Contradiction:
+        assert not alive
+        return
+    for env in alive:
+        for var in propagator.vars:
+            lo, hi = propagator.domains.of(var)
+            assert lo <= env[var] <= hi
+
+
+@given(st.lists(conditions, min_size=1, max_size=3), st.integers(0, 9))
+@settings(max_examples=200)
+def test_search_only_answers_with_solutions(system, seed):
+    found = solve(system, Draw(random.Random(seed)), free=VARS)
+    if found is not None:
+        assert set(found) >= set(VARS)
+        assert all(evaluate(c, found) for c in system)
+
+
+@given(st.lists(conditions, min_size=1, max_size=2))
+@settings(max_examples=150)
+def test_z3_finds_a_model_exactly_where_enumeration_does(system):
+    alive = any(all(evaluate(c, env) for c in system) for env in ENVS)
+    with SmtSolver(seed=1, resources=20_000_000) as solver:
+        solver.add(system)
+        model = solver.check()
+    assert (model is not None) == alive
+    if model is not None:
+        env = {**ENVS[0], **model}
+        assert all(evaluate(c, env) for c in system)
+        assert all(v.lo <= model[v] <= v.hi for v in model)
+
+
+@given(integers, st.sampled_from(ENVS))
+@settings(max_examples=150)
+def test_z3_evaluates_as_python_does(e, env):
+    with SmtSolver(seed=1) as solver:
+        solver.add([v == env[v] for v in variables(e)])
+        solver.add([e == evaluate(e, env)])
+        assert solver.check() is not None
+        solver.push()
+        solver.add([e != evaluate(e, env)])
+        assert solver.check() is None
+
+
+def test_scopes_forget_constraints_and_variables():
+    a, b, _ = VARS
+    with SmtSolver() as solver:
+        solver.add([b >= 3])
+        solver.push()
+        solver.add([b <= 2, a == 1])
+        assert solver.check() is None
+        solver.pop()
+        assert set(solver.check()) == {b}
+
+
+def test_a_check_without_resources_answers_none():
+    a, b, c = VARS
+    with SmtSolver(resources=1) as solver:
+        solver.add([a * b * c == 12, a + b == c])
+        assert solver.check() is None
+
+
+def test_a_divisor_that_may_be_zero_is_refused():
+    a, _, _ = VARS
+    with pytest.raises(ZeroDivisionError, match="divisor a may be zero"):
+        7 // a
