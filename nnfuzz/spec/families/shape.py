@@ -1,0 +1,80 @@
+"""Operators that change the shape and leave the elements alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnfuzz.ir.dtypes import ALL
+from nnfuzz.ir.expr import Bool, Int, IntExpr, product
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.axes import RankChanging
+from nnfuzz.spec.operator import In
+
+
+class Moving(RankChanging):
+    """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
+
+    inputs = (In("T", ALL),)
+
+    def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
+        return min(r[0] for r in ranges), max(r[1] for r in ranges)
+
+    def cost(self, *inputs: TensorType) -> int:
+        return 0
+
+
+def factors(sizes: Sequence[Int]) -> tuple[int, list[IntExpr]]:
+    """The product of sizes as a constant and factors that are no products themselves."""
+    constant, found, stack = 1, [], list(sizes)
+    while stack:
+        size = stack.pop()
+        if isinstance(size, int):
+            constant *= size
+        elif size.op == "mul":
+            stack.extend(size.args)
+        else:
+            found.append(size)
+    return constant, found
+
+
+def same_product(a: Sequence[Int], b: Sequence[Int]) -> Bool:
+    """Whether the products of two shapes are equal, after common factors cancel."""
+    (ca, fa), (cb, fb) = factors(a), factors(b)
+    left = []
+    for factor in fa:
+        twin = next((i for i, other in enumerate(fb) if factor is other), None)
+        if twin is None:
+            left.append(factor)
+        else:
+            del fb[twin]
+    return product([ca, *left]) == product([cb, *fb])
+
+
+def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...]:
+    """A random shape that may have as many elements.
+
+    Adjacent dimensions merge, one splits into a factor and the rest, ones come in.
+    """
+    sizes = list(shape)
+    for _ in range(draw.integer(1, 3)):
+        move = draw.choice(("merge", "merge", "split", "split", "one", "flat"))
+        if move == "merge" and len(sizes) > 1:
+            i = draw.integer(0, len(sizes) - 2)
+            sizes[i : i + 2] = [sizes[i] * sizes[i + 1]]
+        elif move == "split" and 0 < len(sizes) < most:
+            i = draw.integer(0, len(sizes) - 1)
+            sizes[i : i + 1] = split(draw, sizes[i])
+        elif move == "one" and len(sizes) < most:
+            sizes.insert(draw.integer(0, len(sizes)), 1)
+        elif move == "flat" and draw.chance(0.2):
+            sizes = [product(sizes)]
+    return tuple(sizes)
+
+
+def split(draw: Draw, size: Int) -> list[Int]:
+    """Two sizes whose product may be the given one: divisors of a number, variables otherwise."""
+    if isinstance(size, int):
+        factor = draw.choice([f for f in range(1, size + 1) if size % f == 0])
+        return [factor, size // factor]
+    return [draw.var("f", 1, 32), draw.var("r", 1, 96)]
