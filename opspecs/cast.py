@@ -9,6 +9,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import Unary, within
+from nnfuzz.spec.intervals import Box, holds, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 
 
@@ -67,6 +68,24 @@ class Cast(Unary):
             return [x.abs()]
         return [torch.where(x.abs() < 0.5, 1 - x.abs(), (x - x.round()).abs())]
 
+    def interval(self, x):
+        source = x.lo.dtype
+        if self.to.is_float and source.is_floating_point:
+            # A compiler may leave the rounding out, where it is undone later.
+            a, b = self.torch(x.lo).to(source), self.torch(x.hi).to(source)
+            return [Box(torch.minimum(x.lo, a), torch.maximum(x.hi, b), x.any)]
+        if self.to.is_bool:
+            zero = (x.lo == 0) & (x.hi == 0)
+            return [Box(~holds(x), ~zero, x.any)] if source is not torch.bool else [x]
+        wraps = not (self.to.is_float or source.is_floating_point or source is torch.bool)
+        return [uncertain(self.torch, x) if wraps else monotone(self.torch, (1,), x)]
+
+    def undefined(self, x):
+        if not self.to.is_int or not x.lo.is_floating_point():
+            return None
+        least, most = self.to.limits
+        return (x.lo <= float(least - 1)) | (x.hi >= float(most + 1))
+
     def radius(self, u, y, x):
         """`u` is the target's unit roundoff."""
-        return u * y.abs() if self.to.is_float else 0.0
+        return torch.where(x == y, 0.0, u * y.abs()) if self.to.is_float else 0.0

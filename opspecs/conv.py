@@ -10,6 +10,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.families.window import Window, paddings, per_axis
+from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
 LARGEST_KERNEL = (9, 7, 4)
@@ -90,6 +91,9 @@ class Conv(Summing, Window):
     def onnx(self, emit, x, w, *bias):
         kernel = emit.type(w).shape[2:]
         return emit("Conv", x, w, *bias, kernel_shape=kernel, **self.attributes)
+
+    def interval(self, *boxes):
+        return [linear(self.torch, *boxes, weights=(0, 1))]
 
     def terms(self, x, w, *bias):
         return product(w.shape[1:]) + len(bias)

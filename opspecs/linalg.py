@@ -15,6 +15,7 @@ from nnfuzz.spec.families.elementwise import (
     partner_shape,
 )
 from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
 SCALES = Choice((1.0, 1.0, 0.5, -1.0, 2.0, 0.25, 1.5))
@@ -77,6 +78,9 @@ class MatMul(Summing):
     def terms(self, a, b):
         return a.shape[-1]
 
+    def interval(self, a, b):
+        return [linear(torch.matmul, a, b, weights=(0, 1))]
+
 
 @operator
 class Gemm(Summing):
@@ -136,6 +140,9 @@ class Gemm(Summing):
         if c is None:
             return y
         return y + (c if self.beta == 1 else c * self.beta)
+
+    def interval(self, *boxes):
+        return [linear(self.torch, *boxes, weights=(0, 1), absolute=self.absolute)]
 
     def terms(self, a, b, *c):
         return a.shape[0 if self.transA else 1] + 1

@@ -6,6 +6,7 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, BOOLS
 from nnfuzz.spec.families.elementwise import Binary, Broadcasting, Comparison, Unary
+from nnfuzz.spec.intervals import Box, hull, joined
 from nnfuzz.spec.operator import In, operator
 
 
@@ -14,25 +15,41 @@ class Equal(Comparison):
     inputs = (In("T", ALL), In("T"))
     torch = staticmethod(torch.eq)
 
+    def interval(self, x, y):
+        if x is y:
+            return super().interval(x, y)
+        same = torch.eq(x.lo, y.lo)
+        mask = joined(x, y, like=same)
+        if x.exact and y.exact:
+            return [Box(same, same, mask)]
+        sure = same & (x.lo == x.hi) & (y.lo == y.hi)
+        if x.lo.dtype is torch.bool:
+            return [Box(sure, (x.lo == y.lo) | (x.hi == y.hi) | (x.lo != x.hi), mask)]
+        return [Box(sure, (x.lo <= y.hi) & (y.lo <= x.hi), mask)]
+
 
 @operator
 class Greater(Comparison):
     torch = staticmethod(torch.gt)
+    monotone = (1, -1)
 
 
 @operator
 class Less(Comparison):
     torch = staticmethod(torch.lt)
+    monotone = (-1, 1)
 
 
 @operator
 class GreaterOrEqual(Comparison):
     torch = staticmethod(torch.ge)
+    monotone = (1, -1)
 
 
 @operator
 class LessOrEqual(Comparison):
     torch = staticmethod(torch.le)
+    monotone = (-1, 1)
 
 
 class Logical(Binary):
@@ -45,11 +62,13 @@ class Logical(Binary):
 @operator
 class And(Logical):
     torch = staticmethod(torch.logical_and)
+    monotone = (1, 1)
 
 
 @operator
 class Or(Logical):
     torch = staticmethod(torch.logical_or)
+    monotone = (1, 1)
 
 
 @operator
@@ -61,6 +80,7 @@ class Xor(Logical):
 class Not(Unary):
     inputs = (In("T", BOOLS),)
     torch = staticmethod(torch.logical_not)
+    monotone = (-1,)
     codomain = (0, 1)
 
 
@@ -68,6 +88,27 @@ class Not(Unary):
 class Where(Broadcasting):
     inputs = (In("B", BOOLS), In("T", ALL), In("T"))
     torch = staticmethod(torch.where)
+
+    def interval(self, condition, x, y):
+        """Both branches where the condition is open; a mask counts where it can be chosen."""
+        always, maybe = condition.lo, condition.hi
+        if x.lo.dtype is torch.bool:
+            lo = (torch.where(always, x.lo, y.lo), torch.where(maybe, x.lo, y.lo))
+            hi = (torch.where(always, x.hi, y.hi), torch.where(maybe, x.hi, y.hi))
+            box = Box(lo[0] & lo[1], hi[0] | hi[1])
+        elif condition.exact:
+            lo = torch.where(always, x.lo, y.lo)
+            box = Box(lo, lo if x.exact and y.exact else torch.where(always, x.hi, y.hi))
+        else:
+            ends = [torch.where(c, a, b) for c in (always, maybe) for a, b in self._ends(x, y)]
+            box = Box(*hull(ends))
+        if condition.any is None and x.any is None and y.any is None:
+            return [box]
+        chosen = (maybe & x.mask()) | (~always & y.mask()) | condition.mask()
+        return [box.masked(chosen.broadcast_to(box.lo.shape))]
+
+    def _ends(self, x, y):
+        return [(x.lo, y.lo), (x.hi, y.hi)]
 
     def value_range(self, condition, x, y):
         return min(x[0], y[0]), max(x[1], y[1])

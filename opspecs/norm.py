@@ -9,9 +9,17 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.families.axes import AXIS
-from nnfuzz.spec.families.norm import AlongAxis, Normalization, centred, centred_radius
+from nnfuzz.spec.families.norm import (
+    AlongAxis,
+    Normalization,
+    affine,
+    centred,
+    centred_box,
+    centred_radius,
+    exponential_sums,
+)
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import growth
+from nnfuzz.spec.intervals import Box, corners, growth, monotone
 from nnfuzz.spec.operator import In, operator
 
 CHANNEL = In("T", ranks=(1, 1), weight=True)
@@ -21,6 +29,10 @@ CHANNEL = In("T", ranks=(1, 1), weight=True)
 class Softmax(AlongAxis):
     def torch(self, x):
         return torch.softmax(x, self.axis)
+
+    def along(self, x):
+        least, most = exponential_sums(x, self.axis)
+        return Box(1 / most, 1 / least)
 
     def value_range(self, x):
         return 0.0, 1.0
@@ -34,6 +46,10 @@ class Softmax(AlongAxis):
 class LogSoftmax(AlongAxis):
     def torch(self, x):
         return torch.log_softmax(x, self.axis)
+
+    def along(self, x):
+        least, most = exponential_sums(x, self.axis)
+        return Box(-most.log(), -least.log())
 
     def value_range(self, x):
         return -math.inf, 0.0
@@ -62,6 +78,14 @@ def across(v, x):
     return v.reshape(-1, *[1] * (x.dim() - 2))
 
 
+def channelwise(boxes, x):
+    """Boxes of vectors of length C, shaped to broadcast over (N, C, *S)."""
+    for b in boxes:
+        mask = None if b.any is None else across(b.any, x.lo)
+        lo = across(b.lo, x.lo)
+        yield Box(lo, lo if b.exact else across(b.hi, x.lo), mask)
+
+
 @operator
 class BatchNormalization(PerChannel):
     """Inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
@@ -71,6 +95,12 @@ class BatchNormalization(PerChannel):
 
     def torch(self, x, scale, bias, mean, var):
         return torch.nn.functional.batch_norm(x, mean, var, scale, bias, False, 0.0, self.eps)
+
+    def interval(self, x, *vectors):
+        scale, bias, mean, var = channelwise(vectors, x)
+        d = monotone(torch.sub, (1, -1), x, mean)
+        s = monotone(lambda v: torch.sqrt(v + self.eps), (1,), var)
+        return [affine(corners(torch.div, d, s), scale, bias)]
 
     def _parts(self, x, scale, bias, mean, var):
         g = across(scale.abs() / torch.sqrt(var.clamp(min=0) + self.eps), x)
@@ -98,6 +128,10 @@ class InstanceNormalization(PerChannel):
     def torch(self, x, scale, bias):
         d, s = centred(x, tuple(range(2, x.dim())), self.eps)
         return d / s * across(scale, x) + across(bias, x)
+
+    def interval(self, x, *vectors):
+        d = centred_box(x, tuple(range(2, x.lo.dim())), self.eps)
+        return [affine(d, *channelwise(vectors, x))]
 
     def domain(self, x, scale, bias):
         """Sums of squares must stay finite."""
@@ -146,6 +180,9 @@ class LayerNormalization(Normalization):
         d, s = centred(x, self._axes(x.dim()), self.eps)
         y = d / s * scale
         return y if bias is None else y + bias
+
+    def interval(self, x, scale, bias=None):
+        return [affine(centred_box(x, self._axes(x.lo.dim()), self.eps), scale, bias)]
 
     def onnx(self, emit, x, scale, *bias):
         type_ = emit.type(x)

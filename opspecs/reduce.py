@@ -7,8 +7,9 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
-from nnfuzz.spec.families.reduce import ArgReduction, Reduction
+from nnfuzz.spec.families.reduce import ArgReduction, Reduction, touched
 from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.intervals import Box, ends, greatest
 from nnfuzz.spec.operator import In, operator
 
 SUMMED = (*FLOATS, DType.INT32, DType.INT64)
@@ -51,6 +52,7 @@ class ReduceMean(Reduction, Summing):
 class ReduceMax(Reduction):
     inputs = (In("T", ORDERED, (1, 5)),)
     monotone = (1,)
+    wraps = False
 
     def torch(self, x):
         return torch.amax(x, self.axes, keepdim=bool(self.keepdims))
@@ -63,6 +65,7 @@ class ReduceMax(Reduction):
 class ReduceMin(Reduction):
     inputs = (In("T", ORDERED, (1, 5)),)
     monotone = (1,)
+    wraps = False
 
     def torch(self, x):
         return torch.amin(x, self.axes, keepdim=bool(self.keepdims))
@@ -79,6 +82,17 @@ class ReduceProd(Reduction):
         for axis in sorted((a % x.dim() for a in self.axes), reverse=True):
             x = torch.prod(x, axis, keepdim=bool(self.keepdims), dtype=x.dtype)
         return x
+
+    def sure(self, x):
+        """Products of the least and of the greatest magnitudes; the sign where it is known."""
+        y = self.torch(x.lo)
+        if x.exact:
+            return Box(y, y)
+        least, most = (self.torch(m) for m in x.magnitudes())
+        open_ = touched((x.lo < 0) & (x.hi > 0), self.axes, self.keepdims)
+        return Box(
+            torch.where(open_ | (y < 0), -most, least), torch.where(open_ | (y > 0), most, -least)
+        )
 
     def domain(self, x):
         """Every partial product must stay finite, whatever the order."""
@@ -102,6 +116,10 @@ class ReduceL2(Reduction):
     def torch(self, x):
         return torch.sqrt(torch.sum(x * x, self.axes, keepdim=bool(self.keepdims)))
 
+    def sure(self, x):
+        least, most = x.magnitudes()
+        return Box(*ends(self.torch, (1,), Box(least, most)))
+
     def domain(self, x):
         return [x.abs() - math.sqrt(largest(x) / (2 * self.terms(x)))]
 
@@ -109,7 +127,8 @@ class ReduceL2(Reduction):
         return 0.0, math.inf
 
     def radius(self, u, y, x):
-        return u * (self.terms(x) + 4) * y
+        radius = u * (self.terms(x) + 4) * y
+        return radius.masked_fill(y * y > greatest(u), math.inf)
 
 
 @operator
@@ -123,6 +142,7 @@ class ArgMax(ArgReduction):
 @operator
 class ArgMin(ArgReduction):
     inputs = (In("T", (*FLOATS, *INTS), (1, 5)),)
+    smallest = True
 
     def torch(self, x):
         return torch.argmin(x, self.axis, keepdim=bool(self.keepdims))

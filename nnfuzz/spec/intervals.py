@@ -101,7 +101,7 @@ def torch_mask(f: Function, *boxes: Box, weights: Sequence[int] = ()) -> Tensor 
             continue
         others = [
             torch.ones_like(b.lo, dtype=torch.float64)
-            if j in weights
+            if i in weights and j in weights
             else torch.zeros_like(b.lo, dtype=torch.float64)
             for j, b in enumerate(boxes)
         ]
@@ -183,18 +183,24 @@ def hull(points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return reduce(torch.minimum, points), reduce(torch.maximum, points)
 
 
-def linear(f: Function, *boxes: Box, weights: Sequence[int] = ()) -> Box:
-    """Ends of a function that is affine in each input with coefficients >= 0.
+def linear(
+    f: Function, *boxes: Box, weights: Sequence[int] = (), absolute: Function | None = None
+) -> Box:
+    """Ends of a function that is affine in each input: convolution, matrix product and the like.
 
-    Convolution, matrix product and the like: centre and radius, where the radius travels through
-    absolute values. weights: positions of the inputs that multiply the others.
+    Centre and radius, where the radius travels through `absolute`: the same function with
+    coefficients >= 0 (default: `f` has such). weights: positions of the inputs that multiply the
+    others. Integers wrap around, so what depends on an uncertain one is masked.
     """
+    absolute = absolute or f
+    if not boxes[0].lo.is_floating_point():
+        boxes = tuple(b if b.exact else Box(b.lo, b.lo, b.unsure) for b in boxes)
     centres = [b.lo if b.exact else (b.lo + b.hi) * 0.5 for b in boxes]
     y = f(*centres)
-    mask = torch_mask(f, *boxes, weights=weights)
+    mask = torch_mask(absolute, *boxes, weights=weights)
     if all(b.exact for b in boxes):
         return Box(y, y, mask)
-    spread = _spread(f, boxes, centres)
+    spread = _spread(absolute, boxes, centres)
     return Box(y - spread, y + spread, mask)
 
 
@@ -245,10 +251,18 @@ def holds(box: Box, value: float = 0.0) -> Tensor:
 
 
 def uncertain(f: Function, *boxes: Box) -> Box:
-    """An elementwise function without structure: masked wherever an input is not exact."""
+    """An elementwise function without structure: anything may come of an input that is not exact.
+
+    Such elements are masked; booleans become the interval from False to True.
+    """
     y = f(*[b.lo for b in boxes])
-    mask = joined(*[b if b.exact else Box(b.lo, b.lo, b.unsure) for b in boxes], like=y)
-    return Box(y, y, mask)
+    open_ = [Box(b.lo, b.lo, b.lo != b.hi) for b in boxes if not b.exact]
+    unsure, mask = joined(*open_, like=y), joined(*boxes, like=y)
+    if unsure is None:
+        return Box(y, y, mask)
+    if y.dtype is torch.bool:
+        return Box(y & ~unsure, y | unsure, mask)
+    return Box(y, y, unsure if mask is None else unsure | mask)
 
 
 # -- rounding -----------------------------------------------------------------------------------

@@ -123,6 +123,18 @@ class Binary(Broadcasting):
 class Arithmetic(Binary):
     """+, -, *, /: integers of 8 and 16 bits came with opset 14, below they take a detour."""
 
+    exactness = "rounded"
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        if boxes[0].lo.is_floating_point():
+            return [self.floating(*boxes)]
+        # Integers wrap around, so the ends of an interval say nothing.
+        return [uncertain(self.torch, *boxes)]
+
+    def floating(self, a: Box, b: Box) -> Box:
+        """The box of a floating result; the operands may be one and the same box."""
+        return monotone(self.torch, self.monotone, a, b)
+
     def onnx(self, emit: Any, *values: str) -> str:
         dtype = emit.type(values[0]).dtype
         if emit.opset >= 14 or dtype.is_float or dtype.itemsize > 2:
@@ -139,7 +151,9 @@ class Variadic(Broadcasting):
 
 
 class Comparison(Broadcasting):
-    """Two tensors in, booleans out."""
+    """Two tensors in, booleans out; False may become True where the boxes overlap."""
+
+    monotone = (1, -1)
 
     output = DType.BOOL
     codomain = (0, 1)
@@ -147,6 +161,13 @@ class Comparison(Broadcasting):
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         x, y = tensors
         return [(x - y).abs()] if x.is_floating_point() else []
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        a, b = boxes
+        if a is not b:
+            return super().interval(a, b)
+        same = self.torch(a.lo, a.lo)
+        return [Box(same, same, a.any)]  # type: ignore[arg-type]
 
 
 # -- shapes -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.elementwise import Unary
+from nnfuzz.spec.intervals import Box, corners, monotone
 from nnfuzz.spec.operator import In, OpSpec
 
 if TYPE_CHECKING:
@@ -27,6 +29,34 @@ class AlongAxis(Unary):
 
     def cost(self, *inputs):
         return 8 * inputs[0].numel
+
+    def interval(self, x: Box) -> Sequence[Box]:
+        return [self.along(x).masked(spread_mask(x.any, (self.axis,)))]
+
+    def along(self, x: Box) -> Box:
+        """The ends for a box without a mask."""
+        raise NotImplementedError
+
+
+def spread_mask(mask: Tensor | None, axes: tuple[int, ...]) -> Tensor | None:
+    """Every element that shares its position outside of `axes` with an element of the mask."""
+    if mask is None:
+        return None
+    return mask.byte().amax(axes, keepdim=True).bool().expand_as(mask)
+
+
+def exponential_sums(x: Box, axis: int) -> tuple[Tensor, Tensor]:
+    """Least and greatest sum of exp(x_j - x_i) over j along an axis, for every i.
+
+    The term of i itself is 1; all others are largest when x_i is at its lower end.
+    """
+    top = x.hi.amax(axis, keepdim=True)
+    low, high = (x.lo - top).exp(), (x.hi - top).exp()
+    below, above = low.sum(axis, keepdim=True), high.sum(axis, keepdim=True)
+    # The differences cancel; 2^-48 of the minuend covers their rounding.
+    least = ((below - low) - below * 2.0**-48).clamp(min=0) / high
+    most = ((above - high) + above * 2.0**-48).clamp(min=0) / low
+    return 1 + least, 1 + most
 
 
 class Normalization(OpSpec):
@@ -50,6 +80,34 @@ def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
     """(x - mean(x)) and sqrt(variance(x) + eps), statistics over `axes`, kept as size 1."""
     d = x - x.mean(axes, keepdim=True)
     return d, ((d * d).mean(axes, keepdim=True) + eps).sqrt()
+
+
+def centred_box(x: Box, axes: tuple[int, ...], eps: float) -> Box:
+    """The box of (x - mean(x)) / sqrt(variance(x) + eps).
+
+    With r the radius of x: each element of the numerator moves by (1 - 2 / n) r_i + mean(r), the
+    divisor, a norm, by the root mean square of r.
+    """
+    import torch
+
+    centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
+    d, s = centred(centre, axes, eps)
+    n = centre.numel() // max(1, s.numel())
+    numerator = (r * (1 - 2 / n) + r.mean(axes, keepdim=True)).clamp(min=0)
+    denominator = (r * r).mean(axes, keepdim=True).sqrt()
+    least = (s - denominator).clamp(min=eps**0.5)
+    box = corners(
+        torch.div, Box(d - numerator, d + numerator), Box(least, torch.maximum(s + denominator, s))
+    )
+    return box.masked(spread_mask(x.any, axes))
+
+
+def affine(x: Box, scale: Box, bias: Box | None) -> Box:
+    """The box of scale * x + bias; both broadcast to x."""
+    import torch
+
+    y = corners(torch.mul, x, scale)
+    return y if bias is None else monotone(torch.add, (1,), y, bias)
 
 
 def centred_radius(

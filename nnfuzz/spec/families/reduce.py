@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool, Int
@@ -11,6 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import AXES, AXIS, RankChanging, positive
+from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Reduction(Reducing):
 
     axes = AXES
     axes_input = 18
+    wraps: ClassVar[bool] = True
+    """Whether integers may overflow, so that the ends of an interval say nothing."""
 
     def positive_axes(self, rank: int) -> tuple[int, ...]:
         return positive(self.axes, rank)
@@ -88,12 +91,46 @@ class Reduction(Reducing):
         axes = emit.const(list(self.axes), DType.INT64)
         return emit(self.name, *values, axes, keepdims=self.keepdims)
 
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        (x,) = boxes
+        if self.wraps and not x.lo.is_floating_point():
+            x = Box(x.lo, x.lo, x.any if x.exact else x.unsure)
+        return [self.sure(x).masked(touched(x.any, self.axes, self.keepdims))]
+
+    def sure(self, x: Box) -> Box:
+        """The ends for a box without a mask. Default: by `monotone`."""
+        return Box(*ends(self.torch, self.monotone, x))
+
     def terms(self, x: Tensor) -> int:
         """How many elements make up one element of the result."""
         count = 1
         for axis in self.axes:
             count *= x.shape[axis]
         return count
+
+
+def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor | None:
+    """The output elements of a reduction that depend on an element of the mask."""
+    return None if mask is None else mask.byte().amax(axes, keepdim=bool(keepdims)).bool()
+
+
+def reversed_order(x: Tensor) -> Tensor:
+    """Numbers in the opposite order; unlike negation, ~ does not overflow."""
+    return -x if x.is_floating_point() else ~x
+
+
+def winners(least: Tensor, most: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """First and last position along an axis that may be the first one of the largest elements.
+
+    A position qualifies if it can beat all before it and reach all behind it.
+    """
+    may = most >= least.amax(axis, keepdim=True)
+    rest = may.shape[axis] - 1
+    before = least.narrow(axis, 0, rest).cummax(axis).values if rest else least.narrow(axis, 0, 0)
+    may.narrow(axis, 1, rest).logical_and_(most.narrow(axis, 1, rest) > before)
+    flags = may.byte()
+    last = rest - flags.flip(axis).argmax(axis, keepdim=True)
+    return flags.argmax(axis, keepdim=True), last
 
 
 class ArgReduction(Reducing):
@@ -107,6 +144,20 @@ class ArgReduction(Reducing):
 
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         yield -inputs[0].rank <= self.axis < inputs[0].rank
+
+    smallest: ClassVar[bool] = False
+    """Whether the least element is looked for."""
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        """From the first to the last position that may hold the extreme element."""
+        (x,) = boxes
+        least, most = x.lo, x.hi
+        if self.smallest:
+            least, most = (reversed_order(end) for end in (x.hi, x.lo))
+        first, last = winners(least, most, self.axis)
+        if not self.keepdims:
+            first, last = first.squeeze(self.axis), last.squeeze(self.axis)
+        return [Box(first, last, touched(x.any, (self.axis,), self.keepdims))]
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         (x,) = tensors

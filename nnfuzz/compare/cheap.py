@@ -1,0 +1,46 @@
+"""The cheap check: do outputs agree with PyTorch's up to a few ULP? NumPy only.
+
+It runs in the parent process for every test case. A yes is final (unless the test case is sampled
+for a full verdict), a no means that the envelope has to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+def cheap(
+    expected: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], ulps: float = 4
+) -> bool:
+    """Whether every expected output is there and agrees: shape, dtype, values."""
+    return all(
+        name in outputs and close(array, outputs[name], ulps) for name, array in expected.items()
+    )
+
+
+def close(expected: np.ndarray, actual: np.ndarray, ulps: float = 4) -> bool:
+    """Whether two arrays agree: discrete ones bit for bit, floats to `ulps` of their dtype.
+
+    NaN agrees with NaN, an infinity with itself.
+    """
+    if expected.dtype != actual.dtype or expected.shape != actual.shape:
+        return False
+    if expected.tobytes() == actual.tobytes():
+        return True
+    if expected.dtype.kind != "f":
+        return False
+    return bool(np.all(_agree(expected, actual, ulps)))
+
+
+def _agree(expected: np.ndarray, actual: np.ndarray, ulps: float) -> np.ndarray:
+    info = np.finfo(expected.dtype)
+    if expected.dtype != np.float64:
+        # Differences near the greatest number overflow in the dtype itself.
+        expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        limit = np.abs(expected) * (ulps * float(info.eps)) + ulps * float(info.smallest_subnormal)
+        near = np.abs(expected - actual) <= limit
+        near &= np.isfinite(expected)
+        return near | (expected == actual) | (np.isnan(expected) & np.isnan(actual))

@@ -1,0 +1,199 @@
+"""The envelope: an interval around the reference that every correct compiler stays inside of.
+
+Boxes travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
+operator's local rounding error (`OpSpec.radius`) in the working dtype. What overflows, leaves an
+operator's domain or is undefined by ONNX becomes incomparable, with all that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnfuzz.compare.reference import ReferenceFault, reference
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.operator import OpSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Constants of a working dtype.
+
+    u: unit roundoff. tiny: where flushing to zero or gradual underflow act. greatest: the largest
+    finite number. twice: 2 for float64, whose reference carries an error of its own.
+    """
+
+    dtype: torch.dtype
+    u: float
+    tiny: float
+    greatest: float
+    twice: float
+
+    @classmethod
+    def of(cls, dtype: DType) -> Precision:
+        info = np.finfo(dtype.numpy)
+        # No CPU or compiler flushes float16, which is computed in float32; the others are flushed.
+        tiny = info.smallest_subnormal if dtype is DType.FLOAT16 else info.smallest_normal
+        twice = 2.0 if dtype is DType.FLOAT64 else 1.0
+        return cls(dtype.torch, dtype.unit_roundoff, float(tiny), float(info.max), twice)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Envelope:
+    """What one output may be: `ref` and the ends in float64 (or the discrete dtype), as arrays.
+
+    any: bool array, True where nothing can be said.
+    """
+
+    dtype: DType
+    ref: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    any: np.ndarray
+
+    @property
+    def comparable(self) -> np.ndarray:
+        """Mask of elements that a verdict can rest on: discrete ones must be certain."""
+        return ~self.any if self.dtype.is_float else ~self.any & (self.lo == self.hi)
+
+
+def envelopes(
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    names: Iterable[str] | None = None,
+    values: Mapping[str, Tensor] | None = None,
+) -> dict[str, Envelope]:
+    """Envelopes of the named values (default: the graph's outputs).
+
+    values: the result of `reference`, where it is at hand. Raises: ReferenceFault.
+    """
+    values = reference(graph, params) if values is None else values
+    boxes = propagate(graph, values)
+    wanted = graph.outputs if names is None else names
+    return {n: _envelope(graph.type(n).dtype, values[n], boxes[n]) for n in wanted}
+
+
+def _envelope(dtype: DType, ref: Tensor, box: Box) -> Envelope:
+    arrays = (t.numpy() for t in (ref, box.lo, box.hi, box.mask()))
+    return Envelope(dtype, *arrays)
+
+
+def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Box]:
+    """The box of every value, around a reference that has run."""
+    precisions = {
+        d: Precision.of(d) for d in {v.type.dtype for v in graph.values.values()} if d.is_float
+    }
+    with torch.inference_mode():
+        boxes = {n: Box(values[n], values[n]) for n in (*graph.inputs, *graph.weights)}
+        for node in graph.nodes:
+            step(graph, node, values, boxes, precisions)
+    return boxes
+
+
+def step(
+    graph: Graph,
+    node: Node,
+    values: Mapping[str, Tensor],
+    boxes: dict[str, Box],
+    precisions: Mapping[DType, Precision],
+) -> None:
+    """Add the boxes of one node's outputs."""
+    op, inputs = node.op, [boxes[n] for n in node.inputs]
+    refs = [values[n] for n in node.outputs]
+    undefined = op.undefined(*inputs)
+    try:
+        found = _interval(op, inputs, refs)
+    except Exception as error:
+        raise ReferenceFault(f"interval of {node!r}: {error}") from error
+    for name, ref, box in zip(node.outputs, refs, found, strict=True):
+        precision = precisions.get(graph.values[name].type.dtype)
+        box = box.masked(undefined)
+        if precision is None:
+            boxes[name] = box
+        else:
+            boxes[name] = finite(_widened(op, precision, ref, box, inputs), ref, precision)
+
+
+def _interval(op: OpSpec, inputs: list[Box], refs: list[Tensor]) -> list[Box]:
+    """What `op.interval` says; exact inputs yield the reference itself."""
+    if all(b.exact and b.any is None for b in inputs):
+        return [Box(ref, ref) for ref in refs]
+    return [_around(box, ref) for box, ref in zip(op.interval(*inputs), refs, strict=True)]
+
+
+def _around(box: Box, ref: Tensor) -> Box:
+    """The box, with ends in the reference's dtype and on its two sides (masked elements aside)."""
+    if box.lo.shape != ref.shape or box.hi.shape != ref.shape:
+        raise ValueError(f"box of shape {list(box.lo.shape)} around {list(ref.shape)}")
+    if box.exact:
+        return Box(ref, ref, box.any)
+    lo, hi = box.lo, box.hi
+    if lo.dtype is not ref.dtype:
+        lo, hi = lo.to(ref.dtype), hi.to(ref.dtype)
+    if ref.dtype is torch.bool:
+        return Box(lo & ref, hi | ref, box.any)
+    return Box(torch.minimum(lo, ref), torch.maximum(hi, ref), box.any)
+
+
+def _widened(op: OpSpec, precision: Precision, ref: Tensor, box: Box, inputs: list[Box]) -> Box:
+    """The box widened by the local rounding error of a correct implementation."""
+    radius = op.radius(precision.u, box.far(), *[b.far() for b in inputs])
+    if isinstance(radius, float | int):
+        if radius == 0:
+            return box
+        radius = torch.full_like(ref, radius)
+    radius = radius * precision.twice + precision.tiny
+    if op.exactness:
+        radius = radius.masked_fill(_error_free(op, precision, box, inputs), 0.0)
+        if not bool(radius.any()):
+            return box
+    return Box(box.lo - radius, box.hi + radius, box.any)
+
+
+def _error_free(op: OpSpec, precision: Precision, box: Box, inputs: list[Box]) -> Tensor:
+    """Mask of elements that every implementation computes without any error."""
+    y = box.lo
+    if op.exactness == "sum":
+        if not all(b.exact and bool((b.lo == b.lo.round()).all()) for b in inputs):
+            return torch.zeros_like(y, dtype=torch.bool)
+        # Every partial sum, in any order, is an integer below 1/u, so it is representable.
+        return op.torch(*[b.lo.abs() for b in inputs]) < 1 / precision.u
+    return (
+        representable(y, precision, inputs)
+        if box.exact
+        else (representable(y, precision, inputs) & (y == box.hi))
+    )
+
+
+def representable(y: Tensor, precision: Precision, inputs: list[Box]) -> Tensor:
+    """Mask of elements of `y` (+ - * / sqrt of the inputs) that the working dtype holds exactly.
+
+    Zero is, other numbers that may be flushed to zero are not. In float64 every result is; there
+    the test is whether result and operands fit float32, so that no bit was lost.
+    """
+    if precision.dtype is not torch.float64:
+        return (y.to(precision.dtype) == y) & ((y.abs() >= precision.tiny) | (y == 0))
+    fits = y.float() == y
+    for box in inputs:
+        fits = fits & (box.lo.float() == box.lo) & (box.hi.float() == box.hi)
+    return fits
+
+
+def finite(box: Box, ref: Tensor, precision: Precision) -> Box:
+    """The box with elements masked that may overflow the working dtype or are not a number."""
+    greatest = precision.greatest
+    if box.any is None and bool(((box.lo >= -greatest) & (box.hi <= greatest)).all()):
+        return box
+    bad = ~((box.lo >= -greatest) & (box.hi <= greatest))
+    if box.any is not None:
+        bad = bad | box.any
+    # Masked elements get a tame number, so that they do not spoil their neighbours.
+    tame = torch.nan_to_num(ref, 0.0, 0.0, 0.0).clamp(-greatest, greatest)
+    lo = torch.where(bad, tame, box.lo)
+    return Box(lo, lo if box.exact else torch.where(bad, tame, box.hi), bad)
