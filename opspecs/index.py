@@ -1,0 +1,281 @@
+"""Taking parts of a tensor, and padding it."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, SIGNED, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import AXES, AXIS, positive
+from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+FAR = 2**63 - 1
+STEPS = (1, 1, 1, 2, 3, -1, -2)
+
+
+def _per_axis(draw_one):
+    """One value per sliced axis; `draw_one(draw, step)` makes it."""
+    return Choice(by=lambda draw, op, *_: tuple(draw_one(draw, s) for s in op.steps))
+
+
+@operator
+class Slice(Moving):
+    """Ranges [start, end) along axes; a negative step walks down from `start`, `end` excluded.
+
+    Here starts and ends are positions, and an end of -1 is the one before the first element.
+    `style` says how the lowering writes them: as they are, counted from the back, or beyond the
+    tensor where that is clamped to the same. Source: ONNX Slice-13.
+    """
+
+    inputs = (In("T", ALL, (1, 5)),)
+    axes = AXES
+    steps = Choice(by=lambda draw, op, *_: tuple(draw.choice(STEPS) for _ in op.axes))
+    starts = _per_axis(lambda draw, step: draw.var("from", 0, 95))
+    ends = _per_axis(lambda draw, step: draw.var("to", 1 if step > 0 else -1, 96))
+    style = Choice(("plain", "negative", "beyond"))
+
+    def _parts(self, x):
+        """Per sliced axis: the axis, its size, start, end and step."""
+        axes = positive(self.axes, x.rank)
+        yield from zip(axes, (x.shape[a] for a in axes), self.starts, self.ends, self.steps)
+
+    def requires(self, x):
+        yield len(set(positive(self.axes, x.rank))) == len(self.axes)
+        for _, size, start, end, step in self._parts(x):
+            yield start < size
+            yield start >= 0
+            yield end <= size if step > 0 else end < start
+            yield end > start if step > 0 else end >= -1
+
+    def type_transfer(self, x):
+        shape = list(x.shape)
+        for axis, _, start, end, step in self._parts(x):
+            span = end - start if step > 0 else start - end
+            shape[axis] = (span - 1) // abs(step) + 1
+        return [x.with_shape(shape)]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        cut = positive(self.axes, first.rank)
+        shape = tuple(
+            f if i in cut else o for i, (f, o) in enumerate(zip(first.shape, output.shape))
+        )
+        return [TensorType(dtypes[0], shape)]
+
+    def torch(self, x):
+        for axis, start, end, step in zip(self.axes, self.starts, self.ends, self.steps):
+            axis %= x.dim()
+            before = (slice(None),) * axis
+            if step > 0:
+                x = x[(*before, slice(start, end, step))]
+            else:
+                last = start - (start - end - 1) // -step * -step
+                x = x[(*before, slice(last, start + 1, -step))].flip(axis)
+        return x
+
+    def onnx(self, emit, x):
+        parts = list(self._parts(emit.type(x)))
+        columns = (
+            [self._start(size, start, step) for _, size, start, _, step in parts],
+            [self._end(size, end, step) for _, size, _, end, step in parts],
+            self.axes,
+            self.steps,
+        )
+        return emit("Slice", x, *(emit.const(list(c), DType.INT64) for c in columns))
+
+    def _start(self, size, start, step):
+        if self.style == "beyond" and step < 0 and start == size - 1:
+            return FAR
+        return start - size if self.style == "negative" else start
+
+    def _end(self, size, end, step):
+        if end == -1:
+            return -FAR if self.style == "beyond" else -size - 1
+        if self.style == "beyond" and end == size:
+            return FAR
+        return end - size if self.style == "negative" and end < size else end
+
+
+PADDED = (*FLOATS, *SIGNED, DType.UINT8, *BOOLS)
+
+
+def _pads(draw, op, first, *_):
+    """Symbolic padding on some axes, 0 on the others; negative only for constants."""
+    least = -4 if op.mode == "constant" else 0
+    axes = draw.subset(range(first.rank), 1)
+    sides = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
+    ends = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
+    return (*sides, *ends)
+
+
+def _fill(op, first, *_):
+    """What constants to pad with."""
+    if op.mode != "constant" or first.dtype.is_bool:
+        return (0,) if op.mode != "constant" else (0, 1)
+    return (0, 1, 7) if first.dtype is DType.UINT8 else (0, 0, 1, -2)
+
+
+@operator
+class Pad(Moving):
+    """Grow each axis by constants, mirrored or repeated elements; negative padding crops.
+
+    Source: ONNX Pad-13.
+    """
+
+    inputs = (In("T", PADDED, (1, 5)),)
+    mode = Choice(("constant", "constant", "reflect", "edge"))
+    pads = Choice(by=_pads)
+    value = Choice(_fill)
+
+    def _sides(self, x):
+        return zip(x.shape, self.pads[: x.rank], self.pads[x.rank :])
+
+    def requires(self, x):
+        yield len(self.pads) == 2 * x.rank
+        for size, before, behind in self._sides(x):
+            if self.mode == "constant":
+                yield size + before >= 1
+                yield size + behind >= 1
+                yield size + before + behind >= 1
+                continue
+            yield before >= 0
+            yield behind >= 0
+            if self.mode == "reflect":
+                yield before < size
+                yield behind < size
+
+    def type_transfer(self, x):
+        return [x.with_shape([d + before + behind for d, before, behind in self._sides(x)])]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        kept = [isinstance(a + b, int) for _, a, b in self._sides(first)]
+        shape = tuple(o if k else f for f, o, k in zip(first.shape, output.shape, kept))
+        return [TensorType(dtypes[0], shape)]
+
+    def value_range(self, x):
+        if self.mode != "constant":
+            return x
+        return min(x[0], self.value), max(x[1], self.value)
+
+    def torch(self, x):
+        n = x.dim()
+        if self.mode == "constant":
+            pairs = [p for i in reversed(range(n)) for p in (self.pads[i], self.pads[n + i])]
+            return torch.nn.functional.pad(x, pairs, value=self.value)
+        for axis in range(n):
+            x = self._extended(x, axis, self.pads[axis], self.pads[n + axis])
+        return x
+
+    def _extended(self, x, axis, before, behind):
+        """Mirrored or repeated along one axis; PyTorch's own modes lack dtypes and ranks."""
+        index = (slice(None),) * axis
+        if self.mode == "edge":
+            parts = (
+                [x[(*index, slice(0, 1))]] * before + [x] + [x[(*index, slice(-1, None))]] * behind
+            )
+        else:
+            parts = [x]
+            if before:
+                parts.insert(0, x[(*index, slice(1, before + 1))].flip(axis))
+            if behind:
+                parts.append(x[(*index, slice(-1 - behind, -1))].flip(axis))
+        return torch.cat(parts, axis) if len(parts) > 1 else x
+
+    def onnx(self, emit, x):
+        pads = emit.const(list(self.pads), DType.INT64)
+        constant = (emit.const(self.value, emit.type(x).dtype),) if self.value else ()
+        return emit("Pad", x, pads, *constant, mode=self.mode)
+
+    def interval(self, box):
+        """The padding is known exactly whatever the input is."""
+        from nnfuzz.spec.intervals import moved
+
+        mask = None
+        if box.any is not None:
+            plain = Pad(**{**self.attributes, "value": 0})
+            mask = plain.torch(box.any)
+        (result,) = moved(self, Box(box.lo, box.hi))
+        return [Box(result.lo, result.hi, mask)]
+
+
+@operator
+class Gather(OpSpec):
+    """data[:axis] + indices + data[axis + 1:]; negative indices count from the back.
+
+    Source: ONNX Gather-13.
+    """
+
+    inputs = (
+        In("T", ALL, (1, 5)),
+        In("I", (DType.INT64, DType.INT32), (0, 5), index=True),
+    )
+    axis = AXIS
+
+    def requires(self, data, indices):
+        yield -data.rank <= self.axis < data.rank
+        yield data.rank + indices.rank - 1 <= 5
+
+    def type_transfer(self, data, indices):
+        at = self.axis % data.rank
+        return [data.with_shape((*data.shape[:at], *indices.shape, *data.shape[at + 1 :]))]
+
+    def complete(self, draw, first, dtypes):
+        rank = draw.integer(0, min(3, 6 - first.rank))
+        shape = tuple(draw.dim(first.rank + rank - 1) for _ in range(rank))
+        return [first, TensorType(dtypes[1], shape)]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(max(1, output_rank - 2), min(5, output_rank + 1))
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        at, count = self.axis % first.rank, output.rank - first.rank + 1
+        taken = output.shape[at : at + count]
+        data = (*output.shape[:at], first.shape[at], *output.shape[at + count :])
+        return [TensorType(dtypes[0], data), TensorType(dtypes[1], taken)]
+
+    def integer_range(self, data, indices):
+        size = data.shape[self.axis]
+        return None, (-size, size - 1)
+
+    def cost(self, *inputs):
+        return 0
+
+    def value_range(self, data, indices):
+        return data
+
+    def torch(self, data, indices):
+        at = self.axis % data.dim()
+        i = indices.long()
+        taken = data[(*(slice(None),) * at, i.reshape(-1) if i.dim() == 0 else i)]
+        return taken.squeeze(at) if i.dim() == 0 else taken
+
+    def interval(self, data, indices):
+        """Indices come from placeholders, so they are exact."""
+        lo = self.torch(data.lo, indices.lo)
+        hi = lo if data.lo is data.hi else self.torch(data.hi, indices.lo)
+        return [Box(lo, hi, None if data.any is None else self.torch(data.any, indices.lo))]
+
+
+@operator
+class Trilu(Moving):
+    """The upper or lower triangle of the last two axes, 0 elsewhere. Source: ONNX Trilu-14."""
+
+    since = 14
+    inputs = (In("T", ALL, (2, 5)),)
+    k = Choice((0, 0, 1, -1, 2, -3))
+    upper = Choice((0, 1))
+
+    def torch(self, x):
+        return torch.triu(x, self.k) if self.upper else torch.tril(x, self.k)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], output.shape)]
+
+    def onnx(self, emit, x):
+        return emit("Trilu", x, emit.const(self.k, DType.INT64), upper=self.upper)
+
+    def value_range(self, x):
+        return min(x[0], 0), max(x[1], 0)
