@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
+from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
 from nnfuzz.execute.outcome import Stage
 
 _LEVELS = {
@@ -26,6 +26,7 @@ _UNSUPPORTED = (
     "is under development and support for this is limited",
     "Unsupported model IR version",
     "is not supported",
+    "is not a registered function/op",
 )
 
 
@@ -46,6 +47,10 @@ class OnnxRuntime(Backend):
     def versions(self) -> dict[str, str]:
         import onnxruntime
 
+        wanted = self._providers()[0]
+        name = wanted if isinstance(wanted, str) else wanted[0]
+        if name not in onnxruntime.get_available_providers():
+            raise BackendUnavailable(f"this onnxruntime has no {name}: pip install onnxruntime-gpu")
         return {"onnxruntime": onnxruntime.__version__}
 
     def load(self, model: bytes) -> bytes:

@@ -10,13 +10,14 @@ FastMathTransform and ToMixedPrecision are in none of them: they do not preserve
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
+from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
 from nnfuzz.execute.outcome import Stage
 
 _EXTRA_PASSES = (
@@ -28,7 +29,8 @@ _EXTRA_PASSES = (
 )
 # The importer's own statements; what the code generator cannot do stays an exception.
 _UNSUPPORTED = re.compile(
-    r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only",
+    r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only"
+    r"|only constant|must be a constant|cannot handle ShapeExpr",
     re.IGNORECASE,
 )
 
@@ -63,6 +65,8 @@ class Tvm(Backend):
     def versions(self) -> dict[str, str]:
         import tvm
 
+        if self.options.target == "cuda" and not tvm.cuda().exist:
+            raise BackendUnavailable("target=cuda needs an NVIDIA GPU and driver; use target=llvm")
         llvm = tvm.target.codegen.llvm_version_major()
         return {"tvm": tvm.__version__, "llvm": str(llvm)}
 
@@ -83,6 +87,8 @@ class Tvm(Backend):
         import tvm
         from tvm import relax
 
+        if self.options.target == "cuda":  # otherwise TVM compiles with --use_fast_math
+            os.environ.update(TVM_CUDA_COMPILE_MODE="nvcc", TVM_CUDA_NVCC_NO_FAST_MATH="1")
         target = self._target(level)
         with target, tvm.transform.PassContext(opt_level=3 if level in ("O3", "O4") else 0):
             executable = relax.build(
@@ -96,8 +102,8 @@ class Tvm(Backend):
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             result = main(*(tvm.runtime.tensor(inputs[name], device) for name in module.inputs))
-            results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-            return {name: value.numpy() for name, value in zip(module.outputs, results)}
+            results = [result] if len(module.outputs) == 1 else result
+            return {name: _array(value) for name, value in zip(module.outputs, results)}
 
         return run
 
@@ -125,6 +131,15 @@ class Tvm(Backend):
         if level == "O0":
             return "default"
         return relax.backend.cpu_generic.get_default_pipeline(target)
+
+
+def _array(value: Any) -> np.ndarray:
+    """A result of the virtual machine; ONNX's Shape comes back as a shape, not as a tensor."""
+    import tvm
+
+    if isinstance(value, tvm.runtime.ShapeTuple):
+        return np.array(list(value), np.int64)
+    return value.numpy()
 
 
 def _with_extra_passes(module: Any) -> Any:

@@ -240,6 +240,9 @@ def test_a_dead_fork_server_is_started_again():
         # A timeout if the job had not begun and so was given to the next worker.
         assert isinstance(sandbox.call({"how": "hang"}), Death)
         fine(sandbox)
+        end = time.monotonic() + 5
+        while not gone(pid) and time.monotonic() < end:
+            time.sleep(0.01)
         assert gone(pid)
 
 

@@ -1,0 +1,171 @@
+"""ONNX Runtime and TVM through the real sandbox: conformance, levels, what is unsupported."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from nnfuzz.execute.conformance import check_backend
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner, RunnerError, preload_of
+
+REGISTRY = BackendRegistry.discover()
+BACKENDS = ["onnxruntime", "tvm"]
+SPECS = [*BACKENDS, "tvm,exec_mode=compiled"]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def runner(request):
+    missing = REGISTRY.get(request.param).missing()
+    if missing:
+        pytest.skip(missing)
+    with BackendRunner(REGISTRY.parse(request.param), REGISTRY) as runner:
+        yield runner
+
+
+def model(nodes, inputs, outputs, weights=None, opset=17, domains=()):
+    def declare(values):
+        return [
+            helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(d), s)
+            for k, (d, s) in values.items()
+        ]
+
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        declare(inputs),
+        declare(outputs),
+        [numpy_helper.from_array(v, k) for k, v in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+    made: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return made.SerializeToString()
+
+
+F32 = np.dtype(np.float32)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_conformance(spec):
+    missing = REGISTRY.get(spec.partition(",")[0]).missing()
+    if missing:
+        pytest.skip(missing)
+    fates = check_backend(spec)
+    assert [name for name, fate in fates.items() if fate != "ok"] == []
+
+
+def test_levels_agree_on_a_small_network(runner):
+    rng = np.random.default_rng(0)
+    weights = {
+        "k": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "b": rng.standard_normal(4).astype(np.float32),
+    }
+    network = model(
+        [
+            helper.make_node("Conv", ["x", "k", "b"], ["c"], pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", ["c"], ["r"]),
+            helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+            helper.make_node("Softmax", ["p"], ["s"], axis=1),
+            helper.make_node("Split", ["s"], ["u", "v"], axis=0),
+        ],
+        {"x": (F32, [2, 3, 8, 8])},
+        {"v": (F32, [1, 4, 4, 4]), "u": (F32, [1, 4, 4, 4])},
+        weights,
+    )
+    inputs = {"x": rng.standard_normal((2, 3, 8, 8)).astype(np.float32)}
+    outcomes = runner.run(network, inputs, runner.backend.levels)
+    assert [(o.kind, o.message) for o in outcomes] == [(OutcomeKind.OK, "")] * len(outcomes)
+    for outcome in outcomes:
+        for name in "uv":
+            np.testing.assert_allclose(
+                outcome.outputs[name], outcomes[0].outputs[name], rtol=1e-4, atol=1e-6
+            )
+    assert not np.array_equal(outcomes[0].outputs["u"], outcomes[0].outputs["v"])
+
+
+def test_a_graph_output_may_be_a_shape(runner):
+    shape = model(
+        [helper.make_node("Shape", ["x"], ["y"])],
+        {"x": (F32, [2, 5])},
+        {"y": (np.dtype(np.int64), [2])},
+    )
+    for outcome in runner.run(shape, {"x": np.ones((2, 5), np.float32)}):
+        np.testing.assert_array_equal(outcome.outputs["y"], [2, 5])
+        assert outcome.outputs["y"].dtype == np.int64
+
+
+def test_what_a_backend_does_not_implement_is_unsupported(runner):
+    unknown = model(
+        [helper.make_node("Celu" if runner.name == "tvm" else "Foo", ["x"], ["y"],
+                          domain="" if runner.name == "tvm" else "nnfuzz.nowhere")],
+        {"x": (F32, [2])},
+        {"y": (F32, [2])},
+        domains=() if runner.name == "tvm" else ("nnfuzz.nowhere",),
+    )  # fmt: skip
+    for outcome in runner.run(unknown, {"x": np.ones(2, np.float32)}):
+        assert outcome.kind is OutcomeKind.UNSUPPORTED, outcome.message
+        assert outcome.error_type
+
+
+def test_an_invalid_model_is_an_exception(runner):
+    clash = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": (F32, [2, 3])},
+        {"y": (F32, [2, 2])},
+        {"w": np.ones((5, 2), np.float32)},
+    )
+    for outcome in runner.run(clash, {"x": np.ones((2, 3), np.float32)}):
+        assert outcome.kind is OutcomeKind.EXCEPTION, outcome.message
+        assert outcome.stage in (Stage.IMPORT, Stage.COMPILE)
+        assert outcome.message and outcome.traceback
+
+
+def test_a_missing_kernel_is_unsupported_by_onnxruntime():
+    int16_max = model(
+        [helper.make_node("Max", ["x", "x"], ["y"])],
+        {"x": (np.dtype(np.int16), [2])},
+        {"y": (np.dtype(np.int16), [2])},
+    )
+    with BackendRunner(REGISTRY.parse("onnxruntime"), REGISTRY) as runner:
+        for outcome in runner.run(int16_max, {"x": np.ones(2, np.int16)}):
+            assert outcome.kind is OutcomeKind.UNSUPPORTED
+            assert "Could not find an implementation" in outcome.message
+
+
+@pytest.mark.parametrize("spec", ["onnxruntime,provider=cuda", "tvm,target=cuda"])
+def test_an_absent_device_is_explained(spec):
+    with BackendRunner(REGISTRY.parse(spec), REGISTRY) as runner:
+        try:
+            runner.versions()
+        except RunnerError as error:
+            assert "BackendUnavailable" in str(error)
+        else:
+            pytest.skip("there is a device")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spec", ["onnxruntime,provider=cuda", "tvm,target=cuda"])
+def test_conformance_on_a_gpu(spec):
+    try:
+        with BackendRunner(REGISTRY.parse(spec), REGISTRY) as runner:
+            runner.versions()
+    except RunnerError as error:
+        pytest.skip(str(error).splitlines()[0])
+    check_backend(spec)
+
+
+def test_one_fork_server_holds_both_compilers():
+    preload = [name for b in BACKENDS for name in preload_of(REGISTRY.get(b))]
+    tiny = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (F32, [2])}, {"y": (F32, [2])})
+    with ForkServer(preload) as server:
+        for name in BACKENDS:
+            with BackendRunner(REGISTRY.parse(name), REGISTRY, server) as runner:
+                for outcome in runner.run(tiny, {"x": np.ones(2, np.float32)}):
+                    np.testing.assert_array_equal(outcome.outputs["y"], [-1, -1])
+
+
+def test_default_pairs():
+    assert REGISTRY.get("tvm").default_levels() == ("O0", "O3")
+    assert REGISTRY.get("onnxruntime").default_levels() == ("O0", "O3")
