@@ -16,9 +16,11 @@ from nnfuzz.spec.families.elementwise import (
     Increasing,
     Unary,
     exponent_limit,
+    largest,
     narrowed,
     products,
     single,
+    too_large,
 )
 from nnfuzz.spec.intervals import Box, corners, holds, uncertain, unimodal
 from nnfuzz.spec.operator import In, operator
@@ -47,6 +49,9 @@ class LeakyRelu(Increasing):
 
     def torch(self, x):
         return F.leaky_relu(x, single(self.alpha))
+
+    def domain(self, x):
+        return [-self.alpha * x - largest(x)]
 
     def radius(self, u, y, x):
         return negative_part(u, y, x)
@@ -83,6 +88,9 @@ class PRelu(Broadcasting):
     def infer_input_types(self, draw, first, dtypes, output):
         return self.complete(draw, output.with_dtype(dtypes[0]), dtypes)
 
+    def domain(self, x, slope):
+        return too_large(slope * x) if x.is_floating_point() else []
+
     def value_range(self, x, slope):
         lo, hi = products((min(x[0], 0.0), min(x[1], 0.0)), slope)
         return min(lo, max(x[0], 0.0)), max(hi, x[1])
@@ -99,7 +107,8 @@ class Elu(Increasing):
         return F.elu(x, single(self.alpha))
 
     def radius(self, u, y, x):
-        return negative_part(u, y, x)
+        """Where x < 0, alpha (exp(x) - 1) may cancel: the error is that of alpha exp(x) ~ alpha."""
+        return torch.where(x < 0, 4 * u * self.alpha, 0.0)
 
 
 @operator
@@ -138,12 +147,15 @@ class HardSwish(Unary):
             return emit("HardSwish", x)
         return emit("Mul", x, emit("HardSigmoid", x, alpha=1 / 6, beta=0.5))
 
+    def domain(self, x):
+        return [x.abs() - largest(x) / 4]
+
     def value_range(self, x):
         return -0.375 if x[0] < 0 else 0.0, max(0.0, x[1])
 
     def radius(self, u, y, x):
-        """ONNX stores 1/6 as float32, whatever the type: 2^-26."""
-        return (4 * u + 2**-26) * torch.where(x.abs() < 3.1, x.abs(), 0.0)
+        """ONNX stores 1/6 as float32, whatever the type: 2^-25."""
+        return (4 * u + 2**-25) * torch.where(x.abs() < 3.1, x.abs(), 0.0)
 
 
 @operator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import torch
 
@@ -191,7 +190,10 @@ class Mod(Binary):
         return None if x.lo.is_floating_point() else undividable(x, y)
 
     def domain(self, x, y):
-        return [AWAY - y.abs()] if x.is_floating_point() else undivided(x, y)
+        """Quotients past 1/u have no fractional part left, and some implementations overflow."""
+        if x.is_floating_point():
+            return [AWAY - y.abs(), x.abs() - y.abs() / torch.finfo(x.dtype).eps]
+        return undivided(x, y)
 
     def margins(self, x, y):
         if not x.is_floating_point():
@@ -233,13 +235,19 @@ class Pow(Broadcasting):
         return [Box(lo, hi, box.any).masked(wild)]
 
     def domain(self, x, y):
-        size = x.abs() if not y.is_floating_point() else x
-        least = torch.where(y < 0, AWAY, 0.0) if not y.is_floating_point() else AWAY
-        return [least - size, y * size.clamp(min=AWAY).log() - exponent_limit(x)]
+        """Integer exponents admit any base but 0, as long as the base's type holds them exactly."""
+        if y.is_floating_point():
+            return [AWAY - x, y * x.clamp(min=AWAY).log() - exponent_limit(x)]
+        size, y = x.abs(), y.to(torch.float64)
+        return [
+            torch.where(y < 0, AWAY, 0.0) - size,
+            y * size.clamp(min=AWAY).log() - exponent_limit(x),
+            y.abs() - 1 / torch.finfo(x.dtype).eps,
+        ]
 
     def radius(self, u, y, x, exponent):
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
-        return u * y.abs() * (8 + 4 * (exponent * log).abs())
+        return u * y.abs() * (8 + 4 * (exponent * log).abs().clamp(max=1e4))
 
 
 @operator
@@ -277,7 +285,7 @@ class Sum(Variadic):
         return too_large(sum(x.abs() for x in xs))
 
     def value_range(self, *xs):
-        return math.fsum(lo for lo, _ in xs), math.fsum(hi for _, hi in xs)
+        return sum(lo for lo, _ in xs), sum(hi for _, hi in xs)
 
     def radius(self, u, y, *xs):
         return max(2, len(xs) - 1) * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0

@@ -104,7 +104,7 @@ def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
 
 
 def _range(array: np.ndarray) -> Range:
-    return (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+    return (array.min().item(), array.max().item()) if array.size else (0.0, 0.0)
 
 
 def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> list[str]:
@@ -115,7 +115,7 @@ def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> li
         if result.size and least is not None and most is not None:
             low, high = float(most.min()), float(least.max())
         elif result.size and not _wraps(result, lo, hi):
-            low, high = float(result.min()), float(result.max())
+            low, high = result.min().item(), result.max().item()
         else:
             continue
         if low < lo or high > hi:
