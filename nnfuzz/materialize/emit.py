@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize import protos
+from nnfuzz.materialize.errors import GraphFault, OpsetError
 
-PRODUCER = "nnfuzz"
 DEFAULT_OPSET = 20
+OPSETS = (13, 26)
+"""Specs lower to 13 and later; ONNX Runtime 1.31 refuses 27."""
 
 
 class Emitter:
@@ -35,81 +37,97 @@ class Emitter:
     def __call__(
         self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any
     ) -> str | tuple[str, ...]:
-        names = tuple(self._name(op_type) for _ in range(outputs))
-        node = onnx.NodeProto(
-            op_type=op_type, name=names[0], input=_trimmed(inputs), output=names
-        )
+        names = tuple([self._name(op_type) for _ in range(outputs)])
+        proto = protos.node(op_type, _trimmed(inputs), names)
         for key, value in attributes.items():
             if value is not None:
-                node.attribute.append(_attribute(key, value))
-        self.nodes.append(node)
+                proto.attribute.append(protos.attribute(key, value))
+        self.nodes.append(proto)
         return names[0] if outputs == 1 else names
 
     def const(self, value: Any, dtype: DType) -> str:
         """The name of an initializer that holds a number, a (nested) list or an array."""
         name = self._name("c")
-        array = np.asarray(value, dtype=dtype.numpy)
-        self.initializers.append(numpy_helper.from_array(array, name))
+        self.initializers.append(protos.tensor(name, np.asarray(value, dtype=dtype.numpy)))
         return name
 
     def type(self, name: str) -> TensorType:
         """The concrete type of a value of the graph. Raises: KeyError for an emitted name."""
         return self._types[name]
 
-    def rename(self, old: str, new: str) -> None:
-        """Give the output of the last nodes the name that the graph uses for it."""
-        for node in reversed(self.nodes):
-            for i, output in enumerate(node.output):
-                if output == old:
-                    node.output[i] = new
-                    return
-            for i, used in enumerate(node.input):
-                if used == old:
-                    node.input[i] = new
-        raise KeyError(old)
+    def lower(self, node: Node) -> None:
+        """Append what a node of the graph lowers to; its outputs get the graph's names.
+
+        Raises: GraphFault if the operator's lowering raises or yields too few outputs.
+        """
+        start = len(self.nodes)
+        try:
+            names = node.op.onnx(self, *node.inputs)
+            names = [names] if isinstance(names, str) else list(names)
+            for name, wanted in zip(names, node.outputs, strict=True):
+                self._deliver(name, wanted, start, names.count(name) > 1)
+        except Exception as error:
+            detail = f"opset {self.opset}, {node!r}: {type(error).__name__}: {error}"
+            raise GraphFault(node.op.name, "onnx", detail) from error
+
+    def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
+        """Rename a value that the last nodes computed; copy any other one."""
+        made = not shared and any(name in proto.output for proto in self.nodes[start:])
+        if not made:
+            self.nodes.append(protos.node("Identity", [name], [wanted]))
+            return
+        for proto in self.nodes[start:]:
+            for names in (proto.input, proto.output):
+                for i, used in enumerate(names):
+                    if used == name:
+                        names[i] = wanted
 
     def _name(self, stem: str) -> str:
-        self._fresh += 1
-        return f"{stem}_{self._fresh}"
+        while True:
+            self._fresh += 1
+            name = f"{stem}_{self._fresh}"
+            if name not in self._types:
+                return name
 
 
 def emit_model(
-    graph: Graph, weights: Mapping[str, np.ndarray], opset: int = DEFAULT_OPSET
+    graph: Graph,
+    weights: Mapping[str, np.ndarray],
+    opset: int = DEFAULT_OPSET,
+    annotate: bool = False,
 ) -> onnx.ModelProto:
-    """The ONNX model of a concrete graph; `weights` become initializers."""
+    """The ONNX model of a concrete graph; `weights` become initializers.
+
+    annotate: declare the type of every value of the graph, not of inputs and outputs only.
+    Equal arguments give equal bytes.
+    Raises: OpsetError; GraphFault if an operator's lowering fails; KeyError for a missing weight.
+    """
+    if not OPSETS[0] <= opset <= OPSETS[1]:
+        raise OpsetError("direct emission", opset, OPSETS)
     types = {name: value.type for name, value in graph.values.items()}
     emit = Emitter(opset, types)
     for node in graph.nodes:
-        _emit_node(emit, node.op, node.inputs, node.outputs)
-    model = helper.make_model(
-        onnx.GraphProto(
-            name=PRODUCER,
-            node=emit.nodes,
-            input=[value_info(n, types[n]) for n in graph.inputs],
-            output=[value_info(n, types[n]) for n in graph.outputs],
-            initializer=[numpy_helper.from_array(weights[n], n) for n in graph.weights]
-            + emit.initializers,
-        ),
-        opset_imports=[helper.make_opsetid("", opset)],
-        producer_name=PRODUCER,
+        if node.op.since > opset:
+            raise OpsetError(node.op.name, opset, (node.op.since, OPSETS[1]))
+        emit.lower(node)
+    ends = {*graph.inputs, *graph.weights, *graph.outputs}
+    inner = [name for name in types if name not in ends]
+    proto = onnx.GraphProto(
+        name=protos.PRODUCER,
+        node=emit.nodes,
+        input=protos.declarations(types, graph.inputs),
+        output=protos.declarations(types, graph.outputs),
+        initializer=[_weight(name, types[name], weights[name]) for name in graph.weights],
+        value_info=protos.declarations(types, inner if annotate else ()),
     )
-    model.ir_version = min(model.ir_version, helper.find_min_ir_version_for(model.opset_import))
-    return model
+    proto.initializer.extend(emit.initializers)
+    return protos.model(proto, opset)
 
 
-def _emit_node(emit: Emitter, op: Any, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    names = op.onnx(emit, *inputs)
-    names = (names,) if isinstance(names, str) else tuple(names)
-    for name, wanted in zip(names, outputs, strict=True):
-        if name in emit._types or names.count(name) > 1:
-            emit.nodes.append(onnx.NodeProto(op_type="Identity", input=[name], output=[wanted]))
-        else:
-            emit.rename(name, wanted)
-
-
-def value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
-    """The ONNX declaration of a value of concrete type."""
-    return helper.make_tensor_value_info(name, type_.dtype.onnx, type_.shape)
+def _weight(name: str, type_: TensorType, array: np.ndarray) -> onnx.TensorProto:
+    if array.shape != type_.shape or DType.of(array.dtype) is not type_.dtype:
+        raise ValueError(f"weight {name} is {array.dtype}{list(array.shape)}, declared {type_!r}")
+    return protos.tensor(name, array)
 
 
 def _trimmed(inputs: Sequence[str]) -> list[str]:
@@ -117,13 +135,3 @@ def _trimmed(inputs: Sequence[str]) -> list[str]:
     while names and not names[-1]:
         names.pop()
     return names
-
-
-def _attribute(key: str, value: Any) -> onnx.AttributeProto:
-    if isinstance(value, DType):
-        value = value.onnx
-    elif isinstance(value, bool):
-        value = int(value)
-    elif isinstance(value, tuple):
-        value = list(value)
-    return helper.make_attribute(key, value)

@@ -1,0 +1,109 @@
+"""The ways from a graph to a serialized ONNX model, by name, behind one checking interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from torch import Tensor, nn
+
+from nnfuzz.ir.graph import Graph
+from nnfuzz.materialize import dynamo, emit, torchscript
+from nnfuzz.materialize.errors import ExportError, OpsetError
+from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
+from nnfuzz.materialize.names import restore
+
+DEFAULT_EXPORTER = "torchscript"
+
+ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]
+"""(module, example inputs, input names, output names, opset) -> serialized model."""
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """One way from a graph to a model. `opsets` are the lowest and the highest it reaches."""
+
+    name: str
+    opsets: tuple[int, int]
+    call: ModuleExport | None = None
+
+    def export(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        opset: int,
+    ) -> bytes:
+        """The serialized model of a concrete graph.
+
+        weights become initializers. inputs are what PyTorch's exporters trace the module with, so
+        every operator must be defined on them; direct emission ignores them. Inputs and outputs of
+        the model have the graph's names and order; an output that is listed twice comes once.
+        Raises: OpsetError; ExportError if an exporter of PyTorch fails on a module that runs;
+        GraphFault if the module does not run or a lowering fails.
+        """
+        if not self.opsets[0] <= opset <= self.opsets[1]:
+            raise OpsetError(f"exporter {self.name}", opset, self.opsets)
+        if self.call is None:
+            arrays = {name: _array(weights[name]) for name in graph.weights}
+            return emit.emit_model(graph, arrays, opset).SerializeToString(deterministic=True)
+        return self._through_torch(graph, weights, inputs, opset)
+
+    def _through_torch(
+        self,
+        graph: Graph,
+        weights: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        opset: int,
+    ) -> bytes:
+        module = GraphModule(graph, weights).eval()
+        fed = tensors({name: inputs[name] for name in graph.inputs})
+        names = module.input_names, module.output_names
+        try:
+            data = self.call(module, tuple(fed.values()), *names, opset)  # type: ignore[misc]
+            return _finished(data, *names, opset)
+        except Exception as error:
+            checked(graph, {**fed, **tensors({n: weights[n] for n in graph.weights})})
+            raise ExportError(self.name, opset, error) from error
+
+
+def _finished(data: bytes, inputs: Sequence[str], outputs: Sequence[str], opset: int) -> bytes:
+    """The model with the graph's names.
+
+    Raises: ValueError if the exporter returned another opset or signature than asked for.
+    """
+    model = onnx.ModelProto.FromString(data)
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if versions != [opset]:
+        raise ValueError(f"the exporter was asked for opset {opset} and made {versions}")
+    return model.SerializeToString() if restore(model.graph, inputs, outputs) else data
+
+
+def _array(value: Array) -> np.ndarray:
+    return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
+
+
+def exporters() -> dict[str, Exporter]:
+    """All exporters by name; each keeps what it can reuse from model to model."""
+    found = [
+        Exporter("torchscript", torchscript.OPSETS, torchscript.TorchScriptExport()),
+        Exporter("dynamo", dynamo.OPSETS, dynamo.DynamoExport()),
+        Exporter("direct", emit.OPSETS),
+    ]
+    return {exporter.name: exporter for exporter in found}
+
+
+OPSET_RANGES: Mapping[str, tuple[int, int]] = {
+    "torchscript": torchscript.OPSETS,
+    "dynamo": dynamo.OPSETS,
+    "direct": emit.OPSETS,
+}
+
+
+def opset_range(exporter: str) -> tuple[int, int]:
+    """Lowest and highest opset. Raises: KeyError naming the known exporters."""
+    if exporter not in OPSET_RANGES:
+        raise KeyError(f"unknown exporter {exporter!r}; known: {', '.join(OPSET_RANGES)}")
+    return OPSET_RANGES[exporter]

@@ -1,0 +1,103 @@
+"""A concrete graph as something that PyTorch runs: all values by name, or an nn.Module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.materialize.errors import GraphFault
+from nnfuzz.spec.operator import flatten
+
+Array = np.ndarray | Tensor
+
+
+class Interpreter:
+    """Runs the nodes of a graph one after the other, in whatever dtype it is fed with.
+
+    Compiled once, run often: the input search and the reference call it for every step.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.steps = [(n.op.torch, n.inputs, n.outputs) for n in graph.nodes]
+
+    def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs and weights by name -> all values by name, the given ones included.
+
+        Raises: KeyError for an input or weight that is missing; what an operator raises.
+        """
+        values = dict(tensors)
+        for function, inputs, outputs in self.steps:
+            result = function(*[values[name] for name in inputs])
+            if isinstance(result, Tensor):
+                values[outputs[0]] = result
+            else:
+                values.update(zip(outputs, result, strict=True))
+        return values
+
+
+def execute(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All values of the graph by name; see `Interpreter`, which saves time when run often."""
+    return Interpreter(graph)(tensors)
+
+
+def checked(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same as `execute`, except that every result must have the declared type.
+
+    Raises: GraphFault naming the operator that raised or returned something else.
+    """
+    values = dict(tensors)
+    for node in graph.nodes:
+        try:
+            results = list(flatten(node.op.torch(*[values[name] for name in node.inputs])))
+        except Exception as error:
+            detail = f"{node!r} raised {type(error).__name__}: {error}"
+            raise GraphFault(node.op.name, "torch", detail) from error
+        _check_types(graph, node, results)
+        values.update(zip(node.outputs, results))
+    return values
+
+
+def _check_types(graph: Graph, node: Node, results: list[Tensor]) -> None:
+    actual = [(DType.of(t.dtype), tuple(t.shape)) for t in results]
+    declared = [(t.dtype, t.shape) for t in graph.types(node.outputs)]
+    if actual != declared:
+        raise GraphFault(node.op.name, "torch", f"{node!r} yields {actual}, declared {declared}")
+
+
+class GraphModule(nn.Module):
+    """A graph as a module: inputs by position, weights as buffers, a tuple of outputs.
+
+    An output that the graph lists twice is returned once: outputs are known by name.
+    """
+
+    def __init__(self, graph: Graph, weights: Mapping[str, Array]) -> None:
+        """Raises: KeyError if a weight is missing."""
+        super().__init__()
+        self.input_names = tuple(graph.inputs)
+        self.output_names = tuple(dict.fromkeys(graph.outputs))
+        self._weight_names = tuple(graph.weights)
+        self._interpreter = Interpreter(graph)
+        for name in graph.weights:
+            # Not register_buffer: it refuses names that nn.Module uses, such as "training".
+            self._buffers[name] = tensor(weights[name])
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        values = dict(zip(self.input_names, inputs, strict=True))
+        values.update({name: self._buffers[name] for name in self._weight_names})
+        values = self._interpreter(values)
+        return tuple(values[name] for name in self.output_names)
+
+
+def tensor(array: Array) -> Tensor:
+    """A tensor with a copy of an array; a tensor as it is, without its gradient."""
+    return array.detach() if isinstance(array, Tensor) else torch.tensor(np.asarray(array))
+
+
+def tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+    """The same for arrays by name."""
+    return {name: tensor(array) for name, array in arrays.items()}

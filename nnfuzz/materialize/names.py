@@ -1,0 +1,48 @@
+"""The names by which a model's callers know its inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+
+def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
+    """Give inputs and outputs, which are in order, the wanted names; whether anything changed.
+
+    Exporters drop operators that do nothing (a Cast to the same type), whereupon an output is an
+    input, a weight or another output, and takes its name away. Such an output becomes an Identity.
+    Raises: ValueError if the numbers of inputs or outputs differ.
+    """
+    found = [i.name for i in graph.input], [o.name for o in graph.output]
+    for kind, have, want in zip(("inputs", "outputs"), found, (inputs, outputs)):
+        if len(have) != len(want):
+            raise ValueError(f"the model has the {kind} {have}, not {list(want)}")
+    constants = [tensor.name for tensor in graph.initializer if tensor.name in set(found[1])]
+    if found == (list(inputs), list(outputs)) and not constants:
+        return False
+    _rename(graph, {name: f"{name}_constant" for name in constants})
+    _rename(graph, {a: b for a, b in zip(found[0], inputs) if a != b})
+    _own_outputs(graph, outputs)
+    return True
+
+
+def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
+    """Rename values wherever they are defined, read or declared."""
+    for node in graph.node:
+        for used in (node.input, node.output):
+            used[:] = [names.get(name, name) for name in used]
+    for declared in (graph.input, graph.output, graph.value_info, graph.initializer):
+        for item in declared:
+            item.name = names.get(item.name, item.name)
+
+
+def _own_outputs(graph: onnx.GraphProto, outputs: Sequence[str]) -> None:
+    """Compute each output that has a wrong name by an Identity of its own."""
+    for item, wanted in zip(graph.output, outputs):
+        if item.name != wanted:
+            copy = onnx.NodeProto(op_type="Identity", name=f"Identity_{wanted}")
+            copy.input.append(item.name)
+            copy.output.append(wanted)
+            graph.node.append(copy)
+            item.name = wanted

@@ -1,0 +1,85 @@
+"""Attributes of other people's modules, replaced for the length of a call.
+
+Exporters spend most of their time on work whose result never changes. A `Patch` replaces such a
+function by a quicker one with the same result; a torch that lacks one of the names gets none.
+Not for use from several threads at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Replace `owner.name` by `replacement`; `owner` is a module or a class."""
+
+    owner: Any
+    name: str
+    replacement: Any
+
+
+def patches(build: Callable[[], Sequence[Patch]]) -> tuple[Patch, ...]:
+    """What `build` returns, or nothing at all if a private name that it relies on is gone."""
+    try:
+        found = tuple(build())
+    except (ImportError, AttributeError):
+        return ()
+    return found if all(hasattr(p.owner, p.name) for p in found) else ()
+
+
+@contextlib.contextmanager
+def patched(found: Sequence[Patch]) -> Iterator[None]:
+    """Apply patches inside of the block."""
+    saved = [(p, vars(p.owner)[p.name]) for p in found]
+    try:
+        for patch in found:
+            setattr(patch.owner, patch.name, patch.replacement)
+        yield
+    finally:
+        for patch, original in reversed(saved):
+            setattr(patch.owner, patch.name, original)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings and no log records below ERROR inside of the block."""
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+class Overlay:
+    """A module seen through replacements of some of its attributes."""
+
+    def __init__(self, module: Any, **replacements: Any) -> None:
+        """Raises: AttributeError if the module has no attribute of a replacement's name."""
+        for name in replacements:
+            getattr(module, name)
+        self.__dict__.update(replacements)
+        self.__dict__["_module"] = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        self.__dict__[name] = value
+        return value
+
+
+def nothing(*args: Any) -> None:
+    """Stands in for a function that only checks, prints or annotates."""
+
+
+def private(name: str) -> Any:
+    """A module that its owner does not document. Raises: ImportError."""
+    return importlib.import_module(name)

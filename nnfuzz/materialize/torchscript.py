@@ -1,0 +1,164 @@
+"""Export through PyTorch's TorchScript-based exporter, `torch.onnx.export(dynamo=False)`.
+
+The public call does the work; `shortcuts` halves its time with equal bytes (tests compare them):
+no lint passes, no inference of types over the whole graph before and after what is inferred node
+by node already, no parse of the finished model in search of functions, signatures looked up once,
+and no Python iterators over nodes and values (each ends in a C++ exception, 10 microseconds).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nnfuzz.materialize.scoped import Overlay, Patch, nothing, patched, patches, private, quiet
+
+OPSETS = (13, 20)
+"""The exporter goes down to 7; it warns above 20, where it labels what it knows from 20."""
+
+_INTERNAL = "torch.onnx._internal.torchscript_exporter"
+
+
+def stock(
+    module: nn.Module,
+    args: tuple[Tensor, ...],
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+    opset: int,
+) -> bytes:
+    """The public call on plain tensors; the serialized model."""
+    buffer = io.BytesIO()
+    with quiet():
+        torch.onnx.export(
+            module,
+            args,
+            buffer,  # type: ignore[arg-type]
+            input_names=list(input_names),
+            output_names=list(output_names),
+            opset_version=opset,
+            dynamo=False,
+        )
+    return buffer.getvalue()
+
+
+class TorchScriptExport:
+    """`stock`, silent and with shortcuts.
+
+    Where the shortcuts raise the public call has the last word, so that no failure is theirs.
+    """
+
+    def __init__(self) -> None:
+        self.silence = patches(silence)
+        self.shortcuts = patches(shortcuts)
+
+    def __call__(
+        self,
+        module: nn.Module,
+        args: tuple[Tensor, ...],
+        input_names: Sequence[str],
+        output_names: Sequence[str],
+        opset: int,
+    ) -> bytes:
+        call = (module, args, input_names, output_names, opset)
+        with patched(self.silence):
+            if self.shortcuts:
+                try:
+                    with patched(self.shortcuts):
+                        return stock(*call)
+                except Exception:  # the call below has the last word
+                    pass
+            return stock(*call)
+
+
+def silence() -> Sequence[Patch]:
+    """The exporter prints its graph when it fails, whatever its log level says."""
+    utils = private(f"{_INTERNAL}.utils")
+    return [Patch(utils, "_C", Overlay(utils._C, _jit_onnx_log=nothing))]
+
+
+def shortcuts() -> Sequence[Patch]:
+    """Quicker stand-ins. Raises: AttributeError or ImportError if torch has changed."""
+    utils = private(f"{_INTERNAL}.utils")
+    protos = private(f"{_INTERNAL}.onnx_proto_utils")
+    helper = private(f"{_INTERNAL}.symbolic_helper")
+    jit = private(f"{_INTERNAL}.jit_utils")
+    bindings = Overlay(
+        utils._C,
+        _jit_onnx_log=nothing,
+        _jit_pass_lint=nothing,
+        _jit_pass_onnx_lint=nothing,
+        _jit_pass_onnx_graph_shape_type_inference=nothing,
+    )
+    signature = functools.lru_cache(maxsize=None)(inspect.signature)
+    return [
+        Patch(utils, "_C", bindings),
+        Patch(utils, "_split_tensor_list_constants", _split_lists(utils)),
+        Patch(utils, "_apply_friendly_debug_names", _friendly_names),
+        Patch(protos, "_add_onnxscript_fn", lambda model, custom_opsets: model),
+        Patch(helper, "inspect", Overlay(helper.inspect, signature=signature)),
+        Patch(jit, "_create_node", _create_node(jit)),
+    ]
+
+
+def _split_lists(utils: Any) -> Any:
+    """Visits the constants instead of all nodes."""
+    original, is_list = utils._split_tensor_list_constants, utils._is_constant_tensor_list
+
+    def split(graph: Any, block: Any) -> None:
+        for node in graph.findAllNodes("prim::Constant"):
+            if node.output().type().kind() == "ListType" and is_list(node):
+                original(graph, block)
+                return
+
+    return split
+
+
+def _friendly_names(graph: Any, params: dict[str, Any]) -> None:
+    for node in graph.nodes():
+        for i in range(node.inputsSize()):
+            value = node.inputsAt(i)
+            old = value.debugName()
+            if old.isdigit() and old == str(value.unique()):
+                new = f"{node.kind()}_{old}"
+                value.setDebugName(new)
+                if old in params:
+                    params[new] = params.pop(old)
+
+
+def _create_node(jit: Any) -> Any:
+    """Counts the outputs instead of collecting them."""
+    skipped, add_attribute = jit._SKIP_NODE_ATTRIBUTES, jit._add_attribute
+    infer, block_type = jit._C._jit_pass_onnx_node_shape_type_inference, jit._C.Block
+
+    def create(
+        block: Any,
+        kind: str,
+        inputs: Sequence,
+        attributes: dict[str, Any],
+        params: dict,
+        opset: int,
+        n_outputs: int,
+        shape_inference: bool = True,
+    ) -> Any:
+        if isinstance(block, block_type):
+            node = block.addNode(kind, inputs)
+            for _ in range(1, n_outputs):
+                node.addOutput()
+        else:
+            node = block.insertNode(block.create(kind, inputs, n_outputs))
+        if node.outputsSize() != n_outputs:
+            raise AssertionError(f"{kind} has {node.outputsSize()} outputs, not {n_outputs}")
+        for key in sorted(attributes):
+            if key not in skipped:
+                add_attribute(node, key, attributes[key], aten=kind.startswith("aten::"))
+        if shape_inference:
+            infer(node, params, opset)
+        return node
+
+    return create
