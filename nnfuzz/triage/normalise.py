@@ -1,0 +1,111 @@
+"""Error text -> a form that two occurrences of one failure share, whatever the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+MAX_CHARACTERS = 500
+"""Of the normalised text: what follows is mostly a dump of the module."""
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+|\[\d\d:\d\d:\d\d\]")
+_ADDRESS = re.compile(r"\b0[xX][0-9a-fA-F]+\b")
+_PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?/(?:[\w.+@-]+/)+([\w.+@-]+?\.\w+)(?::\d+)*(?![\w/])")
+_LINE = re.compile(r"\b([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|py|pyx|pxi|rs|mlir))(?::\d+)+")
+_TEMPLATE = re.compile(r"(?<=\w)<(?!(?:name|shape|address)>)[^<>\n]*>")
+_MODEL_NAME = re.compile(r"/[\w./]*_output_\d+|\bonnx::\w+|(?<![\w.])/\w+(?:[./]\w+)*")
+_LABEL = re.compile(
+    r"(\b(?:name|node|node name|inputs?|outputs?|parameter)\s*:?\s*)([\[(])[^\[\]()\n]*([\])])",
+    re.IGNORECASE,
+)
+_SINGLE = re.compile(r"(?<!\w)'([^'\n]{0,120})'(?!\w)")
+_DOUBLE = re.compile(r'"([^"\n]{0,120})"')
+_BACKTICK = re.compile(r"`([^`'\n]{0,120})[`']")
+_TOKEN = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
+_SHAPE = re.compile(r"[\[({]\s*N(?:\s*[,x]\s*N)*\s*,?\s*[\])}]|\{\}|\[\]")
+_DTYPE = re.compile(
+    r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"
+    r"|complex(?:64|128)|[fiu](?:8|16|32|64)|MLFloat16|tensor)(?:x\d+)?(?:_t)?"
+)
+_KEPT = re.compile(
+    r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
+)
+_NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
+_REPR = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
+
+
+def normalise(text: str, names: Collection[str] = ()) -> str:
+    """One line, at most MAX_CHARACTERS, in which what differs from model to model is replaced.
+
+    Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
+    values <name>; directories, line numbers, template arguments and times go. Names of dtypes and
+    of operators stay. Idempotent but for the cut.
+    """
+    text = _STAMP.sub("", _ESCAPE.sub("", text))
+    text = _collapse_reprs(text)
+    text = _LINE.sub(r"\1", _PATH.sub(r"\1", text))
+    text = _ADDRESS.sub("<address>", text)
+    text = _without_templates(text)
+    text = _without_names(text, names)
+    text = _TOKEN.sub(_token, text)
+    text = _SHAPE.sub("<shape>", _NUMBER.sub("N", text))
+    return " ".join(text.split())[:MAX_CHARACTERS].rstrip()
+
+
+def _without_names(text: str, names: Collection[str]) -> str:
+    if names:
+        known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
+        text = re.sub(rf"(?<![\w.])(?:{known})(?![\w.])", "<name>", text)
+    text = _LABEL.sub(r"\1\2<name>\3", text)
+    for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
+        text = pattern.sub(_quoted, text)
+    return _MODEL_NAME.sub("<name>", text)
+
+
+def _quoted(match: re.Match[str]) -> str:
+    inside = match.group(1)
+    if " " in inside or _DTYPE.fullmatch(inside) or re.fullmatch(r"tensor\(\w+\)", inside):
+        return f"'{inside}'"
+    if len(inside) > 1 and _KEPT.fullmatch(inside):
+        return f"'{inside}'"
+    return "<name>"
+
+
+def _token(match: re.Match[str]) -> str:
+    """Digits in identifiers go, unless they are part of a dtype or of a name such as conv2d."""
+    token = match.group()
+    if _DTYPE.fullmatch(token) or re.search(r"[A-Za-z][1-3][dD]\b", token):
+        return token
+    return re.sub(r"\d+", "N", token)
+
+
+def _without_templates(text: str) -> str:
+    while True:
+        shorter = _TEMPLATE.sub("", text)
+        if shorter == text:
+            return text
+        text = shorter
+
+
+def _collapse_reprs(text: str) -> str:
+    """Type(key=value, ...) -> Type(name), or Type(...): long dumps hide what the message says."""
+    done, position = [], 0
+    while match := _REPR.search(text, position):
+        opening = text.index("(", match.start())
+        end = _closing(text, opening)
+        named = _NAMED.search(text, opening, end)
+        done += [text[position:opening], f"({named.group(2) if named else '...'})"]
+        position = end
+    return "".join([*done, text[position:]])
+
+
+def _closing(text: str, opening: int) -> int:
+    """Index after the parenthesis that closes the one at `opening`; the end if none does."""
+    depth = 0
+    for i in range(opening, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i + 1
+    return len(text)

@@ -1,0 +1,215 @@
+"""Signatures: what makes two failures the same finding.
+
+A signature is made of the backend, kind and stage, of whether optimised or all levels fail, and of
+the normalised error with the frames it came from, or of the operators around the first wrong
+output. Parts that only inform (levels by name, dtypes) are in the title and not in the hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.triage.frames import native_frames, python_frames
+from nnfuzz.triage.mismatch import Mismatch, mismatches
+from nnfuzz.triage.normalise import normalise
+
+FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
+HASH_DIGITS = 12
+_TITLE_CHARACTERS = 160
+_LAST_WORDS = re.compile(
+    r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|LLVM ERROR|fatal error"
+    r"|check failed|AddressSanitizer|runtime error:|panicked at|stack smashing",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """hash: HASH_DIGITS hexadecimal digits over `parts`; title: one line for people."""
+
+    hash: str
+    title: str
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.hash} {self.title}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"hash": self.hash, "title": self.title, "parts": dict(self.parts)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Signature:
+        return cls(data["hash"], data["title"], dict(data["parts"]))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One way in which one backend failed on a test case, at one or more levels."""
+
+    signature: Signature
+    backend: str
+    kind: OutcomeKind
+    stage: Stage
+    levels: tuple[str, ...]
+
+
+def failures(
+    outcomes: Sequence[Outcome],
+    verdict: Mapping[str, Any] | None = None,
+    graph: Mapping[str, Any] | None = None,
+) -> list[Failure]:
+    """Every distinct failure among the outcomes of a test case, by backend in order.
+
+    verdict: Verdict.to_json() on the outcomes that are ok; graph: Graph.to_json(), which names
+    the operators. Failures of one backend at several levels are one if their errors are.
+    """
+    found = []
+    for backend in dict.fromkeys(o.backend for o in outcomes):
+        ran = [o for o in outcomes if o.backend == backend]
+        wrong = [m for m in mismatches(verdict or {}) if m.backend == backend]
+        found += [*_errors(backend, ran, graph), *_mismatches(backend, ran, wrong, graph)]
+    return found
+
+
+def export_failure(exporter: str, error_type: str, message: str, traceback: str = "") -> Failure:
+    """An exporter that failed on a valid model: a finding about the exporter."""
+    outcome = Outcome(
+        OutcomeKind.EXCEPTION, Stage.EXPORT, exporter, "", error_type, message, traceback
+    )
+    return failures([outcome])[0]
+
+
+def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:
+    """Which levels fail, independent of how many were run: all, optimised, unoptimised or some.
+
+    ran: in order of optimisation, the least optimised first.
+    """
+    if len(set(failing)) == len(set(ran)):
+        return "all"
+    if ran[0] not in failing:
+        return "optimised"
+    return "unoptimised" if set(failing) == {ran[0]} else "some"
+
+
+def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]:
+    """What identifies the error of an exception, crash or timeout."""
+    parts: dict[str, Any] = {"error": outcome.error_type.rsplit(".", 1)[-1]}
+    if outcome.kind is OutcomeKind.TIMEOUT:
+        return {}
+    if outcome.kind is OutcomeKind.EXCEPTION or outcome.over_memory_limit:
+        frames = python_frames(outcome.traceback)
+        parts["message"] = normalise(_head(outcome.message), names)
+    else:
+        frames = python_frames(outcome.captured) + native_frames(outcome.captured)[::-1]
+        parts |= {"signal": outcome.signal, "message": _last_words(outcome, names)}
+    return parts | {"frames": [*frames[:1], *frames[1:][-2:]]}
+
+
+def _errors(
+    backend: str, ran: Sequence[Outcome], graph: Mapping[str, Any] | None
+) -> Iterable[Failure]:
+    names = [value[0] for value in (graph or {}).get("values", ())]
+    groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
+    for outcome in ran:
+        if outcome.kind in FAILURES:
+            parts = {"kind": outcome.kind.value, "stage": outcome.stage.value}
+            parts |= error_parts(outcome, names)
+            groups.setdefault(json.dumps(parts), []).append((outcome, parts))
+    for group in groups.values():
+        first, parts = group[0]
+        levels = tuple(outcome.level for outcome, _ in group)
+        yield _failure(backend, first.kind, first.stage, levels, ran, parts, _error_title(parts))
+
+
+def _mismatches(
+    backend: str,
+    ran: Sequence[Outcome],
+    wrong: Sequence[Mismatch],
+    graph: Mapping[str, Any] | None,
+) -> Iterable[Failure]:
+    """One failure for the first wrong output of the graph; later ones are taken to follow it."""
+    if not wrong:
+        return
+    order = _output_order(graph)
+    first = min(wrong, key=lambda m: order.get(m.output, len(order)))
+    same = [m for m in wrong if m.output == first.output and m.kind == first.kind]
+    levels = tuple(dict.fromkeys(m.level for m in same))
+    operators = neighbourhood(graph, first.output)
+    parts = {"kind": "mismatch", "stage": "compare", "wrong": first.kind, "operators": operators}
+    title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
+    yield _failure(
+        backend, OutcomeKind.MISMATCH, Stage.COMPARE, levels, ran, parts, title + first.detail
+    )
+
+
+def neighbourhood(graph: Mapping[str, Any] | None, output: str) -> list[str]:
+    """The operator that computes a value, then those that compute its inputs, sorted."""
+    producer = {name: n for n in (graph or {}).get("nodes", ()) for name in n["outputs"]}
+    if output not in producer:
+        return []
+    node = producer[output]
+    before = {producer[name]["op"] for name in node["inputs"] if name in producer}
+    return [node["op"], *sorted(before)]
+
+
+def _failure(
+    backend: str,
+    kind: OutcomeKind,
+    stage: Stage,
+    levels: tuple[str, ...],
+    ran: Sequence[Outcome],
+    parts: Mapping[str, Any],
+    title: str,
+) -> Failure:
+    all_levels = list(dict.fromkeys(o.level for o in ran))
+    pattern = level_pattern(levels, all_levels)
+    parts = {"backend": backend, "levels": pattern, **parts}
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    where = "all levels" if pattern == "all" else f"{', '.join(levels)} only"
+    what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"
+    text = f"{backend}: {what} ({where})" if stage is not Stage.EXPORT else f"{backend}: {what}"
+    if what is not title and title:
+        text += f": {title}"
+    return Failure(
+        Signature(digest[:HASH_DIGITS], _short(text), parts), backend, kind, stage, levels
+    )
+
+
+def _error_title(parts: Mapping[str, Any]) -> str:
+    shown = [parts.get(key) for key in ("signal", "error", "message")]
+    text = ": ".join(s for s in shown if s)
+    frames = parts.get("frames") or []
+    return f"{text} in {frames[-1]}" if frames and not parts.get("message") else text
+
+
+def _pattern(operators: Sequence[str]) -> str:
+    return operators[0] + (f" after {', '.join(operators[1:])}" if operators[1:] else "")
+
+
+def _output_order(graph: Mapping[str, Any] | None) -> dict[str, int]:
+    nodes = (graph or {}).get("nodes", ())
+    return {name: i for i, name in enumerate(n for node in nodes for n in node["outputs"])}
+
+
+def _head(message: str) -> str:
+    """The first three lines that say something."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return " ".join(lines[:3])
+
+
+def _last_words(outcome: Outcome, names: Collection[str]) -> str:
+    """The first telling line of what a dying process printed, or how it exited."""
+    for line in outcome.captured.splitlines():
+        if _LAST_WORDS.search(line):
+            return normalise(line, names)
+    return outcome.message if outcome.message.startswith("exited") else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TITLE_CHARACTERS else text[: _TITLE_CHARACTERS - 1] + "…"
