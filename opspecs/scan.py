@@ -9,6 +9,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
 
@@ -21,7 +22,6 @@ class CumSum(Summing, Unary):
 
     since = 14
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
-    monotone = (1,)
     axis = AXIS
     exclusive = Choice((0, 0, 1))
     reverse = Choice((0, 1))
@@ -44,6 +44,9 @@ class CumSum(Summing, Unary):
     def onnx(self, emit, x):
         axis = emit.const(self.axis, DType.INT64)
         return emit("CumSum", x, axis, exclusive=self.exclusive, reverse=self.reverse)
+
+    def interval(self, x):
+        return [linear(self.torch, x)]
 
     def terms(self, x):
         return x.shape[self.axis]

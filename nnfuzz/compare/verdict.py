@@ -1,0 +1,134 @@
+"""The verdict: do a party's outputs lie in the envelope, and if not, what is the worst element?
+
+A party is anything that ran the graph: a backend at a level, PyTorch, another exporter's model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
+from nnfuzz.ir.graph import Graph
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def judge(
+    graph: Graph,
+    params: Arrays,
+    outputs_by_party: Mapping[str, Arrays],
+    independent: Iterable[Iterable[str]] = (),
+) -> Verdict:
+    """Run the reference, build the envelope and hold every party's outputs against it.
+
+    independent: groups of parties that share no code (the levels of one backend are one group).
+    Where there are two groups or more and every party of all of them is flagged, the reference is
+    suspect. Default: no group, so that it never is.
+
+    Raises: ReferenceFault if an operator's reference semantics fail.
+    """
+    return verdict(envelopes(graph, params), outputs_by_party, independent)
+
+
+def verdict(
+    envelope: Mapping[str, Envelope],
+    outputs_by_party: Mapping[str, Arrays],
+    independent: Iterable[Iterable[str]] = (),
+) -> Verdict:
+    """`judge` for an envelope at hand."""
+    mismatches = {p: compare(envelope, outputs) for p, outputs in outputs_by_party.items()}
+    groups = [[p for p in group if p in mismatches] for group in independent]
+    groups = [group for group in groups if group]
+    suspect = len(groups) > 1 and all(mismatches[p] for group in groups for p in group)
+    shares = {name: _share(e.comparable) for name, e in envelope.items()}
+    return Verdict(mismatches, shares, suspect)
+
+
+def compare(envelope: Mapping[str, Envelope], outputs: Arrays) -> tuple[Mismatch, ...]:
+    """The mismatches of one party's outputs, in the order of the envelope."""
+    found = (mismatch(name, expected, outputs.get(name)) for name, expected in envelope.items())
+    return tuple(m for m in found if m is not None)
+
+
+def mismatch(name: str, expected: Envelope, actual: np.ndarray | None) -> Mismatch | None:
+    """How an output differs; None where it lies in the envelope."""
+    dtype, shape = expected.dtype.numpy, expected.ref.shape
+    if actual is None:
+        return Mismatch(name, MismatchKind.MISSING, f"{dtype}{list(shape)}")
+    if actual.dtype != dtype:
+        return Mismatch(name, MismatchKind.DTYPE, str(dtype), str(actual.dtype))
+    if actual.shape != shape:
+        return Mismatch(name, MismatchKind.SHAPE, str(list(shape)), str(list(actual.shape)))
+    wrong = outside(expected, actual)
+    return _values(name, expected, actual, wrong) if wrong.any() else None
+
+
+def outside(expected: Envelope, actual: np.ndarray) -> np.ndarray:
+    """Mask of elements outside of the envelope; floats may be one unit in the last place off."""
+    if not expected.dtype.is_float:
+        return ((actual < expected.lo) | (actual > expected.hi)) & ~expected.any
+    ulp = ulps(expected)
+    wide = actual.astype(np.float64)
+    # Written so that NaN counts as outside.
+    inside = (wide >= expected.lo - ulp) & (wide <= expected.hi + ulp)
+    return ~(inside | expected.any)
+
+
+def ulps(expected: Envelope) -> np.ndarray:
+    """One unit in the last place of the output's dtype at the reference, in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = np.abs(expected.ref).astype(expected.dtype.numpy)
+        return np.nan_to_num(np.spacing(near).astype(np.float64), posinf=0.0)
+
+
+def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray) -> Mismatch:
+    excess = _excess(expected, actual)
+    positions = np.flatnonzero(wrong)
+    worst = positions[np.argmax(excess.reshape(-1)[positions])]
+    first, worst = (
+        _element(expected, actual, excess, np.unravel_index(i, actual.shape))
+        for i in (positions[0], worst)
+    )
+    finite = actual.dtype.kind != "f" or bool(np.isfinite(actual[wrong]).all())
+    kind = MismatchKind.VALUE if finite else MismatchKind.NONFINITE
+    share = len(positions) / max(1, int(np.count_nonzero(expected.comparable)))
+    return Mismatch(
+        name, kind, wrong=len(positions), share=min(1.0, share), worst=worst, first=first
+    )
+
+
+def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
+    """Distance to the envelope: in ULP for floats (infinite for NaN), as it is for others."""
+    wide = actual.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        lo, hi = (end.astype(np.float64) for end in (expected.lo, expected.hi))
+        distance = np.maximum(np.maximum(lo - wide, wide - hi), 0.0)
+    if expected.dtype.is_float:
+        distance = distance / np.maximum(ulps(expected), 5e-324)
+    return np.nan_to_num(distance, nan=math.inf, posinf=math.inf)
+
+
+def _element(expected: Envelope, actual: np.ndarray, excess: np.ndarray, index: tuple) -> Element:
+    ref = expected.ref[index]
+    if expected.dtype.is_float:
+        with np.errstate(over="ignore"):
+            ref = ref.astype(expected.dtype.numpy)
+    numbers = (ref, actual[index], expected.lo[index], expected.hi[index], excess[index])
+    return Element(tuple(int(i) for i in index), *map(number, numbers))
+
+
+def number(value: Any) -> Number:
+    """A NumPy scalar as a JSON value."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return str(plain)
+    return plain
+
+
+def _share(mask: np.ndarray) -> float:
+    return float(np.count_nonzero(mask)) / mask.size if mask.size else 1.0
