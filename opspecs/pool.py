@@ -165,5 +165,6 @@ class GlobalAveragePool(GlobalPool, Summing):
 
 @operator
 class GlobalMaxPool(GlobalPool):
+    untrusted = {"onnx.reference": "keeps the spatial axes of another tensor"}
     def torch(self, x):
         return x.amax(tuple(range(2, x.dim())), keepdim=True)

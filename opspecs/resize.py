@@ -67,7 +67,8 @@ class ResizeNearest(Resizing):
 
     def torch(self, x):
         if not x.is_floating_point():
-            return self._interpolate(x.double(), "nearest").to(x.dtype)
+            exact = x.double() if x.dtype is torch.int32 else x.float()
+            return self._interpolate(exact, "nearest").to(x.dtype)
         return self._interpolate(x, "nearest")
 
     def onnx(self, emit, x):
