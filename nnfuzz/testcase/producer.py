@@ -119,11 +119,20 @@ class Producer:
         parties: Sequence[tuple[str, str]],
         outputs: Sequence[Mapping[str, np.ndarray]],
     ) -> dict[str, Any]:
-        """The interval verdict on the outputs of (backend, level) parties, as JSON."""
+        """The interval verdict on the outputs of (backend, level) parties, as JSON.
+
+        A party's name in it is "BACKEND/LEVEL"; the levels of a backend are not independent.
+        """
         from nnfuzz.compare.verdict import judge
 
         params = {**case.inputs, **case.weights}
-        verdict = judge(self.load(case), params, dict(zip(parties, outputs)))
+        names = ["/".join(party) for party in parties]
+        groups: dict[str, list[str]] = {}
+        for (backend, _), name in zip(parties, names):
+            groups.setdefault(backend, []).append(name)
+        verdict = judge(
+            self.load(case), params, dict(zip(names, outputs, strict=True)), groups.values()
+        )
         return verdict.to_json()
 
 
