@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -32,9 +32,23 @@ def per_axis(*options: int, same: float = 0.5) -> Choice:
     return Choice(by=pick)
 
 
-def paddings(most: int) -> Sym:
-    """Symbolic padding before and behind every spatial axis, in ONNX's order (all begins first)."""
-    return Sym(0, most, lambda op, first, *_: 2 * (first.rank - 2), "offset")
+def paddings(most: int) -> Choice:
+    """Padding before and behind every spatial axis, in ONNX's order (all begins first).
+
+    None, the same on both sides, or independent; symbolic where there is any.
+    """
+
+    def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[Int, ...]:
+        n = first.rank - 2
+        kind = draw.choice(("none", "same", "same", "free"))
+        if kind == "none":
+            return (0,) * 2 * n
+        begins = tuple(draw.var("pad", 0, most, "offset") for _ in range(n))
+        if kind == "same":
+            return begins * 2
+        return begins + tuple(draw.var("pad", 0, most, "offset") for _ in range(n))
+
+    return Choice(by=pick)
 
 
 def chosen(options: Callable[[Any], Sequence]) -> Choice:
