@@ -69,7 +69,7 @@ class OpSpec:
     """How often generation picks the operator, relative to the others."""
     untrusted: ClassVar[Mapping[str, str]] = {}
     """Runtimes that get the operator wrong ("onnx.reference", "onnxruntime"), each with the reason;
-    `nnfuzz.spec.check` does not ask them."""
+    `nnfuzz.check` does not ask them."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -237,6 +237,14 @@ class OpSpec:
     def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
         """Reference semantics; floats may come in any float dtype, float64 included."""
         raise NotImplementedError(f"{self.name}.torch")
+
+    def proxy(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
+        """A differentiable stand-in for `torch`, where that is flat or jumps.
+
+        The input search takes its derivatives only, never its values. Every tensor comes in
+        float64, integers and booleans too. Default: `torch`.
+        """
+        return self.torch(*tensors)
 
     def onnx(self, emit: Any, *values: str) -> str | Sequence[str]:
         """Lower to standard ONNX through `emit` (see nnfuzz.materialize.emit.Emitter).

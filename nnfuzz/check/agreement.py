@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnfuzz.check.authorities import Arrays, doubled, run_torch, tensors
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.authorities import Arrays, doubled, run_torch, tensors
 from nnfuzz.spec.operator import OpSpec, Range, flatten
 
 SLACK = 2.0

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnfuzz.check.instances import Instance
+from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.instances import Instance
 from nnfuzz.spec.operator import OpSpec, flatten
 
 if TYPE_CHECKING:
     import onnx
     from torch import Tensor
 
+    from nnfuzz.execute.backend import Backend
+
 Arrays = list[np.ndarray]
+Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
+"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
 SPANS = (3.0, 1.0, 0.25)
 """Half-widths of the value distributions tried in turn until the operator's domain admits one."""
 
@@ -181,38 +185,31 @@ def run_reference(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Array
     return [np.asarray(a) for a in found]
 
 
-def run_onnxruntime(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-    """What ONNX Runtime computes with optimisations off.
+def runtime_of(backend: Backend) -> Runtime:
+    """A backend at its least optimised level, run in this process.
 
-    Raises: Unavailable without it or without a kernel; otherwise whatever it raises.
+    Raises (the runtime): Unavailable for what the backend says it does not implement.
     """
-    try:
-        import onnxruntime as ort
-        from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
-    except ImportError as error:
-        raise Unavailable(str(error)) from None
-    try:
-        session = ort.InferenceSession(
-            model.SerializeToString(), _session_options(), providers=["CPUExecutionProvider"]
-        )
-    except NoKernel as error:
-        raise Unavailable(str(error)) from None
-    return list(session.run(None, _named(arrays)))
+
+    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+        stage = Stage.COMPILE
+        try:
+            imported = backend.import_model(model.SerializeToString())
+            program = backend.compile(imported, backend.levels[0])
+            stage = Stage.EXECUTE
+            found = program(_named(arrays))
+        except Exception as error:
+            if backend.is_unsupported(error, stage):
+                raise Unavailable(str(error)) from None
+            raise
+        return [found[name] for name in imported.outputs]
+
+    return run
 
 
 def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return {f"x{i}": array for i, array in enumerate(arrays)}
 
 
-@functools.cache
-def _session_options() -> Any:
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    return options
-
-
-RUNTIMES = {"onnx.reference": run_reference, "onnxruntime": run_onnxruntime}
+REFERENCE: Mapping[str, Runtime] = {"onnx.reference": run_reference}
+"""The runtime that comes with onnx; it is asked first, backends arbitrate."""

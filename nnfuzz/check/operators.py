@@ -1,7 +1,7 @@
 """Conformance of operator specs: what `nnfuzz ops check` and the tests of a plug-in author run.
 
 `check_operator` holds a spec against two authorities, execution in PyTorch and ONNX (checker,
-strict shape inference, onnx.reference and ONNX Runtime):
+strict shape inference, values by onnx.reference and by backends that are passed in):
 
 - soundness: solved instances, forward and backward, run, and have the types and values claimed;
 - tightness: instances drawn blindly that both authorities accept satisfy `requires`;
@@ -14,18 +14,19 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from nnfuzz.check import authorities as auth
+from nnfuzz.check import instances as draws
+from nnfuzz.check.agreement import Expected, numeric_faults
+from nnfuzz.check.authorities import Runtime
+from nnfuzz.check.instances import Instance, Signature
+from nnfuzz.check.report import CheckReport
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec import authorities as auth
-from nnfuzz.spec import instances as draws
-from nnfuzz.spec.agreement import Expected, numeric_faults
-from nnfuzz.spec.check_report import CheckReport
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.instances import Instance, Signature
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 
 OPSETS = (13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25)
@@ -33,24 +34,42 @@ OPSETS = (13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25)
 RANKS = 6
 
 
-def check_operator(spec: type[OpSpec], rng: random.Random, instances: int = 20) -> CheckReport:
+def check_operator(
+    spec: type[OpSpec],
+    rng: random.Random,
+    instances: int = 20,
+    runtimes: Mapping[str, Runtime] = auth.REFERENCE,
+) -> CheckReport:
     """Check one operator on about `instances` instances of each kind.
 
     Every signature is covered, so an operator with more signatures gets more forward instances.
+    runtimes: by name, in the order in which they are asked for values (see `runtime_of`); one
+    that agrees with `torch` is enough.
     """
-    return _Check(spec, rng, instances).run()
+    return _Check(spec, rng, instances, runtimes).run()
 
 
 def check_operators(
-    specs: Iterable[type[OpSpec]], seed: int = 0, instances: int = 20
-) -> list[CheckReport]:
-    """Check operators, each with a generator that depends on the seed and its name only."""
-    return [check_operator(s, random.Random(f"{seed}:{s.name}"), instances) for s in specs]
+    specs: Iterable[type[OpSpec]],
+    seed: int = 0,
+    instances: int = 20,
+    runtimes: Mapping[str, Runtime] = auth.REFERENCE,
+) -> Iterator[CheckReport]:
+    """Check operators one by one, each with dice that depend on the seed and its name only."""
+    for spec in specs:
+        yield check_operator(spec, random.Random(f"{seed}:{spec.name}"), instances, runtimes)
 
 
 class _Check:
-    def __init__(self, spec: type[OpSpec], rng: random.Random, instances: int) -> None:
+    def __init__(
+        self,
+        spec: type[OpSpec],
+        rng: random.Random,
+        instances: int,
+        runtimes: Mapping[str, Runtime],
+    ) -> None:
         self.spec = spec
+        self.runtimes = {n: r for n, r in runtimes.items() if n not in spec.untrusted}
         self.instances = instances
         self.draw = Draw(rng, draws.SIZES)
         self.values = np.random.default_rng(rng.getrandbits(32))
@@ -184,9 +203,7 @@ class _Check:
         """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
         expected = Expected.of(instance.op, arrays)
         reasons: list[str] = []
-        for name, run in auth.RUNTIMES.items():
-            if name in self.spec.untrusted:
-                continue
+        for name, run in self.runtimes.items():
             try:
                 text = expected.contradicts(run(model, arrays))
             except auth.Unavailable:
@@ -223,18 +240,23 @@ class _Check:
         self, instance: Instance, arrays: auth.Arrays, actual: Sequence[TensorType]
     ) -> None:
         """PyTorch runs what `requires` refuses: needlessly, if ONNX means the same by it."""
-        try:
-            model = auth.one_node(instance, actual, self.opsets[-1])
-            defined = all(i.admits(t) for i, t in zip(auth.infer(model), actual))
-            agreed = defined and self.values_agree(instance, arrays, model)[0] is True
-        except Exception:
-            agreed = False
-        if agreed:
+        if self.onnx_agrees(instance, arrays, actual):
             self.report.refused += 1
             self.report.example = self.report.example or f"refused: {instance}"
         else:
             self.report.torch_only += 1
             self.report.accepted -= 1
+
+    def onnx_agrees(
+        self, instance: Instance, arrays: auth.Arrays, actual: Sequence[TensorType]
+    ) -> bool:
+        """Whether ONNX infers the types and a runtime computes the values that PyTorch gives."""
+        try:
+            model = auth.one_node(instance, actual, self.opsets[-1])
+            defined = all(i.admits(t) for i, t in zip(auth.infer(model), actual))
+            return defined and self.values_agree(instance, arrays, model)[0] is True
+        except Exception:
+            return False
 
     # -- rejection ----------------------------------------------------------------------------
 
@@ -247,9 +269,13 @@ class _Check:
             self.report.problem(f"{instance}: check admits it with one condition broken")
         try:
             arrays, _ = auth.inputs_for(instance, self.values)
-            auth.run_torch(instance.op, arrays)
+            actual = [auth.type_of(a) for a in auth.run_torch(instance.op, arrays)]
         except Exception:
             self.report.torch_rejects += 1
+            return
+        if all(t.numel for t in actual) and self.onnx_agrees(instance, arrays, actual):
+            self.report.needless += 1
+            self.report.example = self.report.example or f"refused: {instance}"
 
     def patterns(self, signature: Signature) -> None:
         """Too many inputs, a foreign dtype and a rank out of range must not pass."""

@@ -22,6 +22,7 @@ class CheckReport:
     `requires` refuses. torch_only: further ones that are refused, PyTorch runs, and ONNX rejects
     or takes for something else.
     broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
+    needless: those that both authorities accept, so that the condition asks for too much.
     open_shapes: outputs that ONNX infers incompletely. unconfirmed: solved instances whose values
     no ONNX runtime can compute. outside: those for which no input within the domain was found, so
     that nothing was run. notes: how often a runtime could not follow or differed.
@@ -36,6 +37,7 @@ class CheckReport:
     torch_only: int = 0
     broken: int = 0
     torch_rejects: int = 0
+    needless: int = 0
     open_shapes: int = 0
     unconfirmed: int = 0
     outside: int = 0
@@ -70,6 +72,7 @@ COLUMNS = (
     "torch only",
     "broken",
     "torch rejects",
+    "needless",
     "problems",
 )
 
@@ -85,7 +88,7 @@ def table(reports: Iterable[CheckReport]) -> Table:
         share = f"{r.refused} ({r.refused_share:.0%})" if r.refused else "0"
         counts = (r.forward, r.backward, r.unsolved, r.unconfirmed)
         tight = (r.accepted, share, r.torch_only)
-        rest = (r.broken, r.torch_rejects, len(r.problems))
+        rest = (r.broken, r.torch_rejects, r.needless, len(r.problems))
         result.add_row(r.operator, *map(str, (*counts, *tight, *rest)), style="" if r.ok else "red")
     return result
 
