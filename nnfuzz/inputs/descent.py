@@ -1,0 +1,160 @@
+"""Gradient descent on the parameters upstream of a violated node (NNSmith, Algorithm 3).
+
+The gradient pass runs on float64 tensors whatever the dtypes of the graph: each operator's `proxy`
+provides the derivative, while the values are those of the native run, so that rounding, truncation
+and comparisons are as they really are and gradients flow through them nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnfuzz.inputs.program import Cause, Program, Values, Violation
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.operator import Range, flatten
+
+BETAS = (0.9, 0.99)
+SLACK = 1e-3
+"""How far inside of the domain the descent aims."""
+
+
+class _As(torch.autograd.Function):
+    """A value with somebody else's derivative."""
+
+    @staticmethod
+    def forward(ctx, proxy: Tensor, value: Tensor) -> Tensor:
+        return value
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+class Descent:
+    """Adam on the parameters that one violated node depends on.
+
+    `limits` are hard bounds of index inputs, which are left alone.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        values: Values,
+        violation: Violation,
+        frozen: Mapping[str, Range],
+        rate: float,
+    ) -> None:
+        self.program = program
+        self.violation = violation
+        self.rate = rate
+        self.nodes, read = program.ancestors(violation.position)
+        self.names = [n for n in program.parameters if n in read and n not in frozen]
+        self.start = program.first_reader(set(self.names))
+        self.theta = {n: values[n].to(torch.float64).clone() for n in self.names}
+        self._m = {n: torch.zeros_like(t) for n, t in self.theta.items()}
+        self._v = {n: torch.zeros_like(t) for n, t in self.theta.items()}
+        self._count = 0
+
+    def step(self, values: Values) -> bool:
+        """Move the parameters in `values` (replaced, not mutated) by one step.
+
+        Returns whether any parameter has a gradient.
+        """
+        gradients = self._gradients(values)
+        self._count += 1
+        moved = False
+        with torch.inference_mode():
+            for name, gradient in gradients.items():
+                if gradient is not None and bool(gradient.any()):
+                    moved = True
+                    self._adam(name, gradient.nan_to_num_(0.0, 1e6, -1e6))
+                    values[name] = native(self.theta[name], self.program.dtypes[name])
+        return moved
+
+    def _adam(self, name: str, gradient: Tensor) -> None:
+        b1, b2 = BETAS
+        m, v, theta = self._m[name], self._v[name], self.theta[name]
+        m.mul_(b1).add_(gradient, alpha=1 - b1)
+        v.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+        unbias = (1 - b2**self._count) ** 0.5 / (1 - b1**self._count)
+        least = 0.4 if self.program.dtypes[name].is_float else 1.0
+        pace = theta.abs().clamp_(min=least).mul_(self.rate * unbias)
+        theta.sub_(pace * m / v.sqrt().add_(1e-300))
+
+    # -- the gradient pass --------------------------------------------------------------------
+
+    def _gradients(self, values: Values) -> dict[str, Tensor | None]:
+        with torch.enable_grad():
+            soft = {n: self.theta[n].detach().requires_grad_() for n in self.names}
+            leaves = list(soft.values())
+            carried = dict(soft)
+            for i in self.nodes:
+                self._carry(i, values, carried)
+            loss = self._loss(values, carried)
+            if loss is None or not loss.requires_grad:
+                return {}
+            found = torch.autograd.grad(loss, leaves, allow_unused=True)
+        return dict(zip(self.names, found))
+
+    def _carry(self, position: int, values: Values, carried: Values) -> None:
+        """One operator of the gradient pass: derivatives of its proxy, values of the native run."""
+        node = self.program.graph.nodes[position]
+        if not any(n in carried for n in node.inputs):
+            return
+        inputs = [_soft(values, carried, n) for n in node.inputs]
+        try:
+            proxies = list(flatten(node.op.proxy(*inputs)))
+        except (RuntimeError, TypeError):
+            return  # No derivative: what depends on it alone is not moved.
+        for name, proxy in zip(node.outputs, proxies):
+            if proxy.requires_grad and proxy.shape == values[name].shape:
+                carried[name] = _As.apply(proxy, values[name].to(proxy.dtype))
+
+    def _loss(self, values: Values, carried: Values) -> Tensor | None:
+        """The sum of violations; of squares where the result is not finite for another reason."""
+        node = self.program.graph.nodes[self.violation.position]
+        if self.violation.cause is Cause.FINITE:
+            return _size([carried[n] for n in node.inputs if n in carried])
+        try:
+            terms = node.op.domain(*[self._typed(values, carried, n) for n in node.inputs])
+        except (RuntimeError, TypeError):
+            return None
+        terms = [t for t in terms if t.requires_grad]
+        return sum((t.to(torch.float64) + SLACK).relu().sum() for t in terms) if terms else None
+
+    def _typed(self, values: Values, carried: Values, name: str) -> Tensor:
+        """A value for `domain`: floats in their dtype, which limits depend on, others in float64.
+
+        Slightly perturbed, since |x| has no direction to move in at 0.
+        """
+        x = _soft(values, carried, name)
+        dtype = self.program.dtypes[name]
+        if dtype.is_float:
+            return (x + 1e-9).to(dtype.torch) if dtype.itemsize > 4 else x.to(dtype.torch)
+        return x + 1e-6
+
+
+def _soft(values: Values, carried: Values, name: str) -> Tensor:
+    return carried[name] if name in carried else values[name].to(torch.float64)
+
+
+def _size(tensors: list[Tensor]) -> Tensor | None:
+    return sum((t * t).sum() for t in tensors) if tensors else None
+
+
+def native(theta: Tensor, dtype: DType) -> Tensor:
+    """A float64 tensor as the nearest value of a dtype, clamped to its limits."""
+    if dtype.is_bool:
+        return theta > 0.5
+    lo, hi = dtype.limits
+    clamped = theta.clamp(lo, min(hi, 2**62))
+    return (clamped if dtype.is_float else clamped.round()).to(dtype.torch)
+
+
+def as_array(x: Tensor) -> np.ndarray:
+    """A copy of a tensor as a contiguous array."""
+    return np.array(x.detach().numpy(), order="C")

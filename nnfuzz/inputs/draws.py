@@ -1,0 +1,134 @@
+"""Random arrays for inputs and weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.operator import Range
+
+Style = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+LATTICE = 0.25
+"""Offset of the lattice k / 2 + 1/4: sums and products are exact and ties occur, yet no element
+lies on an edge of Floor, Ceil, Round or a cast."""
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.standard_normal(shape, np.float32)
+
+
+def _uniform(lo: float, hi: float) -> Style:
+    def style(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return (rng.random(shape, np.float32) * np.float32(hi - lo)) + np.float32(lo)
+
+    return style
+
+
+def _lattice(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(-4, 4, shape) * 0.5 + LATTICE
+
+
+FLOAT_STYLES: tuple[tuple[float, Style], ...] = (
+    (0.35, _normal),
+    (0.30, _uniform(-3, 3)),
+    (0.20, _uniform(0.1, 2)),
+    (0.07, _uniform(-0.5, 0.5)),
+    (0.05, _lattice),
+    (0.03, _uniform(-20, 20)),
+)
+SCALES = (1.0, 1.0, 0.5, 1.0, 0.25, 2.0, 0.1, 1.0)
+"""By restart."""
+INTEGER_RANGES: tuple[tuple[float, Range], ...] = (
+    (0.35, (-8, 8)),
+    (0.25, (1, 9)),
+    (0.20, (-100, 100)),
+    (0.10, (0, 3)),
+    (0.10, (-math.inf, math.inf)),
+)
+TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))
+"""From the second restart on."""
+HALF_LINE = 3.0
+"""How far draws reach from the end of a range that is unbounded on the other side."""
+
+
+def draw(
+    rng: np.random.Generator, type_: TensorType, wish: Range | None, restart: int
+) -> np.ndarray:
+    """An array of a concrete type, within the range if there is one.
+
+    wish: closed range that the readers of the value would like. restart: how many attempts failed
+    before; later ones differ in scale and leave wrap-around alone.
+    """
+    shape = type_.shape
+    if type_.dtype.is_bool:
+        return _booleans(rng, shape, wish)
+    if type_.dtype.is_int:
+        return _integers(rng, type_.dtype, shape, wish, restart)
+    if wish is not None:
+        return _within(rng, shape, wish).astype(type_.dtype.numpy)
+    style = _pick(rng, FLOAT_STYLES)
+    scale = SCALES[restart % len(SCALES)]
+    values = style(rng, shape)
+    return np.asarray(values if scale == 1.0 else values * scale).astype(type_.dtype.numpy)
+
+
+def _pick(rng: np.random.Generator, options: tuple) -> object:
+    point = rng.random()
+    for weight, option in options:
+        point -= weight
+        if point < 0:
+            return option
+    return options[0][1]
+
+
+def _within(rng: np.random.Generator, shape: tuple[int, ...], wish: Range) -> np.ndarray:
+    """Uniform over a range; unbounded sides are cut off near the bounded one or near zero."""
+    lo, hi = wish
+    if lo == -math.inf:
+        lo = min(-HALF_LINE, hi - HALF_LINE)
+    if hi == math.inf:
+        hi = max(HALF_LINE, lo + HALF_LINE)
+    return np.asarray(rng.random(shape) * (hi - lo) + lo)
+
+
+def _booleans(
+    rng: np.random.Generator, shape: tuple[int, ...], wish: Range | None
+) -> np.ndarray:
+    lo, hi = wish or (0, 1)
+    if lo > 0 or hi < 1:
+        return np.full(shape, lo > 0)
+    share = rng.choice((0.5, 0.2, 0.8))
+    return _varied(rng, np.asarray(rng.random(shape) < share), 0, 1)
+
+
+def _integers(
+    rng: np.random.Generator,
+    dtype: DType,
+    shape: tuple[int, ...],
+    wish: Range | None,
+    restart: int,
+) -> np.ndarray:
+    least, most = (int(end) for end in dtype.limits)
+    lo, hi = _pick(rng, INTEGER_RANGES if restart == 0 else TAME_INTEGERS)
+    if wish is not None:
+        least = max(least, math.ceil(wish[0])) if wish[0] > -math.inf else least
+        most = min(most, math.floor(wish[1])) if wish[1] < math.inf else most
+    lo, hi = max(lo, least), min(hi, most)
+    if lo >= hi:
+        lo, hi = least, min(most, least + 8)
+    lo, hi = int(lo), max(int(lo), int(hi))
+    return _varied(rng, np.asarray(rng.integers(lo, hi, shape, dtype.numpy, endpoint=True)), lo, hi)
+
+
+def _varied(rng: np.random.Generator, values: np.ndarray, lo: int, hi: int) -> np.ndarray:
+    """The array, with one element changed if all are the same though they need not be."""
+    if values.size > 1 and hi > lo:
+        first = values.flat[0]
+        if (values == first).all():
+            values.flat[int(rng.integers(values.size))] = lo if first != lo else hi
+    return values

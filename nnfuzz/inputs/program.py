@@ -1,0 +1,113 @@
+"""A concrete graph, prepared for running it many times in its own dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.operator import OpSpec, flatten
+
+
+class Cause(Enum):
+    """Why a node is violated."""
+
+    DOMAIN = "outside of its domain"
+    FINITE = "not finite"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """The topologically first node, by position, that has no valid result."""
+
+    position: int
+    cause: Cause
+
+
+Values = dict[str, Tensor]
+
+
+class Program:
+    """Runs the nodes of a graph with PyTorch; stops at the first one that is violated."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.parameters = [*graph.inputs, *graph.weights]
+        self.dtypes: dict[str, DType] = {n: v.type.dtype for n, v in graph.values.items()}
+        self._checked = [type(node.op).domain is not OpSpec.domain or bool(node.op.valid)
+                         for node in graph.nodes]
+
+    def run(self, values: Values, start: int = 0) -> Violation | None:
+        """Compute every value from the parameters in `values`, in place.
+
+        Nodes before `start` are taken as computed already.
+        """
+        with torch.inference_mode():
+            for i in range(start, len(self.graph.nodes)):
+                cause = self._step(i, values)
+                if cause is not None:
+                    return Violation(i, cause)
+        return None
+
+    def _step(self, position: int, values: Values) -> Cause | None:
+        node = self.graph.nodes[position]
+        inputs = [values[name] for name in node.inputs]
+        if self._checked[position] and not holds(node.op.domain(*inputs)):
+            return Cause.DOMAIN
+        for name, result in zip(node.outputs, flatten(node.op.torch(*inputs)), strict=True):
+            if self.dtypes[name].is_float and not finite(result):
+                return Cause.FINITE
+            values[name] = result
+        return None
+
+    def ancestors(self, position: int) -> tuple[list[int], set[str]]:
+        """The nodes that a node depends on, in order, and all values they and it read."""
+        needed = set(self.graph.nodes[position].inputs)
+        nodes = []
+        for i in range(position - 1, -1, -1):
+            node = self.graph.nodes[i]
+            if any(name in needed for name in node.outputs):
+                nodes.append(i)
+                needed.update(node.inputs)
+        return nodes[::-1], needed
+
+    def first_reader(self, names: set[str]) -> int:
+        """The position of the first node that reads one of the values; the end if none does."""
+        for i, node in enumerate(self.graph.nodes):
+            if not names.isdisjoint(node.inputs):
+                return i
+        return len(self.graph.nodes)
+
+
+def index_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
+    """Of every index input, the closed range its integers must lie in."""
+    found: dict[str, tuple[float, float]] = {}
+    for node in graph.nodes:
+        if any(p.index for p in node.op.inputs):
+            for name, bounds in zip(node.inputs, _integer_ranges(node, graph)):
+                if bounds is not None:
+                    lo, hi = found.get(name, bounds)
+                    found[name] = max(lo, bounds[0]), min(hi, bounds[1])
+    return found
+
+
+def _integer_ranges(node: Node, graph: Graph) -> Sequence[tuple[float, float] | None]:
+    return node.op.integer_range(*graph.types(node.inputs))
+
+
+def holds(terms: Sequence[Tensor]) -> bool:
+    """Whether all domain terms are <= 0 everywhere; NaN is not."""
+    return all(bool((term <= 0).all()) for term in terms)
+
+
+def finite(x: Tensor) -> bool:
+    """Whether a floating tensor has neither NaN nor infinity."""
+    return bool(torch.isfinite(x).all())
+
+

@@ -1,0 +1,161 @@
+"""Find inputs and weights under which every intermediate value is finite and well defined.
+
+Draws come first: a forward pass of ten operators costs a fraction of a millisecond, and the ranges
+that readers wish for (nnfuzz.inputs.wishes) make most draws succeed. Where they do not, gradient
+descent moves the parameters behind the topologically first violated operator (nnfuzz.inputs.descent)
+until it is satisfied, then goes on to the next one; when steps run out, everything is drawn anew.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from nnfuzz.inputs.descent import Descent, as_array
+from nnfuzz.inputs.draws import draw
+from nnfuzz.inputs.program import Program, Values, Violation, index_ranges
+from nnfuzz.inputs.wishes import wishes
+from nnfuzz.ir.graph import Graph
+from nnfuzz.spec.operator import Range
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Budgets of one search; counted in attempts so that the result does not depend on the clock.
+
+    restarts: complete redraws. draws: plain redraws in the first attempt before descending.
+    steps: gradient steps per restart. rate: of Adam, relative to a parameter's magnitude.
+    seconds: last resort against pathological graphs, checked between steps.
+    """
+
+    restarts: int = 8
+    draws: int = 2
+    steps: int = 40
+    rate: float = 0.3
+    seconds: float = 20.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """Parameters by name, in the graph's dtypes, and the outputs PyTorch computes from them.
+
+    draws, steps: complete draws and gradient steps it took. seconds: of wall time.
+    """
+
+    inputs: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    draws: int
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class NotFound:
+    """No valid parameters within the budget.
+
+    reason: for people. violations: how often each node, by position, was the first violated one.
+    """
+
+    reason: str
+    violations: dict[int, int] = field(default_factory=dict)
+    draws: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+
+
+def search(
+    graph: Graph, rng: random.Random, settings: SearchConfig | None = None
+) -> Found | NotFound:
+    """Valid parameters for a concrete graph; a function of the graph and the state of `rng`."""
+    return _Search(graph, rng, settings or SearchConfig()).find()
+
+
+class _Search:
+    def __init__(self, graph: Graph, rng: random.Random, settings: SearchConfig) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.rng = np.random.default_rng(rng.getrandbits(64))
+        self.program = Program(graph)
+        self.bounds = index_ranges(graph)
+        self.violations: Counter[int] = Counter()
+        self.draws = self.steps = 0
+        self.start = time.perf_counter()
+
+    def find(self) -> Found | NotFound:
+        for restart in range(self.settings.restarts):
+            wanted = {**wishes(self.graph, self.rng, restart > 0), **self.bounds}
+            for attempt in range(self.settings.draws if restart == 0 else 1):
+                values, violation = self._draw(wanted, restart + attempt)
+                if violation is None:
+                    return self._found(values)
+            if self._descend(values, violation):
+                return self._found(values)
+            if self._late():
+                break
+        return self._not_found()
+
+    def _late(self) -> bool:
+        return time.perf_counter() - self.start > self.settings.seconds
+
+    def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
+        self.draws += 1
+        values: Values = {}
+        for name in self.program.parameters:
+            array = draw(self.rng, self.graph.type(name), wanted.get(name), restart)
+            values[name] = torch.from_numpy(array)
+        return values, self._run(values)
+
+    def _run(self, values: Values, start: int = 0) -> Violation | None:
+        violation = self.program.run(values, start)
+        if violation is not None:
+            self.violations[violation.position] += 1
+        return violation
+
+    def _descend(self, values: Values, violation: Violation) -> bool:
+        """Step until no node is violated; whether that came to pass."""
+        descent = None
+        for _ in range(self.settings.steps):
+            if descent is None or descent.violation != violation:
+                descent = Descent(
+                    self.program, values, violation, self.bounds, self.settings.rate
+                )
+            self.steps += 1
+            if not descent.step(values):
+                return False
+            found = self._run(values, descent.start)
+            if found is None:
+                return True
+            if self._late():
+                return False
+            violation = found
+        return False
+
+    def _found(self, values: Values) -> Found:
+        def arrays(names: list[str]) -> dict[str, np.ndarray]:
+            return {name: as_array(values[name]) for name in names}
+
+        return Found(
+            arrays(self.graph.inputs),
+            arrays(self.graph.weights),
+            arrays(self.graph.outputs),
+            self.draws,
+            self.steps,
+            time.perf_counter() - self.start,
+        )
+
+    def _not_found(self) -> NotFound:
+        position, _ = self.violations.most_common(1)[0]
+        return NotFound(
+            f"no valid input within {self.draws} draws and {self.steps} gradient steps; "
+            f"most often violated: {self.graph.nodes[position]!r}",
+            dict(self.violations),
+            self.draws,
+            self.steps,
+            time.perf_counter() - self.start,
+        )

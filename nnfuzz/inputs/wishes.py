@@ -1,0 +1,156 @@
+"""Which ranges the readers of inputs and weights would like, found by walking the graph backwards.
+
+A wish is a closed range of a value in which its readers have valid results. It is a heuristic: it
+makes the first draw succeed more often, and the gradient search takes over where it does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from nnfuzz.inputs.program import finite, holds
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.families.elementwise import Elementwise
+from nnfuzz.spec.families.norm import AlongAxis
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
+
+Wishes = dict[str, Range]
+
+FLOAT_CHOICES: tuple[Range, ...] = (
+    (-3, 3), (0.1, 3), (-0.9, 0.9), (-3, -0.1), (1.1, 4), (0.1, 0.9), (-12, -4), (4, 12),
+)  # fmt: skip
+INTEGER_CHOICES: tuple[Range, ...] = ((-8, 8), (1, 9), (-9, -1), (0, 3), (1, 1), (10, 99))
+BOOL_CHOICES: tuple[Range, ...] = ((0, 1), (1, 1), (0, 0))
+TRIALS = 24
+"""Combinations of ranges tried per node."""
+SAMPLES = 12
+"""Elements per trial evaluation."""
+
+
+def wishes(graph: Graph, rng: np.random.Generator, shuffled: bool) -> Wishes:
+    """Wishes for values of the graph; values without one are missing.
+
+    shuffled: try the ranges in random order instead of the widest first, for another attempt.
+    """
+    found: Wishes = {}
+    with torch.inference_mode():
+        for node in reversed(graph.nodes):
+            wanted = _of_outputs(node, found)
+            if wanted is not None or _particular(node.op):
+                _wish(graph, node, wanted, found, rng, shuffled)
+    return found
+
+
+def _of_outputs(node: Node, found: Wishes) -> Range | None:
+    wanted = [found[name] for name in node.outputs if name in found]
+    if not wanted:
+        return None
+    lo, hi = max(w[0] for w in wanted), min(w[1] for w in wanted)
+    return (lo, hi) if lo <= hi else wanted[0]
+
+
+def _particular(op: OpSpec) -> bool:
+    """Whether the operator refuses some moderate numbers."""
+    return bool(op.valid) or (_pointwise(op) and type(op).domain is not OpSpec.domain)
+
+
+def _pointwise(op: OpSpec) -> bool:
+    """Whether elements depend on the elements at the same place only."""
+    return isinstance(op, Elementwise) and not isinstance(op, AlongAxis)
+
+
+def _wish(
+    graph: Graph,
+    node: Node,
+    wanted: Range | None,
+    found: Wishes,
+    rng: np.random.Generator,
+    shuffled: bool,
+) -> None:
+    """Add wishes for the inputs of a node under which it is valid and its outputs are as wanted."""
+    dtypes = [graph.type(name).dtype for name in node.inputs]
+    have = [found.get(name, ANY_RANGE) for name in node.inputs]
+    accepts = _pointwise_valid if _pointwise(node.op) else _by_ranges
+    for ranges in _combinations(node, dtypes, have, rng, shuffled):
+        if accepts(node.op, dtypes, ranges, wanted):
+            found.update(zip(node.inputs, ranges))
+            return
+
+
+def _combinations(
+    node: Node,
+    dtypes: Sequence[DType],
+    have: Sequence[Range],
+    rng: np.random.Generator,
+    shuffled: bool,
+) -> Iterator[list[Range]]:
+    """Ranges per input: the same choice for all of them first, then random ones."""
+    options = [_narrowed(_choices(d), h) for d, h in zip(dtypes, have)]
+    patterns = node.op.patterns(len(dtypes))
+    for option, pattern in zip(options, patterns):
+        if pattern.index or not option:
+            return
+    if not shuffled:
+        for i in range(max(map(len, options))):
+            yield [o[min(i, len(o) - 1)] for o in options]
+        if len(options) == 1:
+            return
+    for _ in range(TRIALS):
+        yield [o[int(rng.integers(len(o)))] for o in options]
+
+
+def _choices(dtype: DType) -> tuple[Range, ...]:
+    return FLOAT_CHOICES if dtype.is_float else BOOL_CHOICES if dtype.is_bool else INTEGER_CHOICES
+
+
+def _narrowed(choices: Sequence[Range], have: Range) -> list[Range]:
+    """The choices cut to an existing wish; the wish itself where it is bounded."""
+    own = [have] if have[0] > -math.inf or have[1] < math.inf else []
+    cut = [(max(lo, have[0]), min(hi, have[1])) for lo, hi in choices]
+    return own + [(lo, hi) for lo, hi in cut if lo <= hi]
+
+
+def _pointwise_valid(
+    op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
+) -> bool:
+    """Whether a sample of elements from the ranges is valid and maps into the wanted range."""
+    sample = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
+    if not holds(op.domain(*sample)):
+        return False
+    (result,) = flatten(op.torch(*sample))
+    if wanted is None:
+        return not result.is_floating_point() or finite(result)
+    return bool(((result >= wanted[0]) & (result <= wanted[1])).all())
+
+
+def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
+    """Numbers from one end of a range to the other; inputs run through theirs at unlike pace."""
+    lo, hi = max(range_[0], -100.0), min(range_[1], 100.0)
+    points = torch.linspace(min(lo, hi), max(lo, hi), SAMPLES, dtype=torch.float64)
+    if position:
+        points = points[_ORDERS[position % len(_ORDERS)]]
+    return (points if dtype.is_float else points.round()).to(dtype.torch)
+
+
+_ORDERS = tuple(
+    torch.tensor([(i * step + shift) % SAMPLES for i in range(SAMPLES)])
+    for step, shift in ((1, 0), (11, 11), (5, 3), (7, 2))
+)
+
+
+def _by_ranges(
+    op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
+) -> bool:
+    """Whether interval arithmetic says so."""
+    for bounds, (lo, hi) in zip(op.valid, ranges):
+        if bounds is not None and not bounds[0] <= lo <= hi <= bounds[1]:
+            return False
+    if wanted is None:
+        return True
+    lo, hi = op.value_range(*ranges)
+    return wanted[0] <= lo and hi <= wanted[1]
