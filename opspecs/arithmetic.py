@@ -223,7 +223,9 @@ class Pow(Broadcasting):
     inputs = (In("T", FLOATS), In("E", (*FLOATS, DType.INT32, DType.INT64)))
 
     def torch(self, x, y):
-        return torch.pow(x, y).to(x.dtype)
+        # Explicitly, since PyTorch lets the dtype of a tensor of rank 0 yield to the other's.
+        wide = torch.promote_types(x.dtype, y.dtype)
+        return torch.pow(x.to(wide), y.to(wide)).to(x.dtype)
 
     def interval(self, x, y):
         """Extrema lie in the corners, or at 0 for integer exponents; elsewhere it is not finite."""

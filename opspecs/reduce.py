@@ -9,7 +9,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
 from nnfuzz.spec.families.reduce import ArgReduction, Reduction, touched
 from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import Box, ends, greatest
+from nnfuzz.spec.intervals import Box, ends, greatest, underflow
 from nnfuzz.spec.operator import In, operator
 
 SUMMED = (*FLOATS, DType.INT32, DType.INT64)
@@ -90,8 +90,10 @@ class ReduceProd(Reduction):
             return Box(y, y)
         least, most = (self.torch(m) for m in x.magnitudes())
         open_ = touched((x.lo < 0) & (x.hi > 0), self.axes, self.keepdims)
+        sign = self.torch(torch.sign(x.lo + x.hi))
         return Box(
-            torch.where(open_ | (y < 0), -most, least), torch.where(open_ | (y > 0), most, -least)
+            torch.where(open_ | (sign < 0), -most, least),
+            torch.where(open_ | (sign > 0), most, -least),
         )
 
     def domain(self, x):
@@ -107,8 +109,9 @@ class ReduceProd(Reduction):
 
     def radius(self, u, y, x):
         """A partial product that underflows is off by `tiny` and may grow again."""
-        tiny = {2.0**-11: 2.0**-24, 2.0**-24: 2.0**-126}.get(u, 2.0**-1022)
-        return self.terms(x) * (2 * u * y.abs() + tiny * self._grown(x))
+        grown = self._grown(x)
+        radius = self.terms(x) * (2 * u * y.abs() + underflow(u) * grown)
+        return radius.masked_fill(grown > greatest(u), math.inf)
 
 
 @operator
@@ -127,7 +130,8 @@ class ReduceL2(Reduction):
         return 0.0, math.inf
 
     def radius(self, u, y, x):
-        radius = u * (self.terms(x) + 4) * y
+        lost = self.terms(x) * underflow(u)
+        radius = u * (self.terms(x) + 4) * y + torch.clamp(lost / y, max=math.sqrt(lost))
         return radius.masked_fill(y * y > greatest(u), math.inf)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Box, underflow
 from nnfuzz.spec.operator import OpSpec
 
 
@@ -37,11 +37,8 @@ class Precision:
 
     @classmethod
     def of(cls, dtype: DType) -> Precision:
-        info = np.finfo(dtype.numpy)
-        # No CPU or compiler flushes float16, which is computed in float32; the others are flushed.
-        tiny = info.smallest_subnormal if dtype is DType.FLOAT16 else info.smallest_normal
-        twice = 2.0 if dtype is DType.FLOAT64 else 1.0
-        return cls(dtype.torch, dtype.unit_roundoff, float(tiny), float(info.max), twice)
+        u, twice = dtype.unit_roundoff, 2.0 if dtype is DType.FLOAT64 else 1.0
+        return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -278,13 +278,21 @@ def greatest(u: float) -> float:
     return {2.0**-11: 65504.0, 2.0**-24: 3.4028234663852886e38}.get(u, 1.7976931348623157e308)
 
 
+def underflow(u: float) -> float:
+    """Absolute error of a result that underflows in the dtype with unit roundoff u.
+
+    No CPU or compiler flushes float16 to zero, so that is a subnormal; the others are flushed.
+    """
+    return {2.0**-11: 2.0**-24, 2.0**-24: 2.0**-126}.get(u, 2.0**-1022)
+
+
 def sum_radius(u: float, k: float, s: Tensor, y: Tensor | float = 0.0) -> Tensor:
-    """Error of a sum: k terms, s the sum of their absolute values, y rounded once more.
+    """Error of a sum: k products, s the sum of their absolute values, y rounded once more.
 
     Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
     """
-    radius = s * (u * growth(k))
+    radius = s * (u * growth(k)) + k * underflow(u)
     if isinstance(y, Tensor):
         radius = radius + y.abs() * (2 * u)
     return radius.masked_fill_(s > greatest(u), math.inf)

@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.intervals import Box, corners, monotone
+from nnfuzz.spec.intervals import Box, corners, monotone, underflow
 from nnfuzz.spec.operator import In, OpSpec
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def centred_radius(
     g = (count + 2) * u
     m = x.abs().amax(axes, keepdim=True)
     d, s = centred(x, axes, eps)
-    off = 4 * g * m * m
+    off = 4 * g * m * m + underflow(u)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     root = torch.minimum(off / (s + least), off.sqrt())
     return abs(scale) * (g * m / least + d.abs() * (root / (s * least) + 8 * u / s))
