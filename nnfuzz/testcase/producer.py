@@ -15,18 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.compare.attribute import Run, attribute
+from nnfuzz.compare.verdict import judge
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph
-from nnfuzz.materialize.exporters import ExportError, exporters
+from nnfuzz.materialize.errors import ExportError
+from nnfuzz.materialize.exporters import exporters
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
+PYTORCH = "pytorch"
 
 
 class Producer:
@@ -37,7 +41,7 @@ class Producer:
         self.seed = seed
         self.config = config
         self.registry = OpRegistry.load(load_module(path) for path in config.plugins)
-        self.export = exporters()[config.exporter]
+        self.export = exporters()[config.exporter].export
         self.generate = GenerateConfig(
             nodes=config.nodes,
             sizes=config.sizes,

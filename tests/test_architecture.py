@@ -1,0 +1,68 @@
+"""The arrows between rooms run one way, and heavy libraries stay in their rooms."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STREET = (
+    "ir spec solve generate materialize inputs execute compare check testcase triage reduce "
+    "report corpus metrics campaign cli fuzz"
+).split()
+ALLOWED = {
+    "z3": {"nnfuzz/solve"},
+    "onnxruntime": {"backends/onnxruntime.py"},
+    "tvm": {"backends/tvm.py"},
+    "typer": {"nnfuzz/cli", "nnfuzz/fuzz.py"},
+}
+
+
+def sources() -> list[Path]:
+    return sorted(p for top in ("nnfuzz", "opspecs", "backends") for p in (ROOT / top).rglob("*.py"))
+
+
+def imports(path: Path) -> list[str]:
+    """Dotted names of all modules that a file imports, except for type checking only."""
+    found = []
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if isinstance(node, ast.Import):
+            found.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append(node.module)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text()))
+    return found
+
+
+def room(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "nnfuzz" and len(parts) > 1 else None
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows_run_down_the_street(path):
+    relative = path.relative_to(ROOT)
+    here = "cli" if relative.parts[0] != "nnfuzz" else Path(relative.parts[1]).stem
+    for module in imports(path):
+        there = room(module)
+        if relative.parts[0] in ("opspecs", "backends"):
+            assert there in (None, "ir", "spec", "execute", relative.parts[0]), module
+        elif there is not None and here != "__init__":
+            assert there not in ("opspecs", "backends"), f"the engine names a plug-in: {module}"
+            assert STREET.index(there) <= STREET.index(here), f"{relative} imports {module}"
+
+
+@pytest.mark.parametrize("library", ALLOWED)
+def test_heavy_libraries_stay_in_their_rooms(library):
+    for path in sources():
+        if any(module.split(".")[0] == library for module in imports(path)):
+            relative = str(path.relative_to(ROOT))
+            assert any(relative.startswith(place) for place in ALLOWED[library]), relative
