@@ -125,19 +125,29 @@ class Producer:
     ) -> dict[str, Any]:
         """The interval verdict on the outputs of (backend, level) parties, as JSON.
 
-        A party's name in it is "BACKEND/LEVEL"; the levels of a backend are not independent.
+        A party's name in it is "BACKEND/LEVEL"; native PyTorch is judged beside them as "pytorch".
+        The levels of a backend are not independent. "attribution" names the accused per backend.
         """
-        from nnfuzz.compare.verdict import judge
-
-        params = {**case.inputs, **case.weights}
         names = ["/".join(party) for party in parties]
-        groups: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {PYTORCH: [PYTORCH]}
         for (backend, _), name in zip(parties, names):
             groups.setdefault(backend, []).append(name)
         verdict = judge(
-            self.load(case), params, dict(zip(names, outputs, strict=True)), groups.values()
+            self.load(case),
+            {**case.inputs, **case.weights},
+            {PYTORCH: case.expected, **dict(zip(names, outputs, strict=True))},
+            groups.values(),
         )
-        return verdict.to_json()
+        runs = [
+            Run(backend, level, not verdict.mismatches[name], arrays)
+            for (backend, level), name, arrays in zip(parties, names, outputs)
+        ]
+        sound = not verdict.mismatches[PYTORCH]
+        accused = {b: attribute(runs, b, torch_agrees=sound) for b in groups if b != PYTORCH}
+        return {
+            **verdict.to_json(),
+            "attribution": {backend: found.to_json() for backend, found in accused.items()},
+        }
 
 
 class _Attempt:
