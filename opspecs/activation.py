@@ -31,10 +31,16 @@ def negative_part(u, y, x):
     return torch.where(x < 0, 4 * u * y.abs(), 0.0)
 
 
+def leaking(x):
+    """The derivative of functions that are flat, or fall a little, where `x` is negative."""
+    return F.leaky_relu(x, 0.3)
+
+
 @operator
 class Relu(Increasing):
     inputs = (In("T", (*FLOATS, *SIGNED)),)
     torch = staticmethod(torch.relu)
+    proxy = staticmethod(leaking)
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype
@@ -125,6 +131,9 @@ class HardSigmoid(Increasing):
     def torch(self, x):
         return (x * single(self.alpha) + single(self.beta)).clamp(0, 1)
 
+    def proxy(self, x):
+        return x
+
     def radius(self, u, y, x):
         inner = x * self.alpha + self.beta
         # A little beyond the kinks, since the inner value is rounded before it is clipped.
@@ -137,6 +146,7 @@ class HardSwish(Unary):
     """x * HardSigmoid(x), alpha 1/6 and beta 1/2. Source: ONNX HardSwish-14."""
 
     torch = staticmethod(F.hardswish)
+    proxy = staticmethod(leaking)
     codomain = (-0.375, math.inf)
 
     def interval(self, x):
@@ -203,6 +213,8 @@ class Gelu(Unary):
     def torch(self, x):
         return F.gelu(x, approximate=self.approximate)
 
+    proxy = staticmethod(leaking)
+
     def interval(self, x):
         at, least = LEAST_GELU[self.approximate]
         return [unimodal(self.torch, x, at, least)]
@@ -256,6 +268,9 @@ class Clip(Increasing):
 
     def torch(self, x):
         return torch.clamp(x, self.min, self.max)
+
+    def proxy(self, x):
+        return x
 
     def radius(self, u, y, x):
         """The bounds are rounded to the dtype."""

@@ -27,6 +27,9 @@ class Cast(Unary):
     def torch(self, x):
         return x.to(self.to.torch)
 
+    def proxy(self, x):
+        return x.abs() if self.to.is_bool else x
+
     def onnx_attributes(self):
         return {"to": self.to.onnx}
 

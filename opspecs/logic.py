@@ -15,6 +15,9 @@ class Equal(Comparison):
     inputs = (In("T", ALL), In("T"))
     torch = staticmethod(torch.eq)
 
+    def proxy(self, x, y):
+        return -(x - y).abs()
+
     def interval(self, x, y):
         if x is y:
             return super().interval(x, y)
@@ -61,12 +64,14 @@ class Logical(Binary):
 
 @operator
 class And(Logical):
+    proxy = staticmethod(torch.minimum)
     torch = staticmethod(torch.logical_and)
     monotone = (1, 1)
 
 
 @operator
 class Or(Logical):
+    proxy = staticmethod(torch.maximum)
     torch = staticmethod(torch.logical_or)
     monotone = (1, 1)
 
@@ -75,10 +80,14 @@ class Or(Logical):
 class Xor(Logical):
     torch = staticmethod(torch.logical_xor)
 
+    def proxy(self, x, y):
+        return (x - y).abs()
+
 
 @operator
 class Not(Unary):
     inputs = (In("T", BOOLS),)
+    proxy = staticmethod(torch.neg)
     torch = staticmethod(torch.logical_not)
     monotone = (-1,)
     codomain = (0, 1)
@@ -88,6 +97,9 @@ class Not(Unary):
 class Where(Broadcasting):
     inputs = (In("B", BOOLS), In("T", ALL), In("T"))
     torch = staticmethod(torch.where)
+
+    def proxy(self, condition, x, y):
+        return condition * x + (1 - condition) * y
 
     def interval(self, condition, x, y):
         """Both branches where the condition is open; a mask counts where it can be chosen."""

@@ -47,17 +47,26 @@ class Descent:
         violation: Violation,
         frozen: Mapping[str, Range],
         rate: float,
+        rng: np.random.Generator,
     ) -> None:
+        self.rng = rng
         self.program = program
         self.violation = violation
         self.rate = rate
         self.nodes, read = program.ancestors(violation.position)
         self.names = [n for n in program.parameters if n in read and n not in frozen]
         self.start = program.first_reader(set(self.names))
-        self.theta = {n: values[n].to(torch.float64).clone() for n in self.names}
+        self.theta = {n: self._leaf(values[n]) for n in self.names}
         self._m = {n: torch.zeros_like(t) for n, t in self.theta.items()}
         self._v = {n: torch.zeros_like(t) for n, t in self.theta.items()}
         self._count = 0
+
+    def _leaf(self, x: Tensor) -> Tensor:
+        """A copy to move; off the integers, since |x| has no direction to move in at 0."""
+        theta = x.to(torch.float64, copy=True)
+        if x.is_floating_point():
+            return theta
+        return theta + torch.from_numpy(np.asarray(self.rng.uniform(-0.3, 0.3, tuple(x.shape))))
 
     def step(self, values: Values) -> bool:
         """Move the parameters in `values` (replaced, not mutated) by one step.
@@ -67,7 +76,7 @@ class Descent:
         gradients = self._gradients(values)
         self._count += 1
         moved = False
-        with torch.inference_mode():
+        with torch.no_grad():
             for name, gradient in gradients.items():
                 if gradient is not None and bool(gradient.any()):
                     moved = True
@@ -105,10 +114,13 @@ class Descent:
         node = self.program.graph.nodes[position]
         if not any(n in carried for n in node.inputs):
             return
-        inputs = [_soft(values, carried, n) for n in node.inputs]
+        inputs = [
+            values[n] if pattern.index else _soft(values, carried, n)
+            for n, pattern in zip(node.inputs, node.op.patterns(len(node.inputs)))
+        ]
         try:
             proxies = list(flatten(node.op.proxy(*inputs)))
-        except (RuntimeError, TypeError):
+        except (RuntimeError, TypeError, IndexError):
             return  # No derivative: what depends on it alone is not moved.
         for name, proxy in zip(node.outputs, proxies):
             if proxy.requires_grad and proxy.shape == values[name].shape:

@@ -96,9 +96,7 @@ def _within(rng: np.random.Generator, shape: tuple[int, ...], wish: Range) -> np
     return np.asarray(rng.random(shape) * (hi - lo) + lo)
 
 
-def _booleans(
-    rng: np.random.Generator, shape: tuple[int, ...], wish: Range | None
-) -> np.ndarray:
+def _booleans(rng: np.random.Generator, shape: tuple[int, ...], wish: Range | None) -> np.ndarray:
     lo, hi = wish or (0, 1)
     if lo > 0 or hi < 1:
         return np.full(shape, lo > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.operator import OpSpec, flatten
 
 
@@ -40,15 +39,16 @@ class Program:
         self.graph = graph
         self.parameters = [*graph.inputs, *graph.weights]
         self.dtypes: dict[str, DType] = {n: v.type.dtype for n, v in graph.values.items()}
-        self._checked = [type(node.op).domain is not OpSpec.domain or bool(node.op.valid)
-                         for node in graph.nodes]
+        self._checked = [
+            type(node.op).domain is not OpSpec.domain or bool(node.op.valid) for node in graph.nodes
+        ]
 
     def run(self, values: Values, start: int = 0) -> Violation | None:
         """Compute every value from the parameters in `values`, in place.
 
         Nodes before `start` are taken as computed already.
         """
-        with torch.inference_mode():
+        with torch.no_grad():
             for i in range(start, len(self.graph.nodes)):
                 cause = self._step(i, values)
                 if cause is not None:
@@ -109,5 +109,3 @@ def holds(terms: Sequence[Tensor]) -> bool:
 def finite(x: Tensor) -> bool:
     """Whether a floating tensor has neither NaN nor infinity."""
     return bool(torch.isfinite(x).all())
-
-

@@ -2,8 +2,9 @@
 
 Draws come first: a forward pass of ten operators costs a fraction of a millisecond, and the ranges
 that readers wish for (nnfuzz.inputs.wishes) make most draws succeed. Where they do not, gradient
-descent moves the parameters behind the topologically first violated operator (nnfuzz.inputs.descent)
-until it is satisfied, then goes on to the next one; when steps run out, everything is drawn anew.
+descent (nnfuzz.inputs.descent) moves the parameters behind the topologically first violated
+operator until it is satisfied, then goes on to the next one; when
+steps run out, everything is drawn anew.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class _Search:
         for _ in range(self.settings.steps):
             if descent is None or descent.violation != violation:
                 descent = Descent(
-                    self.program, values, violation, self.bounds, self.settings.rate
+                    self.program, values, violation, self.bounds, self.settings.rate, self.rng
                 )
             self.steps += 1
             if not descent.step(values):

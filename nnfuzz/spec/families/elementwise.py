@@ -158,6 +158,10 @@ class Comparison(Broadcasting):
     output = DType.BOOL
     codomain = (0, 1)
 
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        x, y = tensors
+        return x - y if self.monotone[0] > 0 else y - x
+
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         x, y = tensors
         return [(x - y).abs()] if x.is_floating_point() else []

@@ -166,6 +166,13 @@ class ArgReduction(Reducing):
         top = self.ordered(x).topk(2, dim=self.axis).values
         return [top.select(self.axis, 0) - top.select(self.axis, 1)]
 
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        """The mean position, weighted by softmax."""
+        (x,) = tensors
+        weights = self.ordered(x).softmax(self.axis).movedim(self.axis, -1)
+        mean = weights @ weights.new_tensor(range(weights.shape[-1]))
+        return mean.unsqueeze(self.axis) if self.keepdims else mean
+
     def ordered(self, x: Tensor) -> Tensor:
         """Floats whose largest is the one looked for."""
         return x
