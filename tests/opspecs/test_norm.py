@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from nnfuzz.opspecs.norm import (
+    BatchNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    LogSoftmax,
+    Softmax,
+)
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.operator import ConstraintError
+from tests.opspecs.samples import ramp, solved, t
+
+EPSILON = 1e-3
+
+
+def test_softmax_adds_up_to_one():
+    assert torch.allclose(Softmax(axis=-2).torch(ramp(3, 4)).sum(0), torch.ones(4))
+    assert (LogSoftmax(axis=1).torch(ramp(3, 4)) <= 0).all()
+
+
+def test_layer_normalization_is_pytorch_s():
+    x, scale, bias = ramp(2, 3, 4).sin(), ramp(3, 4) + 1, ramp(3, 4)
+    op = LayerNormalization(axis=-2, epsilon=EPSILON)
+    op.check(t(2, 3, 4), t(3, 4), t(3, 4))
+    expected = torch.nn.functional.layer_norm(x, (3, 4), scale, bias, EPSILON)
+    assert torch.allclose(op.torch(x, scale, bias), expected, atol=1e-5)
+    with pytest.raises(ConstraintError):
+        op.check(t(2, 3, 4), t(4))
+
+
+def test_instance_normalization_is_pytorch_s():
+    x, scale, bias = ramp(2, 3, 4).sin(), ramp(3) + 1, ramp(3)
+    expected = torch.nn.functional.instance_norm(x, None, None, scale, bias, eps=EPSILON)
+    op = InstanceNormalization(epsilon=EPSILON)
+    assert torch.allclose(op.torch(x, scale, bias), expected, atol=1e-5)
+
+
+def test_variance_must_not_be_negative():
+    one = torch.ones(2)
+    terms = BatchNormalization(epsilon=EPSILON).domain(
+        ramp(1, 2, 3), one, one, one, torch.tensor([0.5, -0.5])
+    )
+    assert [bool((term <= 0).all()) for term in terms] == [False, True, True]
+    wild = (-5.0, 5.0)
+    assert BatchNormalization(epsilon=EPSILON).feasible(wild, wild, wild, wild, (0, 3))
+    assert not BatchNormalization(epsilon=EPSILON).feasible(wild, wild, wild, wild, (-3, -1))
+
+
+@pytest.mark.parametrize("spec", [LayerNormalization, InstanceNormalization])
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_radius_covers_float32_with_cancellation(spec, offset):
+    generator = torch.Generator().manual_seed(3)
+    for op, types in solved(spec, DType.FLOAT32, 30):
+        xs = [torch.randn(x.shape, generator=generator) for x in types]
+        xs[0] += offset
+        wide = [x.double() for x in xs]
+        y = op.torch(*wide)
+        error = (op.torch(*xs).double() - y).abs()
+        assert (error <= op.radius(2.0**-24, y, *wide)).all(), op
+
+
+def test_single_precision_statistics_are_not_used_for_float64():
+    class Emit:
+        opset = 20
+
+        def __init__(self):
+            self.ops = []
+
+        def __call__(self, op, *inputs, **attributes):
+            self.ops.append(op)
+            return op
+
+        def const(self, value, dtype):
+            return "const"
+
+        def type(self, name):
+            return t(2, 3, dtype=self.dtype)
+
+    op = LayerNormalization(axis=1, epsilon=EPSILON)
+    for dtype, fused in ((DType.FLOAT32, True), (DType.FLOAT64, False)):
+        emit = Emit()
+        emit.dtype = dtype
+        op.onnx(emit, "x", "scale")
+        assert ("LayerNormalization" in emit.ops) == fused

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from nnfuzz.opspecs.reduce import ArgMax, ArgMin, ReduceMean, ReduceProd, ReduceSum
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.operator import ConstraintError
+from tests.opspecs.samples import ramp, solved, t
+
+
+def test_sums_wrap_around_in_their_own_type():
+    op = ReduceSum(axes=(0,), keepdims=0)
+    x = torch.full((2,), 2**31 - 1, dtype=torch.int32)
+    assert op.torch(x).dtype is torch.int32
+    assert op.torch(x).item() == -2
+
+
+def test_negative_axes_and_kept_dimensions():
+    op = ReduceMean(axes=(-3, -1), keepdims=1)
+    assert op.type_transfer(t(2, 3, 4))[0].same(t(1, 3, 1))
+    assert torch.equal(op.torch(ramp(2, 3, 4)), ramp(2, 3, 4).mean((0, 2), keepdim=True))
+
+
+@pytest.mark.parametrize("axes", [(0, -3), (3,), ()])
+def test_repeated_missing_or_no_axes_are_refused(axes):
+    with pytest.raises(ConstraintError):
+        ReduceSum(axes=axes, keepdims=0).check(t(2, 3, 4))
+
+
+@pytest.mark.parametrize(("spec", "first"), [(ArgMax, 1), (ArgMin, 0)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.uint8, torch.int64])
+def test_ties_go_to_the_first(spec, first, dtype):
+    x = torch.tensor([0, 3, 0, 3, 3, 0] * 20, dtype=dtype)
+    assert spec(axis=0, keepdims=0).torch(x).item() == first
+
+
+def test_margin_is_the_gap_between_the_two_best():
+    x = torch.tensor([[1.0, 4.0, 2.5], [7.0, 7.0, 0.0]])
+    (gap,) = ArgMax(axis=-1, keepdims=0).margins(x)
+    assert gap.tolist() == [1.5, 0.0]
+    (gap,) = ArgMin(axis=-1, keepdims=0).margins(x)
+    assert gap.tolist() == [1.5, 7.0]
+
+
+def test_product_domain_bounds_partial_products():
+    op = ReduceProd(axes=(0,), keepdims=0)
+    x = torch.tensor([1e30, 1e30, 1e-30, 1e-30])
+    (term,) = op.domain(x)
+    assert term.item() > 0, "the result is 1, but a partial product overflows"
+    assert op.domain(x.double())[0].item() < 0
+
+
+def test_backward_draws_fit_the_rank():
+    import random
+
+    from nnfuzz.spec.draw import Draw
+
+    misses = 0
+    for seed in range(200):
+        draw = Draw(random.Random(seed))
+        output = draw.tensor(DType.FLOAT32, draw.integer(0, 4))
+        first = draw.tensor(DType.FLOAT32, ReduceSum.input_rank(draw, output.rank))
+        op = ReduceSum.draw_backward(draw, first, output)
+        (x,) = op.infer_input_types(draw, first, [DType.FLOAT32], output)
+        (y,) = op.type_transfer(x)
+        misses += y.rank != output.rank
+        if y.rank == output.rank and not op.keepdims:
+            assert all(a is b for a, b in zip(y.shape, output.shape))
+    assert misses < 10
+
+
+def test_radius_covers_float32():
+    for op, types in solved(ReduceSum, DType.FLOAT32, 40):
+        x = torch.randn(types[0].shape, generator=torch.Generator().manual_seed(1))
+        y = op.torch(x.double())
+        assert ((op.torch(x).double() - y).abs() <= op.radius(2.0**-24, y, x.double())).all()
