@@ -23,7 +23,7 @@ from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError
-from nnfuzz.materialize.exporters import exporters
+from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -31,6 +31,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 Report = Callable[[str], None]
 PROBE_NODES = 1
 PYTORCH = "pytorch"
+DIRECT = "@direct"
 
 
 class Producer:
@@ -117,6 +118,11 @@ class Producer:
         """The concrete graph of a test case."""
         return Graph.from_json(case.graph, self.registry.get)
 
+    def lower(self, case: TestCase) -> bytes:
+        """The model of the same graph and weights by direct emission."""
+        opset = min(self.config.opset, opset_range("direct")[1])
+        return exporters()["direct"].export(self.load(case), case.weights, case.inputs, opset)
+
     def judge(
         self,
         case: TestCase,
@@ -127,6 +133,8 @@ class Producer:
 
         A party's name in it is "BACKEND/LEVEL"; native PyTorch is judged beside them as "pytorch".
         The levels of a backend are not independent. "attribution" names the accused per backend.
+        A backend called "NAME@direct" ran the direct lowering of the graph (see `lower`): where it
+        agrees and NAME does not, the exporter is accused.
         """
         names = ["/".join(party) for party in parties]
         groups: dict[str, list[str]] = {PYTORCH: [PYTORCH]}
@@ -143,7 +151,16 @@ class Producer:
             for (backend, level), name, arrays in zip(parties, names, outputs)
         ]
         sound = not verdict.mismatches[PYTORCH]
-        accused = {b: attribute(runs, b, torch_agrees=sound) for b in groups if b != PYTORCH}
+        accused = {
+            b: attribute(
+                runs,
+                b,
+                torch_agrees=sound,
+                direct=[run for run in runs if run.backend == b + DIRECT] or None,
+            )
+            for b in groups
+            if b != PYTORCH and not b.endswith(DIRECT)
+        }
         return {
             **verdict.to_json(),
             "attribution": {backend: found.to_json() for backend, found in accused.items()},

@@ -5,6 +5,7 @@ Jobs, by the header's "do":
                             or {"failed": NotProduced.to_json()}
   probe    {"signature": key, "instance": k} -> the same, for a model of that operator alone
   signatures {} -> {"signatures": [key, ...]}
+  lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
            "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
 """
@@ -33,6 +34,9 @@ class ProducerService:
             return _answer(self.producer.probe(key, instance, report))
         if header["do"] == "signatures":
             return {"signatures": self.producer.signatures()}, {}
+        if header["do"] == "lower":
+            case = TestCase.from_frame(header["case"], blobs)
+            return {}, {"model": self.producer.lower(case)}
         if header["do"] == "judge":
             return {"verdict": self._judge(header, blobs)}, {}
         raise ValueError(f"unknown job {header['do']!r}")
