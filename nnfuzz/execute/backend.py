@@ -172,6 +172,15 @@ class Backend(ABC):
         """Whether the error is the compiler's own statement that it does not implement this."""
         return isinstance(error, NotImplementedError)
 
+    def repro(self) -> str | None:
+        """Source of `def run(model, inputs, level)` for bug reports, None if there is none.
+
+        model: ONNX bytes; inputs and result: dicts of arrays by name. It does what `load` and
+        `build` do under these options, imports what it needs inside of the function, and needs
+        the compiler, onnx and numpy only.
+        """
+        return None
+
     def import_model(self, model: bytes) -> Imported:
         """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
         inputs, outputs = read_interface(model)

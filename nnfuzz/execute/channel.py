@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnfuzz.execute.wire import ALIGNMENT
+from nnfuzz.execute.wire import ALIGNMENT, WireError
 
 SETUP, JOB = b"S", b"J"  # campaign -> worker
 READY, PARTIAL, REPLY, FAULT = b"R", b"P", b"D", b"F"  # worker -> campaign
+_ANSWERS = (READY, PARTIAL, REPLY, FAULT)
 _HEAD = struct.Struct("<cQ")
 BUFFER_BYTES = 1 << 20
+MAX_BYTES = 1 << 31  # of one message: more is the garbage of a broken worker
 
 
 class Closed(ConnectionError):
@@ -65,7 +67,7 @@ class MessageReader:
     def messages(self) -> Iterator[tuple[bytes, memoryview]]:
         """Yields the messages that are complete by now; a partial one is kept for the next call.
 
-        Raises: Closed at the end of the stream.
+        Raises: Closed at the end of the stream; WireError if it holds something else.
         """
         while True:
             while len(self._rest):
@@ -80,6 +82,8 @@ class MessageReader:
                 self._rest = self._rest[count:]
             if self._kind is None:
                 kind, length = _HEAD.unpack(self._buffer)
+                if kind not in _ANSWERS or length > MAX_BYTES:
+                    raise WireError(f"no message starts with {bytes(self._buffer)!r}")
                 self._start(kind, length)
             else:
                 message = self._kind, self._buffer

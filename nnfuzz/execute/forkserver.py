@@ -42,7 +42,7 @@ class ForkServer:
         self._launch()
 
     def _launch(self) -> None:
-        self.alive = True
+        self.alive, self._forking = True, False
         self.scratch = Path(tempfile.mkdtemp(prefix="nnfuzz-"))
         self._log = self.scratch / "preload.log"
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -107,6 +107,7 @@ class ForkServer:
                 return
             message = json.loads(data)
             if "pid" in message:
+                self._forking = True
                 self._on_start.pop(message["worker"])(message["pid"])
             else:
                 self._on_end.pop(message["worker"])(message["status"])
@@ -127,6 +128,8 @@ class ForkServer:
         """Ends the process, all its workers and their descendants; idempotent."""
         self._control.close()
         self.alive = False
+        if not self._forking:  # still importing, perhaps for seconds, and without any worker
+            self._process.kill()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:  # stuck in an import

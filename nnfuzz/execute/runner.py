@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.execute.backend import OptionError, suggest
+from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.sandbox import Death, DeathKind, Event, Fault, Limits, Progress, Sandbox, wait
+from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
 
 SERVICE = "nnfuzz.execute.service:BackendService"
@@ -228,4 +229,6 @@ def _cause(death: Death) -> str:
         return f"{Outcome.MEMORY_LIMIT} exceeded"
     if death.kind is DeathKind.EXIT:
         return f"exited with code {death.exit_code}"
+    if death.note:
+        return death.note
     return f"killed by {death.signal}"

@@ -6,188 +6,29 @@ happened in any of them. A death costs the job that caused it; the next `submit`
 
 from __future__ import annotations
 
-import os
-import re
-import resource
 import select
 import signal
-import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.execute import channel, wire
-from nnfuzz.execute.capture import Capture
+from nnfuzz.execute.events import (
+    Death,
+    DeathKind,
+    Event,
+    Fault,
+    Limits,
+    Progress,
+    Reply,
+    reads_as_out_of_memory,
+)
 from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.worker import StatusPage
+from nnfuzz.execute.process import WorkerProcess
 
 TICK_SECONDS = 0.05
 KILL_SECONDS = 10.0
-NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
-_PAGE_BYTES = resource.getpagesize()
-_OUT_OF_MEMORY = re.compile(
-    r"bad_alloc|out of memory|cannot allocate memory|can't allocate memory|not enough memory"
-    r"|memory exhausted",
-    re.IGNORECASE,
-)
-
-
-def reads_as_out_of_memory(text: str) -> bool:
-    """Whether a message or captured output says that an allocation failed."""
-    return _OUT_OF_MEMORY.search(text) is not None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Wall-clock seconds and growth in bytes for each job, jobs until a worker is replaced.
-
-    `memory_bytes` is watched every 50 ms as private resident memory above the level before the
-    job; allocations beyond twice as much fail at once. 0 switches the limit off. The clock of a
-    job starts anew with every partial answer. `start_seconds` bounds imports and the factory.
-    """
-
-    seconds: float = 60.0
-    memory_bytes: int = 4 << 30
-    jobs_per_process: int = 200
-    start_seconds: float = 120.0
-
-
-class DeathKind(StrEnum):
-    CRASH = "crash"
-    EXIT = "exit"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """The job's answer. `captured` is what the worker printed since the last event."""
-
-    header: dict[str, Any]
-    blobs: dict[str, Any]
-    captured: str
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A part of the answer, sent ahead; more will follow."""
-
-    header: dict[str, Any]
-    blobs: dict[str, Any]
-    captured: str
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The service itself failed with an exception: an error of its author, not of its subject."""
-
-    error_type: str
-    message: str
-    traceback: str
-    captured: str
-    starting: bool
-
-
-@dataclass(frozen=True)
-class Death:
-    """The worker died, or was killed, with a job in hand.
-
-    `stage` is what the service reported last, "start" if the job had not begun; `signal` is a
-    name like "SIGSEGV" for a crash, `exit_code` is set for an exit; `seconds` since the last event.
-    """
-
-    kind: DeathKind
-    stage: str
-    signal: str
-    exit_code: int | None
-    captured: str
-    seconds: float
-
-
-Event = Reply | Progress | Fault | Death
-
-
-class _Process:
-    """The campaign's end of one worker process."""
-
-    def __init__(self, server: ForkServer, setup: bytes):
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, channel.BUFFER_BYTES)
-        output, output_theirs = os.pipe()
-        page = os.memfd_create("nnfuzz-status")
-        self.status = StatusPage(page)
-        self.pid: int | None = None
-        self.ended: int | None = None
-        self.ready = False
-        self.jobs = 0
-        self.cause: DeathKind | None = None
-        self.killed_at = 0.0
-        self._server = server
-        self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
-        theirs.close()
-        os.close(output_theirs)
-        os.close(page)
-        ours.setblocking(False)
-        os.set_blocking(output, False)
-        self.sock = ours
-        self.open = True
-        self.capture = Capture(output)
-        self.reader = channel.MessageReader(ours)
-        self._statm = -1
-        self.outgoing: deque[memoryview] = deque(channel.pack(channel.SETUP, setup))
-        self.push()
-
-    def _start(self, pid: int) -> None:
-        self.pid = pid
-
-    def _end(self, code: int) -> None:
-        self.ended = code
-
-    def push(self) -> None:
-        """Sends as much as the socket takes."""
-        try:
-            while self.open and self.outgoing:
-                piece = self.outgoing[0]
-                count = self.sock.send(piece)
-                if count < len(piece):
-                    self.outgoing[0] = piece[count:]
-                else:
-                    self.outgoing.popleft()
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            self.outgoing.clear()  # its end will be reported by the fork server
-
-    def register(self, poll: select.poll) -> None:
-        if self.open:
-            poll.register(self.sock, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
-        if self.capture.open and self.capture.total < NOISY_BYTES:
-            poll.register(self.capture.fd, select.POLLIN)
-
-    def private_bytes(self) -> int:
-        """Resident memory that is not backed by files; 0 if unknown."""
-        try:
-            if self._statm < 0 and self.pid:
-                self._statm = os.open(f"/proc/{self.pid}/statm", os.O_RDONLY)
-            _, resident, shared, *_ = os.pread(self._statm, 256, 0).split()
-        except (OSError, ValueError):
-            return 0
-        return (int(resident) - int(shared)) * _PAGE_BYTES
-
-    def kill(self, cause: DeathKind | None, now: float) -> None:
-        self.cause, self.killed_at = cause, now
-        self._server.kill(self.worker)
-
-    def close(self) -> None:
-        self.sock.close()
-        self.capture.close()
-        self.status.close()
-        if self._statm >= 0:
-            os.close(self._statm)
 
 
 @dataclass
@@ -197,7 +38,7 @@ class _Job:
     deadline: float
     baseline: int = 0
     retried: bool = False
-    next_check: float = field(default=0.0)
+    next_check: float = 0.0
 
 
 class Sandbox:
@@ -227,7 +68,7 @@ class Sandbox:
         )
         self._owns_server = server is None
         self.server = server if server is not None else ForkServer(preload)
-        self._process: _Process | None = None
+        self._process: WorkerProcess | None = None
         self._job: _Job | None = None
         self._last_words = ""
 
@@ -245,10 +86,14 @@ class Sandbox:
         """Forks a worker ahead of the first job, without blocking."""
         self.server.pump()
         process = self._process
-        if process and (process.ended is not None or process.jobs >= self.limits.jobs_per_process):
+        if process and (
+            process.ended is not None
+            or process.cause is not None  # killed at its limit, in the moment of its answer
+            or process.jobs >= self.limits.jobs_per_process
+        ):
             self._discard()
         if self._process is None:
-            self._process = _Process(self.server, self._setup)
+            self._process = WorkerProcess(self.server, self._setup)
 
     def submit(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
         """Hands a job to the worker, which is replaced first if it died or has done its share.
@@ -328,13 +173,17 @@ class Sandbox:
                 events += self._message(process, kind, payload)
         except channel.Closed:
             process.open = False
+        except wire.WireError as error:  # stray writes of the compiler
+            process.open = False
+            process.note = f"the worker's answer is damaged: {error}"
+            process.kill(DeathKind.CRASH, time.monotonic())
         if ended:
             events += self._buried(process)
         elif self._job is not None:
             self._enforce(process, self._job)
         return events
 
-    def _message(self, process: _Process, kind: bytes, payload: memoryview) -> list[Event]:
+    def _message(self, process: WorkerProcess, kind: bytes, payload: memoryview) -> list[Event]:
         if kind == channel.READY:
             process.ready = True
             self._start_clock(starting=False)
@@ -352,7 +201,7 @@ class Sandbox:
             process.jobs = self.limits.jobs_per_process  # never used again
         return [Fault(**header, captured=captured, starting=not process.ready)]
 
-    def _buried(self, process: _Process) -> list[Event]:
+    def _buried(self, process: WorkerProcess) -> list[Event]:
         job = self._job
         if job is None:
             self._discard()
@@ -369,7 +218,7 @@ class Sandbox:
         self._discard()
         return [death]
 
-    def _death(self, process: _Process, job: _Job) -> Death:
+    def _death(self, process: WorkerProcess, job: _Job) -> Death:
         captured = process.capture.take()
         code = process.ended or 0
         kind = process.cause
@@ -386,9 +235,10 @@ class Sandbox:
             exit_code=code if code >= 0 else None,
             captured=captured,
             seconds=time.monotonic() - job.clock,
+            note=process.note,
         )
 
-    def _enforce(self, process: _Process, job: _Job) -> None:
+    def _enforce(self, process: WorkerProcess, job: _Job) -> None:
         now = time.monotonic()
         if process.killed_at:
             if now > process.killed_at + KILL_SECONDS:

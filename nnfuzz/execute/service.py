@@ -21,9 +21,9 @@ from nnfuzz.execute.backend import (
     InputError,
     OptionError,
 )
+from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.execute.sandbox import reads_as_out_of_memory
 from nnfuzz.execute.worker import Report, describe
 
 INPUT, OUTPUT = "input/", "output/"

@@ -105,6 +105,7 @@ def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None
     code = 1
     try:
         _redirect(output_fd)
+        os.set_inheritable(channel_fd, False)
         _isolate(scratch)
         status = StatusPage(status_fd)
         os.close(status_fd)
@@ -189,7 +190,9 @@ def limit_memory(growth: int) -> None:
     if growth:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (pages * PAGE_BYTES + growth, hard))
+        soft = pages * PAGE_BYTES + growth
+        if hard == resource.RLIM_INFINITY or soft < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def flush() -> None:

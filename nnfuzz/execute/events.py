@@ -1,0 +1,90 @@
+"""What a sandbox tells its user: limits that it keeps, and the events that it returns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|out of memory|cannot allocate memory|can't allocate memory|not enough memory"
+    r"|memory exhausted",
+    re.IGNORECASE,
+)
+
+
+def reads_as_out_of_memory(text: str) -> bool:
+    """Whether a message or captured output says that an allocation failed."""
+    return _OUT_OF_MEMORY.search(text) is not None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Wall-clock seconds and growth in bytes for each job, jobs until a worker is replaced.
+
+    `memory_bytes` is watched every 50 ms as private resident memory above the level before the
+    job; allocations beyond twice as much fail at once. 0 switches the limit off. The clock of a
+    job starts anew with every partial answer. `start_seconds` bounds imports and the factory.
+    """
+
+    seconds: float = 60.0
+    memory_bytes: int = 4 << 30
+    jobs_per_process: int = 200
+    start_seconds: float = 120.0
+
+
+class DeathKind(StrEnum):
+    CRASH = "crash"
+    EXIT = "exit"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The job's answer. `captured` is what the worker printed since the last event."""
+
+    header: dict[str, Any]
+    blobs: dict[str, Any]
+    captured: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A part of the answer, sent ahead; more will follow."""
+
+    header: dict[str, Any]
+    blobs: dict[str, Any]
+    captured: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The service itself failed with an exception: an error of its author, not of its subject."""
+
+    error_type: str
+    message: str
+    traceback: str
+    captured: str
+    starting: bool
+
+
+@dataclass(frozen=True)
+class Death:
+    """The worker died, or was killed, with a job in hand.
+
+    `stage` is what the service reported last, "start" if the job had not begun; `signal` is a
+    name like "SIGSEGV" for a crash, `exit_code` is set for an exit; `seconds` since the last event.
+    """
+
+    kind: DeathKind
+    stage: str
+    signal: str
+    exit_code: int | None
+    captured: str
+    seconds: float
+    note: str = ""  # what the campaign saw, when the worker's own end does not tell
+
+
+Event = Reply | Progress | Fault | Death

@@ -1,0 +1,99 @@
+"""The campaign's end of one worker process: its channel, its output, its status page."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import socket
+from collections import deque
+
+from nnfuzz.execute import channel
+from nnfuzz.execute.capture import Capture
+from nnfuzz.execute.events import DeathKind
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.worker import StatusPage
+
+NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
+_PAGE_BYTES = resource.getpagesize()
+
+
+class WorkerProcess:
+    """Moves bytes without ever blocking; knows nothing of jobs beyond their number."""
+
+    def __init__(self, server: ForkServer, setup: bytes):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, channel.BUFFER_BYTES)
+        output, output_theirs = os.pipe()
+        page = os.memfd_create("nnfuzz-status")
+        self.status = StatusPage(page)
+        self.pid: int | None = None
+        self.ended: int | None = None
+        self.ready = False
+        self.jobs = 0
+        self.cause: DeathKind | None = None
+        self.killed_at = 0.0
+        self.note = ""
+        self._server = server
+        self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
+        theirs.close()
+        os.close(output_theirs)
+        os.close(page)
+        ours.setblocking(False)
+        os.set_blocking(output, False)
+        self.sock = ours
+        self.open = True
+        self.capture = Capture(output)
+        self.reader = channel.MessageReader(ours)
+        self._statm = -1
+        self.outgoing: deque[memoryview] = deque(channel.pack(channel.SETUP, setup))
+        self.push()
+
+    def _start(self, pid: int) -> None:
+        self.pid = pid
+
+    def _end(self, code: int) -> None:
+        self.ended = code
+
+    def push(self) -> None:
+        """Sends as much as the socket takes."""
+        try:
+            while self.open and self.outgoing:
+                piece = self.outgoing[0]
+                count = self.sock.send(piece)
+                if count < len(piece):
+                    self.outgoing[0] = piece[count:]
+                else:
+                    self.outgoing.popleft()
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self.outgoing.clear()  # its end will be reported by the fork server
+
+    def register(self, poll: select.poll) -> None:
+        if self.open:
+            poll.register(self.sock, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
+        if self.capture.open and self.capture.total < NOISY_BYTES:
+            poll.register(self.capture.fd, select.POLLIN)
+
+    def private_bytes(self) -> int:
+        """Resident memory that is not backed by files; 0 if unknown."""
+        try:
+            if self._statm < 0 and self.pid:
+                self._statm = os.open(f"/proc/{self.pid}/statm", os.O_RDONLY)
+            _, resident, shared, *_ = os.pread(self._statm, 256, 0).split()
+        except (OSError, ValueError):
+            return 0
+        return (int(resident) - int(shared)) * _PAGE_BYTES
+
+    def kill(self, cause: DeathKind | None, now: float) -> None:
+        self.cause, self.killed_at = cause, now
+        self._server.kill(self.worker)
+
+    def close(self) -> None:
+        self.sock.close()
+        self.capture.close()
+        self.status.close()
+        if self._statm >= 0:
+            os.close(self._statm)
