@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import torch
 
@@ -147,7 +148,11 @@ class Div(Arithmetic):
         if y[0] <= 0 <= y[1]:
             return ANY_RANGE
         lo, hi = products(x, (1 / y[1], 1 / y[0]))
-        return (min(lo, 0.0) if lo < 1 else lo), (max(hi, 0.0) if hi > -1 else hi)
+        return min(lo, _truncated(lo)), max(hi, _truncated(hi))
+
+
+def _truncated(x):
+    return float(math.trunc(x)) if math.isfinite(x) else x
 
 
 def undivided(x, y):

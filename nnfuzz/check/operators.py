@@ -120,12 +120,13 @@ class _Check:
         self.sound(instance, None)
 
     def backward(self, signature: Signature) -> None:
-        found = draws.preceding(self.spec, signature, self.rank((0, RANKS - 1)), self.draw)
-        if found is None:
-            self.report.unsolved += 1
-            return
-        self.report.backward += 1
-        self.sound(*found)
+        for rank in self.draw.shuffled(range(RANKS)):
+            found = draws.preceding(self.spec, signature, rank, self.draw)
+            if found is not None:
+                self.report.backward += 1
+                self.sound(*found)
+                return
+        self.report.unsolved += 1
 
     def sound(self, instance: Instance, wanted: TensorType | None) -> None:
         """A solved instance must pass `check` and be what it claims, for both authorities."""

@@ -1,0 +1,40 @@
+"""Every registered operator against PyTorch, ONNX shape inference and two ONNX runtimes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nnfuzz.check.authorities import REFERENCE, runtime_of
+from nnfuzz.check.operators import check_operator
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.spec.registry import OpRegistry
+
+SPECS = OpRegistry.load().specs()
+INSTANCES = 8
+
+
+@pytest.fixture(scope="module")
+def runtimes():
+    """onnx.reference, and ONNX Runtime to arbitrate where it is installed."""
+    backend = BackendRegistry.discover().get("onnxruntime")
+    if backend.missing():
+        return REFERENCE
+    return {**REFERENCE, "onnxruntime": runtime_of(backend())}
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_operator_conforms(spec, runtimes):
+    report = check_operator(spec, random.Random(f"ci:{spec.name}"), INSTANCES, runtimes)
+    assert not report.problems, "\n".join(report.problems)
+    assert report.forward >= INSTANCES / 2
+    assert report.unconfirmed < report.forward + report.backward
+
+
+def test_every_signature_says_what_it_yields():
+    for spec in SPECS:
+        assert spec.signatures(), spec.name
+        assert len({(tuple(b.items()), out) for b, out in spec.signatures()}) == len(
+            spec.signatures()
+        )
