@@ -28,6 +28,20 @@ _UNSUPPORTED = (
     "is not supported",
     "is not a registered function/op",
 )
+_REPRO = """\
+OPTIMISATION = {levels!r}
+
+
+def run(model, inputs, level):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model, options, providers={providers!r})
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs)))
+"""
 
 
 class OnnxRuntime(Backend):
@@ -79,6 +93,9 @@ class OnnxRuntime(Backend):
         return type(error).__module__.startswith("onnxruntime") and any(
             text in str(error) for text in _UNSUPPORTED
         )
+
+    def repro(self) -> str:
+        return _REPRO.format(levels=_LEVELS, providers=self._providers())
 
     def _providers(self) -> list[Any]:
         if self.options.provider == "cuda":

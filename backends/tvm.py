@@ -33,6 +33,47 @@ _UNSUPPORTED = re.compile(
     r"|only constant|must be a constant|cannot handle ShapeExpr",
     re.IGNORECASE,
 )
+_REPRO = """\
+def run(model, inputs, level):
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    module = from_onnx(onnx.load_model_from_string(model))
+    optimised = level in ("O3", "O4")
+{target}
+    if level == "O4":
+        passes = {passes!r}
+        module = tvm.transform.Sequential([getattr(relax.transform, p)() for p in passes])(module)
+    with target, tvm.transform.PassContext(opt_level=3 if optimised else 0):
+        program = relax.build(module, target, relax_pipeline=pipeline, exec_mode={exec_mode!r})
+    main = relax.VirtualMachine(program, device)["main"]
+    weights = {{tensor.name for tensor in graph.initializer}}
+    names = [value.name for value in graph.input if value.name not in weights]
+    result = main(*(tvm.runtime.tensor(inputs[name], device) for name in names))
+    results = [result] if len(graph.output) == 1 else result
+    return {{output.name: value.numpy() for output, value in zip(graph.output, results)}}
+"""
+_REPRO_LLVM = """\
+    device = tvm.cpu()
+    if level == "O0":
+        target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+        pipeline = "default"
+    else:
+        cpu = tvm.target.codegen.llvm_get_system_cpu()
+        target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+        pipeline = relax.backend.cpu_generic.get_default_pipeline(target)
+"""
+_REPRO_CUDA = """\
+    import os
+
+    os.environ.update(TVM_CUDA_COMPILE_MODE="nvcc", TVM_CUDA_NVCC_NO_FAST_MATH="1")
+    device = tvm.cuda()
+    target = tvm.target.Target.from_device(device).with_host({"kind": "llvm"})
+    pipeline = relax.backend.cuda.get_default_pipeline(target)
+"""
 
 
 @dataclass(frozen=True)
@@ -111,6 +152,12 @@ class Tvm(Backend):
         if isinstance(error, NotImplementedError):  # tvm.error.OpNotImplemented is one
             return True
         return stage is Stage.IMPORT and _UNSUPPORTED.search(str(error)) is not None
+
+    def repro(self) -> str:
+        target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
+        return _REPRO.format(
+            target=target.rstrip(), passes=_EXTRA_PASSES, exec_mode=self.options.exec_mode
+        )
 
     def _target(self, level: str) -> Any:
         import tvm

@@ -11,7 +11,9 @@ MAX_CHARACTERS = 500
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+|\[\d\d:\d\d:\d\d\]")
 _ADDRESS = re.compile(r"\b0[xX][0-9a-fA-F]+\b")
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?/(?:[\w.+@-]+/)+([\w.+@-]+?\.\w+)(?::\d+)*(?![\w/])")
+_PATH = re.compile(
+    r"(?:[A-Za-z]:)?(?:~|\.{1,2})?/(?:[\w.+@-]+/)+([\w.+@-]+?\.\w+)(?::\d+)*(?![\w/])"
+)
 _LINE = re.compile(r"\b([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|py|pyx|pxi|rs|mlir))(?::\d+)+")
 _TEMPLATE = re.compile(r"(?<=\w)<(?!(?:name|shape|address)>)[^<>\n]*>")
 _MODEL_NAME = re.compile(r"/[\w./]*_output_\d+|\bonnx::\w+|(?<![\w.])/\w+(?:[./]\w+)*")

@@ -16,12 +16,13 @@ from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.triage.frames import native_frames, python_frames
-from nnfuzz.triage.mismatch import Mismatch, mismatches
+from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.normalise import normalise
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 HASH_DIGITS = 12
 _TITLE_CHARACTERS = 160
+_CODE = re.compile(r"^\[\w+\] : N : \w+ : ")  # "[Library] : code : NAME : " repeats the type
 _LAST_WORDS = re.compile(
     r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|LLVM ERROR|fatal error"
     r"|check failed|AddressSanitizer|runtime error:|panicked at|stack smashing",
@@ -72,7 +73,7 @@ def failures(
     found = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
-        wrong = [m for m in mismatches(verdict or {}) if m.backend == backend]
+        wrong = [m for m in wrong_outputs(verdict) if m.backend == backend]
         found += [*_errors(backend, ran, graph), *_mismatches(backend, ran, wrong, graph)]
     return found
 
@@ -130,7 +131,7 @@ def _errors(
 def _mismatches(
     backend: str,
     ran: Sequence[Outcome],
-    wrong: Sequence[Mismatch],
+    wrong: Sequence[WrongOutput],
     graph: Mapping[str, Any] | None,
 ) -> Iterable[Failure]:
     """One failure for the first wrong output of the graph; later ones are taken to follow it."""
@@ -143,9 +144,7 @@ def _mismatches(
     operators = neighbourhood(graph, first.output)
     parts = {"kind": "mismatch", "stage": "compare", "wrong": first.kind, "operators": operators}
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
-    yield _failure(
-        backend, OutcomeKind.MISMATCH, Stage.COMPARE, levels, ran, parts, title + first.detail
-    )
+    yield _failure(backend, OutcomeKind.MISMATCH, Stage.COMPARE, levels, ran, parts, title)
 
 
 def neighbourhood(graph: Mapping[str, Any] | None, output: str) -> list[str]:
@@ -182,7 +181,8 @@ def _failure(
 
 
 def _error_title(parts: Mapping[str, Any]) -> str:
-    shown = [parts.get(key) for key in ("signal", "error", "message")]
+    message = _CODE.sub("", parts.get("message", ""))
+    shown = [parts.get("signal"), parts.get("error"), message]
     text = ": ".join(s for s in shown if s)
     frames = parts.get("frames") or []
     return f"{text} in {frames[-1]}" if frames and not parts.get("message") else text

@@ -1,0 +1,93 @@
+"""Files that are whole or absent: atomic folders, deterministic npz archives."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+PARTIAL = ".partial-"
+"""Prefix of a folder that is being written; one that is found later is a leftover of a kill."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its name when the block ends well.
+
+    Everything is on the disk before the name is. On an exception nothing is left.
+    Raises: FileExistsError if `folder` is there already, before or after.
+    """
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists already")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
+    try:
+        made.chmod(0o755)
+        yield made
+        for path in sorted(made.rglob("*"), reverse=True):
+            _sync(path)
+        _sync(made)
+        made.rename(folder)
+        _sync(folder.parent)
+    except BaseException as error:
+        shutil.rmtree(made, ignore_errors=True)
+        if isinstance(error, OSError) and folder.exists():
+            raise FileExistsError(f"{folder} exists already") from error
+        raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replaces or makes a file in one step."""
+    with tempfile.NamedTemporaryFile(prefix=PARTIAL, dir=path.parent, delete=False) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def remove_partial(parent: Path) -> None:
+    """Deletes what killed writers left in a folder. No writer may be at work there."""
+    for path in parent.glob(f"{PARTIAL}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """An npz archive of any names (np.savez refuses "file"); equal arrays give equal bytes.
+
+    Raises: ValueError for object arrays, which only pickle could store.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())
+    return buffer.getvalue()
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an archive, by name and in order; {} if there is no such file."""
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,187 @@
+"""repro.py: a script that shows one failure with the compiler, onnx and NumPy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.report import text
+from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from nnfuzz.report.finding import Finding
+
+MEMORY_BYTES = 8 << 30
+"""Data segment that the script allows itself where the failure is a lack of memory."""
+
+_FALLBACK = """\
+# This backend offers no stand-alone program: the script needs nnfuzz.
+BACKEND = {spec}
+
+
+def run(model, inputs, level):
+    from nnfuzz.execute.registry import BackendSpec
+
+    backend = BackendSpec.from_json(BACKEND).load()
+    return backend.compile(backend.import_model(model), level)(inputs)
+"""
+
+
+def program_of(spec: BackendSpec, registry: BackendRegistry | None = None) -> str | None:
+    """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
+
+    Raises: RegistryError, OptionError.
+    """
+    found = registry or BackendRegistry.discover(spec.plugins)
+    return found.get(spec.name)(**spec.options).repro()
+
+
+def repro_script(finding: Finding, program: str | None) -> str:
+    """The text of repro.py; `program` as `program_of` returns it."""
+    failure, wrong = finding.failure, first_wrong(finding)
+    outcome = failing_outcome(finding)
+    if program is None:
+        program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
+    return (
+        environment()
+        .get_template("repro.py.jinja")
+        .render(
+            title=failure.signature.title,
+            needs=_needs(finding),
+            levels=[o.level for o in finding.outcomes if o.backend == failure.backend],
+            level=failure.levels[0],
+            kind=failure.kind.value,
+            exit_codes=exit_codes(outcome, failure.kind),
+            expectation=_expectation(finding, outcome),
+            program=program.strip("\n") + "\n",
+            wrong=wrong,
+            index=tuple(wrong.worst["index"]) if wrong and wrong.worst else (),
+            worst=_worst(finding, wrong),
+            timeout=60,
+            memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
+        )
+    )
+
+
+@cache
+def environment() -> Environment:
+    """Templates beside this file, with the filters that escape for each place."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    env = Environment(
+        loader=PackageLoader("nnfuzz.report"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown and Python; nnfuzz.report.text escapes for both
+    )
+    filters: list[Callable[..., str]] = [
+        text.inline,
+        text.code,
+        text.fenced,
+        text.python,
+        text.docstring,
+    ]
+    env.filters.update((f.__name__, f) for f in filters)
+    return env
+
+
+def first_wrong(finding: Finding) -> WrongOutput | None:
+    """The wrong output that the finding is about, at the first level where it is wrong."""
+    failure = finding.failure
+    if failure.kind is not OutcomeKind.MISMATCH:
+        return None
+    mine = [
+        w
+        for w in wrong_outputs(finding.verdict)
+        if w.backend == failure.backend and w.level in failure.levels
+    ]
+    kind = failure.signature.parts.get("wrong")
+    order = {n: i for i, node in enumerate(_nodes(finding)) for n in node["outputs"]}
+    mine = [w for w in mine if w.kind == kind] or mine
+    return min(mine, key=lambda w: order.get(w.output, len(order)), default=None)
+
+
+def failing_outcome(finding: Finding) -> Outcome | None:
+    """The outcome at the first level that fails."""
+    failure = finding.failure
+    for outcome in finding.outcomes:
+        if outcome.backend == failure.backend and outcome.level in failure.levels:
+            return outcome
+    return None
+
+
+def bounds(worst: Mapping[str, Any], dtype: np.dtype) -> tuple[Any, Any]:
+    """What the verdict accepts for an element: its envelope and one unit in the last place.
+
+    The rule of nnfuzz.compare.verdict.outside.
+    """
+    if dtype.kind != "f":
+        return worst["lo"], worst["hi"]
+    with np.errstate(over="ignore", invalid="ignore"):
+        ulp = float(np.spacing(np.abs(np.asarray(float(worst["expected"]), dtype))))
+    ulp = ulp if np.isfinite(ulp) else 0.0
+    return float(worst["lo"]) - ulp, float(worst["hi"]) + ulp
+
+
+def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
+    """What repro.py exits with, in a sentence."""
+    if kind is OutcomeKind.CRASH and outcome and outcome.signal:
+        return f"Exit code 0 once it is fixed; while it reproduces, {outcome.signal} ends it."
+    return "Exit code 1 while it reproduces, 0 once it is fixed."
+
+
+def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, str] | None:
+    """Python expressions for the expected value and its bounds."""
+    if wrong is None or wrong.worst is None:
+        return None
+    expected = finding.case.expected.get(wrong.output)
+    dtype = expected.dtype if expected is not None else np.dtype(np.float64)
+    low, high = bounds(wrong.worst, dtype)
+    value = wrong.worst["expected"]
+    value = float(value) if dtype.kind == "f" else value
+    return {"expected": _number(value), "low": _number(low), "high": _number(high)}
+
+
+def _number(value: Any) -> str:
+    """inf and nan have no literal."""
+    finite = not isinstance(value, float) or np.isfinite(value)
+    return repr(value) if finite else f"float({str(value)!r})"
+
+
+def _nodes(finding: Finding) -> list[Mapping[str, Any]]:
+    return (finding.case.graph or {}).get("nodes", [])
+
+
+def _spec_json(finding: Finding) -> dict[str, Any]:
+    return finding.backend.to_json() if finding.backend else {}
+
+
+def _needs(finding: Finding) -> str:
+    names = [f"{name} {version}" for name, version in finding.versions.items()]
+    return ", ".join([*(names or [finding.failure.backend]), "onnx", "numpy"])
+
+
+def _expectation(finding: Finding, outcome: Outcome | None) -> str:
+    """What the script prints before it tries."""
+    failure = finding.failure
+    if failure.kind is OutcomeKind.TIMEOUT:
+        what = "does not end within a minute"
+    elif outcome is None:
+        what = "fails"
+    elif failure.kind is OutcomeKind.CRASH:
+        what = f"the process is {outcome.message}" if outcome.signal else outcome.message
+    else:
+        what = f"{outcome.error_type}: {text.trimmed(outcome.message, 600)}"
+    return (
+        "Expected: the model compiles and runs. "
+        f"Seen at {', '.join(failure.levels)}, stage {failure.stage}: {text.visible(what)}"
+    )

@@ -1,0 +1,61 @@
+"""Text from compilers, made safe to stand in Markdown and in Python source."""
+
+from __future__ import annotations
+
+import pprint
+import re
+from typing import Any
+
+_INVISIBLE = re.compile(r"[^\n\t\x20-\U0010ffff]|[\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e]")
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+def trimmed(text: str, limit: int) -> str:
+    """The text, or its first and last characters with a note of how much is missing between."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+def visible(text: str) -> str:
+    """Without terminal escapes; other control characters are shown as \\x1b."""
+    text = _ESCAPE.sub("", text.replace("\r\n", "\n"))
+    return _INVISIBLE.sub(lambda match: ascii(match.group())[1:-1], text)
+
+
+def inline(text: Any) -> str:
+    """One line of plain Markdown text: every character stands for itself."""
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(str(text)).split()))
+
+
+def code(text: Any) -> str:
+    """A Markdown code span of one line, also inside of a table cell."""
+    plain = " ".join(visible(str(text)).split()).replace("|", "\\|")
+    ticks = "`" * (_longest_run(plain) + 1)
+    pad = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
+
+
+def fenced(text: str, language: str = "", limit: int = 6000) -> str:
+    """A fenced code block that nothing in the text can close, of `limit` characters at most."""
+    body = trimmed(visible(text).strip("\n"), limit)
+    fence = "`" * max(3, _longest_run(body) + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def python(value: str | int | float | tuple | list | dict | None) -> str:
+    """The value as a Python literal in ASCII. Floats in it must be finite."""
+    printed = pprint.pformat(value, width=88, sort_dicts=False)
+    return printed if printed.isascii() else ascii(value)
+
+
+def docstring(text: Any) -> str:
+    """One line that can stand inside of a triple-quoted Python string."""
+    line = " ".join(visible(str(text)).split())
+    return ascii(line)[1:-1].replace('"', "'").replace("\\'", "'")
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)

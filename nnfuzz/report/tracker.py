@@ -1,0 +1,169 @@
+"""report.md: the finding as an issue that can be pasted into a tracker."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.report import text
+from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong
+from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+
+if TYPE_CHECKING:
+    from nnfuzz.report.finding import Finding
+
+MAX_MODEL_TEXT = 6000
+"""Characters of a model's text that a report still prints."""
+_MANY = 64
+"""Elements of an initializer that the text of a model still prints."""
+
+
+def tracker_report(finding: Finding) -> str:
+    """The Markdown text of report.md."""
+    failure, case = finding.failure, finding.case
+    outcome = failing_outcome(finding)
+    failed = outcome is not None and not outcome.ok
+    return (
+        environment()
+        .get_template("report.md.jinja")
+        .render(
+            title=failure.signature.title,
+            symptom=_symptom(finding, outcome),
+            values=_values(finding),
+            levels=[_level(finding, o) for o in finding.outcomes],
+            versions={**finding.versions, **platform_versions()},
+            has_model=bool(case.model),
+            exit_codes=exit_codes(outcome, failure.kind),
+            model_text=model_text(case.model) if case.model else "",
+            error=_error(outcome) if failed else "",
+            captured=outcome.captured if failed else "",
+            hash=failure.signature.hash,
+            seed=case.seed,
+            index=case.index,
+            exporter=case.exporter,
+            opset=case.opset,
+        )
+    )
+
+
+def model_text(model: bytes) -> str:
+    """A model in ONNX's textual form if it is short and its weights few, else its graph alone.
+
+    "" if that is long, too.
+    """
+    import onnx
+    from onnx import helper, printer
+
+    proto = onnx.load_model_from_string(model)
+    many = [t.name for t in proto.graph.initializer if _elements(t) > _MANY]
+    if not many:
+        printed = printer.to_text(proto)
+        if len(printed) <= MAX_MODEL_TEXT:
+            return printed
+    printed = helper.printable_graph(proto.graph)
+    return printed if len(printed) <= MAX_MODEL_TEXT else ""
+
+
+def platform_versions() -> dict[str, str]:
+    """Python, the operating system, the processor, onnx and NumPy, as far as they are known."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"Python": platform.python_version(), "platform": platform.platform()}
+    for package in ("onnx", "numpy", "torch", "nnfuzz"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    processor = _processor()
+    return found | ({"processor": processor} if processor else {})
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _elements(tensor: Any) -> int:
+    count = 1
+    for dim in tensor.dims:
+        count *= dim
+    return count
+
+
+def _symptom(finding: Finding, outcome: Outcome | None) -> str:
+    """One sentence on what is wrong, in Markdown."""
+    failure, wrong = finding.failure, first_wrong(finding)
+    where = f"{text.inline(failure.backend)} at {text.inline(', '.join(failure.levels))}"
+    if not finding.case.model:
+        return f"The exporter {text.inline(failure.backend)} fails on a valid PyTorch module."
+    if wrong is not None:
+        return f"{where} returns {_what(wrong)} for output {text.code(wrong.output)}."
+    if failure.kind is OutcomeKind.TIMEOUT:
+        return f"{where} does not finish the stage *{failure.stage}* of a small model."
+    if failure.kind is OutcomeKind.CRASH and outcome is not None:
+        return f"{where}: the process is {text.inline(outcome.message)} in stage *{failure.stage}*."
+    error = text.code(outcome.error_type) if outcome is not None else "an error"
+    return f"{where} raises {error} in stage *{failure.stage}* on a model that is valid ONNX."
+
+
+def _what(wrong: WrongOutput) -> str:
+    if wrong.kind in ("shape", "dtype"):
+        return f"the {wrong.kind} {text.code(wrong.actual)} instead of {text.code(wrong.expected)}"
+    if wrong.kind == "missing":
+        return "nothing"
+    return "non-finite values" if wrong.kind == "nonfinite" else "wrong values"
+
+
+def _values(finding: Finding) -> list[dict[str, Any]]:
+    """A row for every wrong output at the first failing level."""
+    failure = finding.failure
+    if failure.kind is not OutcomeKind.MISMATCH:
+        return []
+    rows = []
+    for wrong in wrong_outputs(finding.verdict):
+        if wrong.backend == failure.backend and wrong.level == failure.levels[0]:
+            worst = wrong.worst or {}
+            interval = f"[{worst['lo']}, {worst['hi']}]" if worst else ""
+            rows.append(
+                {
+                    "output": wrong.output,
+                    "element": list(worst["index"]) if worst else "",
+                    "actual": worst.get("actual", wrong.actual or "none"),
+                    "expected": worst.get("expected", wrong.expected),
+                    "accepted": interval,
+                    "wrong": f"{wrong.wrong} ({wrong.share:.0%})" if worst else "",
+                }
+            )
+    return rows
+
+
+def _level(finding: Finding, outcome: Outcome) -> dict[str, str]:
+    """A row of the table of levels."""
+    wrong = [
+        w
+        for w in wrong_outputs(finding.verdict)
+        if (w.backend, w.level) == (outcome.backend, outcome.level)
+    ]
+    row = {"backend": outcome.backend, "level": outcome.level, "stage": outcome.stage.value}
+    if outcome.ok and wrong:
+        worst = wrong[0].worst
+        detail = f"{wrong[0].output}: {wrong[0].kind}"
+        if worst:
+            detail += f", {worst['actual']} for {worst['expected']}"
+        return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
+    said = outcome.signal or outcome.error_type or outcome.message
+    return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, 200)}
+
+
+def _error(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return ""
+    if outcome.traceback:
+        return outcome.traceback
+    return ": ".join(part for part in (outcome.error_type, outcome.message) if part)
