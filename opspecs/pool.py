@@ -115,6 +115,11 @@ class AveragePool(Summing, Pool):
         inside = self.padded(torch.ones_like(x[:1, :1]), 0.0)
         return y / self._sliding(inside, none, True)
 
+    def value_range(self, x):
+        if self.count_include_pad:
+            return min(x[0], 0.0), max(x[1], 0.0)
+        return x
+
     def terms(self, x):
         return product(self.kernel_shape)
 
