@@ -164,8 +164,8 @@ class HardSwish(Unary):
         return -0.375 if x[0] < 0 else 0.0, max(0.0, x[1])
 
     def radius(self, u, y, x):
-        """ONNX stores 1/6 as float32, whatever the type: 2^-25."""
-        return (4 * u + 2**-25) * torch.where(x.abs() < 3.1, x.abs(), 0.0)
+        """ONNX stores 1/6 as float32, whatever the type: 2^-25. Above 3 it is x * 6 / 6, not x."""
+        return (4 * u + 2**-25) * torch.where(x > -3.1, x.abs(), 0.0)
 
 
 @operator
