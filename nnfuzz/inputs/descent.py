@@ -80,7 +80,7 @@ class Descent:
             for name, gradient in gradients.items():
                 if gradient is not None and bool(gradient.any()):
                     moved = True
-                    self._adam(name, gradient.nan_to_num_(0.0, 1e6, -1e6))
+                    self._adam(name, gradient.nan_to_num(0.0, 1e6, -1e6))
                     values[name] = native(self.theta[name], self.program.dtypes[name])
         return moved
 

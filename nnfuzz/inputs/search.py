@@ -38,6 +38,7 @@ class SearchConfig:
     draws: int = 2
     steps: int = 40
     rate: float = 0.3
+    redraws: int = 2
     seconds: float = 20.0
 
 
@@ -54,6 +55,7 @@ class Found:
     draws: int
     steps: int
     seconds: float
+    stable: float = 1.0
 
 
 @dataclass(frozen=True)

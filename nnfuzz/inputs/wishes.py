@@ -17,6 +17,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.norm import AlongAxis
+from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 Wishes = dict[str, Range]
@@ -61,7 +62,7 @@ def _particular(op: OpSpec) -> bool:
 
 def _pointwise(op: OpSpec) -> bool:
     """Whether elements depend on the elements at the same place only."""
-    return isinstance(op, Elementwise) and not isinstance(op, AlongAxis)
+    return isinstance(op, Elementwise) and not isinstance(op, (AlongAxis, Summing))
 
 
 def _wish(

@@ -1,0 +1,94 @@
+"""Measure the input search: how often it finds an input, how long it takes, and what defeats it.
+
+Every installed operator is enabled, the vulnerable ones (Log, Asin, Div, Pow ...) included. Prints
+one row per graph size and the operators that were violated most in the graphs without an input.
+
+    python scripts/bench_inputs.py --graphs 1000 --nodes 10 20 30
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from collections import Counter
+
+import torch
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
+from nnfuzz.ir.graph import Graph
+from nnfuzz.spec.registry import OpRegistry
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--graphs", type=int, default=500, help="graphs per size (default 500)")
+    parser.add_argument("--nodes", type=int, nargs="+", default=[10, 20, 30], help="graph sizes")
+    parser.add_argument("--seed", type=int, default=0, help="first seed (default 0)")
+    parser.add_argument("--top", type=int, default=8, help="patterns to list (default 8)")
+    parser.add_argument("--seeds", action="store_true", help="list the seeds without an input")
+    parser.add_argument("--no-stability", action="store_true", help="validity only")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    settings = SearchConfig(redraws=0) if args.no_stability else SearchConfig()
+    print("nodes  found %  first draw %  median ms  p95 ms  max ms  stable %  gradient steps")
+    for nodes in args.nodes:
+        bench(nodes, args, settings)
+
+
+def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
+    """Measure one graph size and print a row and the patterns behind the failures."""
+    specs = OpRegistry.load().specs()
+    config = GenerateConfig(nodes=nodes)
+    catalog = Catalog(specs, config)
+    results, patterns, failed = [], Counter(), []
+    for i in range(args.seed, args.seed + args.graphs):
+        graph = generate(catalog, config, random.Random(i)).graph
+        result = search(graph, random.Random(i), settings)
+        results.append(result)
+        if isinstance(result, NotFound):
+            patterns[pattern(graph, result)] += 1
+            failed.append(i)
+        progress(len(results), args.graphs)
+    print(row(nodes, results))
+    for text, count in patterns.most_common(args.top):
+        print(f"    {count:4d}  {text}")
+    if args.seeds and failed:
+        print("    seeds:", *failed)
+
+
+def row(nodes: int, results: list[Found | NotFound]) -> str:
+    times = sorted(r.seconds * 1e3 for r in results)
+    found = [r for r in results if isinstance(r, Found)]
+    first = sum(r.draws == 1 and r.steps == 0 for r in found)
+    stable = [r.stable for r in found]
+    return (
+        f"{nodes:5d}  {100 * len(found) / len(results):7.2f}  {100 * first / len(results):12.1f}"
+        f"  {statistics.median(times):9.2f}  {times[int(len(times) * 0.95)]:6.1f}"
+        f"  {times[-1]:6.0f}  {100 * statistics.fmean(stable):8.2f}"
+        f"  {statistics.fmean(r.steps for r in results):14.2f}"
+    )
+
+
+def pattern(graph: Graph, result: NotFound) -> str:
+    """The most violated node and what computes its inputs."""
+    node = graph.nodes[max(result.violations, key=result.violations.__getitem__)]
+    makers = graph.producer()
+    args = (makers[n].op.name if n in makers else "placeholder" for n in node.inputs)
+    return f"{node.op.name}({', '.join(args)})"
+
+
+def progress(done: int, total: int) -> None:
+    if sys.stderr.isatty() or done % 100 == 0 or done == total:
+        end = "\r" if sys.stderr.isatty() and done < total else "\n"
+        print(f"  {done}/{total} graphs", end=end, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
