@@ -29,7 +29,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 
-OPSETS = (13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25)
+OPSETS = tuple(range(13, 27))
 """Targets of the lowering that onnx.reference and ONNX Runtime both load."""
 RANKS = 6
 
