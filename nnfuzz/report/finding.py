@@ -164,10 +164,9 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
         exporter=data["exporter"],
         opset=data["opset"],
     )
-    mine = [Outcome.from_json(o) for o in data["outcomes"]]
     outcomes = [
-        replace(o, outputs=actual.get(o.level)) if o.backend == failure.backend and o.ok else o
-        for o in mine
+        Outcome.from_json(o, actual.get(o["level"]) if o["backend"] == data["party"] else None)
+        for o in data["outcomes"]
     ]
     backend = BackendSpec.from_json(data["backend"]) if data["backend"] else None
     return Finding(

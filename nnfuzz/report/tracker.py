@@ -10,6 +10,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.report import text
 from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.signature import FAILURES
 
 if TYPE_CHECKING:
     from nnfuzz.report.finding import Finding
@@ -24,7 +25,7 @@ def tracker_report(finding: Finding) -> str:
     """The Markdown text of report.md."""
     failure, case = finding.failure, finding.case
     outcome = failing_outcome(finding)
-    failed = outcome is not None and not outcome.ok
+    failed = outcome is not None and outcome.kind in FAILURES
     return (
         environment()
         .get_template("report.md.jinja")
@@ -151,7 +152,7 @@ def _level(finding: Finding, outcome: Outcome) -> dict[str, str]:
         if (w.backend, w.level) == (outcome.backend, outcome.level)
     ]
     row = {"backend": outcome.backend, "level": outcome.level, "stage": outcome.stage.value}
-    if outcome.ok and wrong:
+    if wrong:
         worst = wrong[0].worst
         detail = f"{wrong[0].output}: {wrong[0].kind}"
         if worst:

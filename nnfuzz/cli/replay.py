@@ -1,0 +1,104 @@
+"""`nnfuzz replay FINDING`: does it still reproduce?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.report.finding import Finding
+    from nnfuzz.report.replay import Replayed
+    from nnfuzz.triage.examine import ProducerClient
+
+USAGE, FAULT = 2, 3
+
+
+def replay(
+    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    backend: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[,KEY=VALUE]",
+            help="Run it on this backend; default: its own.",
+        ),
+    ] = "",
+    plugin: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="File with further backends.")
+    ] = None,
+    regenerate: Annotated[
+        bool, typer.Option(help="Also make the test case anew from its seed and compare bytes.")
+    ] = False,
+) -> None:
+    """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed."""
+    from nnfuzz.execute.backend import OptionError
+    from nnfuzz.execute.registry import RegistryError
+    from nnfuzz.execute.runner import RunnerError
+    from nnfuzz.report.finding import FindingError, read_finding
+    from nnfuzz.triage.examine import ProducerError
+
+    try:
+        found = read_finding(finding)
+        result = _replayed(found, backend, plugin or [], regenerate)
+    except (FindingError, RegistryError, OptionError) as error:
+        typer.echo(f"nnfuzz replay: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+    except (RunnerError, ProducerError) as error:
+        typer.echo(f"nnfuzz replay: {error}", err=True)
+        raise typer.Exit(FAULT) from error
+    _show(found, result)
+    raise typer.Exit(1 if result.fails else 0)
+
+
+def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: bool) -> Replayed:
+    from nnfuzz.report.replay import regeneration, replay_export
+    from nnfuzz.triage.examine import ProducerClient
+
+    with ProducerClient(found.case.seed, found.config) as producer:
+        if regenerate:
+            differences = regeneration(found, producer.produce(found.origin))
+            says = "; ".join(differences) or "byte for byte the same test case"
+            typer.echo(f"regenerated from seed {found.case.seed}: {says}")
+        if not found.case.model:
+            return replay_export(found, producer)
+        return _run(found, _spec(found, backend, plugins), producer)
+
+
+def _run(found: Finding, spec: BackendSpec, producer: ProducerClient) -> Replayed:
+    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.report.replay import replay as run_again
+
+    with BackendRunner(spec) as runner:
+        return run_again(found, runner, producer.judge)
+
+
+def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec:
+    """The backend that was asked for, or the finding's own with its options.
+
+    Raises: RegistryError, OptionError.
+    """
+    from nnfuzz.execute.registry import BackendRegistry, RegistryError
+
+    own = found.backend
+    stored = [Path(path) for path in (own.plugins if own else ()) if Path(path).is_file()]
+    registry = BackendRegistry.discover(dict.fromkeys(p.resolve() for p in [*plugins, *stored]))
+    if backend:
+        return registry.parse(backend)
+    if own is None:
+        raise RegistryError("the finding names no backend: say --backend NAME")
+    return registry.spec(own.name, own.options)
+
+
+def _show(found: Finding, result: Replayed) -> None:
+    """Prints the levels, the failures and the answer."""
+    typer.echo(f"finding: {found.signature}")
+    for outcome in result.examination.outcomes if result.examination else ():
+        failed = [f for f in result.failures if outcome.level in f.levels]
+        kind = failed[0].kind if failed else outcome.kind
+        stage = failed[0].stage if failed else outcome.stage
+        typer.echo(f"{outcome.backend} {outcome.level}: {kind} ({stage})")
+    for failure in result.failures:
+        typer.echo(f"seen: {failure.signature}")
+    typer.echo(result.answer.value)

@@ -1,0 +1,108 @@
+"""Runs a finding again: does it still fail, and in the same way?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.report.finding import Finding
+from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.triage.examine import Examination, Judge, ProducerClient, examine
+from nnfuzz.triage.signature import Failure, export_failure
+
+
+class Answer(StrEnum):
+    """What became of a finding. `unsupported`: the backend now says it does not implement it."""
+
+    REPRODUCED = "reproduced"
+    DIFFERENT = "fails differently"
+    UNSUPPORTED = "unsupported"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """failures: all that were seen; examination: None for an exporter's finding."""
+
+    answer: Answer
+    failures: tuple[Failure, ...]
+    examination: Examination | None = None
+
+    @property
+    def fails(self) -> bool:
+        return self.answer in (Answer.REPRODUCED, Answer.DIFFERENT)
+
+
+def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
+    """Runs the model on the backend of `runner` and compares the failures with the finding's.
+
+    On the finding's own backend the levels are those of the finding and the signature decides; on
+    another one its default levels, and kind and stage.
+    """
+    own = runner.name == finding.failure.backend
+    levels = _levels(finding, runner) if own else None
+    seen = examine(finding.case, runner, judge, levels)
+    same = [f for f in seen.failures if (_same if own else _alike)(f, finding.failure)]
+    if same:
+        answer = Answer.REPRODUCED
+    elif seen.failures:
+        answer = Answer.DIFFERENT
+    elif all(o.ok for o in seen.outcomes):
+        answer = Answer.FIXED
+    else:
+        answer = Answer.UNSUPPORTED
+    return Replayed(answer, seen.failures, seen)
+
+
+def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
+    """Generates the test case of an exporter's finding and exports it again."""
+    made = producer.produce(finding.origin)
+    if isinstance(made, TestCase):
+        return Replayed(Answer.FIXED, ())
+    party = finding.failure.backend
+    failure = export_failure(party, made.error_type, made.message, made.traceback)
+    same = made.stage == "export" and _same(failure, finding.failure)
+    return Replayed(Answer.REPRODUCED if same else Answer.DIFFERENT, (failure,))
+
+
+def regeneration(finding: Finding, made: TestCase | NotProduced) -> list[str]:
+    """In what the regenerated test case differs from the finding's; [] if in nothing."""
+    if isinstance(made, NotProduced):
+        return [] if not finding.case.model else [f"not generated ({made.stage}): {made.message}"]
+    case = finding.case
+    differences = [] if made.graph == case.graph else ["the graph differs"]
+    if made.model != case.model:
+        sizes = f"{len(made.model)} and {len(case.model)} bytes"
+        differences.append(f"the model's bytes differ ({sizes})")
+    for group in ("inputs", "weights", "expected"):
+        ours, theirs = getattr(case, group), getattr(made, group)
+        differing = [n for n in sorted({*ours, *theirs}) if not _equal(ours.get(n), theirs.get(n))]
+        if differing:
+            differences.append(f"{group} differ: {', '.join(differing)}")
+    return differences
+
+
+def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
+    """The levels that were run, as far as the backend still has them."""
+    ran = [o.level for o in finding.outcomes if o.backend == finding.failure.backend]
+    return [level for level in dict.fromkeys(ran) if level in runner.backend.levels]
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    return one.signature.hash == other.signature.hash
+
+
+def _alike(one: Failure, other: Failure) -> bool:
+    return (one.kind, one.stage) == (other.kind, other.stage)
+
+
+def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None:
+        return False
+    return (
+        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    )

@@ -1,0 +1,111 @@
+"""Runs one test case on one backend and says in which ways it fails, as a campaign would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.sandbox import Death, Fault, Limits, Reply, Sandbox
+from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.triage.signature import Failure, failures
+
+PRODUCER = "nnfuzz.testcase.service:producer_service"
+PRELOAD = (
+    "numpy",
+    "onnx",
+    "onnx.numpy_helper",
+    "torch",
+    "nnfuzz.testcase.producer",
+    "nnfuzz.compare.verdict",
+)
+LIMITS = Limits(seconds=120.0)
+
+
+class ProducerError(RuntimeError):
+    """The producer failed, which is nnfuzz's fault and nobody else's."""
+
+
+class ProducerClient:
+    """A producer in a sandbox: makes test cases and judges outputs, one job at a time."""
+
+    def __init__(
+        self,
+        seed: int,
+        config: Mapping[str, Any],
+        server: ForkServer | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        """config: CaseConfig.to_json(). The process starts with the first job."""
+        arguments = {"seed": seed, "config": dict(config)}
+        self._sandbox = Sandbox(PRODUCER, arguments, limits, PRELOAD, "producer", server)
+
+    def produce(self, job: Mapping[str, Any]) -> TestCase | NotProduced:
+        """job: {"do": "produce", "index": i} or a probe. A producer that dies is a NotProduced."""
+        try:
+            reply = self._call(dict(job))
+        except ProducerError as error:
+            return NotProduced(job.get("index", -1), "fault", str(error))
+        if "failed" in reply.header:
+            return NotProduced(**reply.header["failed"])
+        return TestCase.from_frame(reply.header["case"], reply.blobs)
+
+    def judge(self, case: TestCase, outcomes: Iterable[Outcome]) -> dict[str, Any]:
+        """Verdict.to_json() on the outcomes that are ok. Raises: ProducerError."""
+        header, blobs = case.to_frame()
+        parties = [outcome for outcome in outcomes if outcome.outputs is not None]
+        for number, outcome in enumerate(parties):
+            outputs = outcome.outputs or {}
+            blobs.update({f"party/{number}/{name}": array for name, array in outputs.items()})
+        job = {
+            "do": "judge",
+            "case": header,
+            "parties": [[outcome.backend, outcome.level] for outcome in parties],
+        }
+        return self._call(job, blobs).header["verdict"]
+
+    def close(self) -> None:
+        self._sandbox.close()
+
+    def __enter__(self) -> ProducerClient:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _call(self, job: dict[str, Any], blobs: Mapping[str, Any] | None = None) -> Reply:
+        event = self._sandbox.call(job, blobs)
+        if isinstance(event, Fault):
+            raise ProducerError(f"{event.error_type}: {event.message}\n{event.traceback}")
+        if isinstance(event, Death):
+            how = event.signal or event.exit_code
+            raise ProducerError(f"{event.kind} ({how}) in {event.stage}\n{event.captured}")
+        return event
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What a test case did on a backend. verdict: None if no level returned anything."""
+
+    outcomes: tuple[Outcome, ...]
+    verdict: dict[str, Any] | None
+    failures: tuple[Failure, ...]
+
+
+Judge = Callable[[TestCase, Iterable[Outcome]], dict[str, Any]]
+
+
+def examine(
+    case: TestCase, runner: BackendRunner, judge: Judge, levels: Iterable[str] | None = None
+) -> Examination:
+    """Runs the case at the given levels (default: the backend's pair) and judges it in full.
+
+    Raises: OptionError for an unknown level, RunnerError, and whatever `judge` raises.
+    """
+    outcomes = runner.run(case.model, case.inputs, levels)
+    verdict = judge(case, outcomes) if any(outcome.ok for outcome in outcomes) else None
+    return Examination(tuple(outcomes), verdict, tuple(failures(outcomes, verdict, case.graph)))
