@@ -120,6 +120,7 @@ class Elu(Increasing):
 @operator
 class Sigmoid(Increasing):
     torch = staticmethod(torch.sigmoid)
+    within = (0.0, 1.0)
     rounding = (8, 4)
 
 
@@ -127,6 +128,8 @@ class Sigmoid(Increasing):
 class HardSigmoid(Increasing):
     alpha = Real(0.05, 1.0)
     beta = Real(0.0, 1.0)
+
+    within = (0.0, 1.0)
 
     def torch(self, x):
         return (x * single(self.alpha) + single(self.beta)).clamp(0, 1)
@@ -171,6 +174,7 @@ class HardSwish(Unary):
 @operator
 class Tanh(Increasing):
     torch = staticmethod(torch.tanh)
+    within = (-1.0, 1.0)
 
     def radius(self, u, y, x):
         return u * (8 * x.abs().clamp(max=1) + 4)
@@ -179,6 +183,8 @@ class Tanh(Increasing):
 @operator
 class Softplus(Increasing):
     """log(1 + exp(x)), which may be computed like that, hence the domain."""
+
+    within = (0.0, math.inf)
 
     def torch(self, x):
         return F.softplus(x, threshold=40)
@@ -193,6 +199,7 @@ class Softplus(Increasing):
 @operator
 class Softsign(Increasing):
     torch = staticmethod(F.softsign)
+    within = (-1.0, 1.0)
     codomain = (-1, 1)
     rounding = (8, 0)
 

@@ -19,6 +19,7 @@ LONGEST = 709.0
 @operator
 class Exp(Increasing):
     torch = staticmethod(torch.exp)
+    within = (0.0, math.inf)
     valid = ((-math.inf, LONGEST),)
 
     def domain(self, x):
@@ -38,6 +39,7 @@ class Log(Increasing):
 @operator
 class Sqrt(Increasing):
     torch = staticmethod(torch.sqrt)
+    within = (0.0, math.inf)
     valid = ((0.0, math.inf),)
     rounding = (4, 0)
     exactness = "rounded"
@@ -54,6 +56,7 @@ class Wave(Unary):
 @operator
 class Sin(Wave):
     torch = staticmethod(torch.sin)
+    within = (-1.0, 1.0)
     maximum_at = math.pi / 2
 
     def radius(self, u, y, x):
@@ -63,6 +66,7 @@ class Sin(Wave):
 @operator
 class Cos(Wave):
     torch = staticmethod(torch.cos)
+    within = (-1.0, 1.0)
 
     def radius(self, u, y, x):
         return u * (8 + 2 * x.abs())
@@ -137,6 +141,7 @@ class Cosh(Unary):
 @operator
 class Erf(Increasing):
     torch = staticmethod(torch.erf)
+    within = (-1.0, 1.0)
     rounding = (0, 12)
     untrusted = {"onnx.reference": "computes float64 in float32 (onnx 1.23, op_erf.py)"}
 

@@ -27,6 +27,8 @@ CHANNEL = In("T", ranks=(1, 1), weight=True)
 
 @operator
 class Softmax(AlongAxis):
+    within = (0.0, 1.0)
+
     def torch(self, x):
         return torch.softmax(x, self.axis)
 
@@ -44,6 +46,8 @@ class Softmax(AlongAxis):
 
 @operator
 class LogSoftmax(AlongAxis):
+    within = (-math.inf, 0.0)
+
     def torch(self, x):
         return torch.log_softmax(x, self.axis)
 

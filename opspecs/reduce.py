@@ -116,6 +116,8 @@ class ReduceProd(Reduction):
 
 @operator
 class ReduceL2(Reduction):
+    within = (0.0, math.inf)
+
     def torch(self, x):
         return torch.sqrt(torch.sum(x * x, self.axes, keepdim=bool(self.keepdims)))
 

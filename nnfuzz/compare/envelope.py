@@ -7,6 +7,7 @@ operator's domain or is undefined by ONNX becomes incomparable, with all that de
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -145,12 +146,26 @@ def _widened(op: OpSpec, precision: Precision, ref: Tensor, box: Box, inputs: li
         if radius == 0:
             return box
         radius = torch.full_like(ref, radius)
-    radius = radius * precision.twice + precision.tiny
+    radius = torch.where(radius > 0, radius * precision.twice + precision.tiny, radius)
     if op.exactness:
         radius = radius.masked_fill(_error_free(op, precision, box, inputs), 0.0)
         if not bool(radius.any()):
             return box
-    return Box(box.lo - radius, box.hi + radius, box.any)
+    return Box(*_clipped(op, box, box.lo - radius, box.hi + radius), box.any)
+
+
+def _clipped(op: OpSpec, box: Box, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
+    """Ends that respect what rounding can not do: leave `op.within`, or flip a sign."""
+    least, most = op.within
+    if op.exactness == "rounded":
+        lo = torch.where(box.lo >= 0, lo.clamp(min=0), lo)
+        hi = torch.where(box.hi <= 0, hi.clamp(max=0), hi)
+    # The reference may itself be a rounding error outside.
+    if least > -math.inf:
+        lo = torch.minimum(lo.clamp(min=least), box.lo)
+    if most < math.inf:
+        hi = torch.maximum(hi.clamp(max=most), box.hi)
+    return lo, hi
 
 
 def _error_free(op: OpSpec, precision: Precision, box: Box, inputs: list[Box]) -> Tensor:

@@ -292,7 +292,7 @@ def sum_radius(u: float, k: float, s: Tensor, y: Tensor | float = 0.0) -> Tensor
     Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
     """
-    radius = s * (u * growth(k)) + k * underflow(u)
+    radius = s * (u * growth(k)) + s.clamp(max=k * underflow(u))
     if isinstance(y, Tensor):
         radius = radius + y.abs() * (2 * u)
     return radius.masked_fill_(s > greatest(u), math.inf)

@@ -313,6 +313,9 @@ class OpSpec:
     the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
     values add up to less than 1 / u."""
 
+    within: ClassVar[Range] = ANY_RANGE
+    """The range that results of a correct implementation do not leave, not even by rounding."""
+
     def undefined(self, *boxes: Box) -> Tensor | None:
         """Mask of output elements that ONNX leaves undefined for some inputs inside of the boxes.
 
