@@ -4,7 +4,7 @@ Jobs, by the header's "do":
   produce  {"index": i}  -> {"case": header of TestCase.to_frame()} with its blobs,
                             or {"failed": NotProduced.to_json()}
   probe    {"signature": key, "instance": k} -> the same, for a model of that operator alone
-  signatures {} -> {"signatures": [key, ...]}
+  signatures {} -> {"signatures": [key, ...], "variables": {operator: [input, ...]}}
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
            "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
@@ -33,7 +33,8 @@ class ProducerService:
             key, instance = header["signature"], header["instance"]
             return _answer(self.producer.probe(key, instance, report))
         if header["do"] == "signatures":
-            return {"signatures": self.producer.signatures()}, {}
+            variables = self.producer.variables()
+            return {"signatures": self.producer.signatures(), "variables": variables}, {}
         if header["do"] == "lower":
             case = TestCase.from_frame(header["case"], blobs)
             return {}, {"model": self.producer.lower(case)}

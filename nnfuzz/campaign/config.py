@@ -1,0 +1,144 @@
+"""The settings of a campaign, as they are stored in it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.testcase.case import CaseConfig
+
+SCHEMA = 1
+# What a resumed campaign may change: none of them decides what a test case is or how it is judged.
+LIMITS = ("time_limit", "tests_limit", "workers", "producers", "probe_seconds", "learn")
+
+
+class ConfigError(ValueError):
+    """Settings that do not fit together; the message names the fix."""
+
+
+@dataclass(frozen=True)
+class ProducerSettings:
+    """Where test cases come from: a service in sandboxes.
+
+    service: "pkg.module:factory", called with (seed, config). preload: modules for its fork
+    server. seconds, memory_bytes: limits of one job. jobs: until a worker is replaced.
+    """
+
+    service: str = "nnfuzz.testcase.service:producer_service"
+    preload: tuple[str, ...] = (
+        "numpy",
+        "onnx",
+        "torch",
+        "nnfuzz.testcase.producer",
+        "nnfuzz.compare.verdict",
+    )
+    seconds: float = 60.0
+    memory_bytes: int = 4 << 30
+    jobs: int = 1000
+
+
+@dataclass(frozen=True)
+class CampaignConfig:
+    """Everything a campaign is told.
+
+    levels: for every backend; empty means each backend's default pair. time_limit: seconds in
+    all sessions together. tests_limit: indexes. workers: processes per backend. full_check: share
+    of agreeing tests that is judged by the envelope all the same. known: ids of signatures that are
+    counted, but are no findings. probe_seconds: time for single-operator probes before the start.
+    learn: whether `unsupported` outcomes lead to probes, and probes to refusals (a new epoch).
+    """
+
+    backends: tuple[BackendSpec, ...]
+    case: CaseConfig = field(default_factory=CaseConfig)
+    seed: int = 0
+    levels: tuple[str, ...] = ()
+    time_limit: float | None = None
+    tests_limit: int | None = None
+    workers: int = 1
+    producers: int = 1
+    full_check: float = 0.02
+    known: tuple[str, ...] = ()
+    probe_seconds: float = 10.0
+    learn: bool = True
+    producer: ProducerSettings = field(default_factory=ProducerSettings)
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigError."""
+        if not self.backends:
+            raise ConfigError("no backend is chosen: add --backend NAME (see nnfuzz backends)")
+        names = [spec.name for spec in self.backends]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"a backend is chosen twice: {', '.join(names)}")
+        if self.workers < 1 or self.producers < 1:
+            raise ConfigError("--workers and --producers must be at least 1")
+        if not 0 <= self.full_check <= 1:
+            raise ConfigError("--full-check is a share between 0 and 1")
+
+    def sampled(self, index: int) -> bool:
+        """Whether the index gets the full check even if its results agree at first sight."""
+        draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
+        return draw < self.full_check
+
+    def to_json(self) -> dict[str, Any]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        producer = {f.name: getattr(self.producer, f.name) for f in fields(self.producer)}
+        return {
+            **values,
+            "schema": SCHEMA,
+            "backends": [spec.to_json() for spec in self.backends],
+            "case": self.case.to_json(),
+            "producer": producer,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CampaignConfig:
+        """Raises: ConfigError if the schema is another one."""
+        values = dict(data)
+        if values.pop("schema", None) != SCHEMA:
+            raise ConfigError(
+                f"the campaign was made by another version of nnfuzz (its schema is "
+                f"{data.get('schema')!r}, not {SCHEMA}); start a new one"
+            )
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        values["backends"] = tuple(BackendSpec.from_json(spec) for spec in data["backends"])
+        values["case"] = CaseConfig.from_json(data["case"])
+        producer = dict(data["producer"])
+        values["producer"] = ProducerSettings(**{**producer, "preload": tuple(producer["preload"])})
+        return cls(**values)
+
+    def resumed_with(self, chosen: Mapping[str, Any]) -> CampaignConfig:
+        """This stored configuration with new limits. `chosen` holds the options given anew.
+
+        Raises: ConfigError if an option contradicts the stored value, naming both.
+        """
+        for name, value in chosen.items():
+            stored = getattr(self, name, None) if name not in _CASE else getattr(self.case, name)
+            if name not in LIMITS and _plain(stored) != _plain(value):
+                option = name.replace("_", "-")
+                raise ConfigError(
+                    f"--{option} {_show(value)} contradicts the campaign, which has "
+                    f"{_show(stored)}: leave the option out to resume, "
+                    "or start a new campaign in another --out"
+                )
+        return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
+
+
+_CASE = tuple(f.name for f in fields(CaseConfig))
+
+
+def _plain(value: Any) -> Any:
+    """Values as JSON sees them, so that what was stored compares equal to what was given."""
+    if isinstance(value, BackendSpec):
+        return value.to_json()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(str(item) for item in value) or "none"
+    return str(value)

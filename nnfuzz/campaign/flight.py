@@ -1,0 +1,232 @@
+"""One test case on its way: backends, comparison, judge, confirmation, record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from nnfuzz.campaign.judgement import (
+    comparable_share,
+    disagreeing,
+    judge_job,
+    same_outputs,
+    suspects_reference,
+    with_mismatches,
+)
+from nnfuzz.campaign.pools import BackendPool, Job, Run, describe
+from nnfuzz.campaign.probe import Probe
+from nnfuzz.campaign.recorder import Evidence
+from nnfuzz.campaign.store import EventRow
+from nnfuzz.execute.events import Death, Fault, Reply
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.runner import RunnerError
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure, failures
+
+TEST = "test"
+FAULT = "fault"
+DEATH = "death"
+FLAKY = "flaky"
+
+
+class Services(Protocol):
+    """What a flight needs from the campaign."""
+
+    def judge(self, job: Job) -> None: ...
+    def knows(self, signature: str) -> bool: ...
+    def landed(self, flight: Flight, evidence: Evidence) -> None: ...
+
+
+class Flight:
+    """A test case, or a probe, from its production to its record.
+
+    `backends` are the pools to run on, each with its levels; `probe` is set if it is one;
+    `sampled` asks for the judge even if the outputs agree.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        case: TestCase,
+        backends: Sequence[tuple[BackendPool, tuple[str, ...]]],
+        epoch: int,
+        probe: Probe | None = None,
+        sampled: bool = False,
+    ) -> None:
+        self.services = services
+        self.case = case
+        self.probe = probe
+        self.outcomes: dict[str, list[Outcome]] = {}
+        self.settling = False  # every backend has answered
+        self.sampled = sampled
+        self.agreed = False
+        self._pools = {pool.name: pool for pool, _ in backends}
+        self._epoch = epoch
+        self._waiting = len(backends)
+        self._verdict: dict[str, Any] | None = None
+        self._confirmed: list[Failure] = []
+        self._flaky: list[Failure] = []
+        self._events: list[EventRow] = []
+        self._compare_seconds = 0.0
+        self._judged_at = 0.0
+        for pool, levels in backends:
+            pool.queue.append(Run(case, levels, partial(self._ran, pool.name)))
+
+    def _ran(self, backend: str, result: list[Outcome] | RunnerError) -> None:
+        if isinstance(result, RunnerError):
+            self._fault("run", str(result), backend)
+            result = []
+        self.outcomes[backend] = result
+        self._events += [self._death(o) for o in result if o.kind in _DEATHS]
+        self._waiting -= 1
+        if not self._waiting:
+            self._compare()
+
+    def _compare(self) -> None:
+        self.settling = True
+        start = time.perf_counter()
+        ran = [o for outcomes in self.outcomes.values() for o in outcomes if o.ok]
+        self.agreed = not disagreeing(self.case, ran)
+        self._compare_seconds = time.perf_counter() - start
+        if ran and (self.sampled or not self.agreed):
+            self._ask_judge(ran, self._judged)
+        else:
+            self._triage()
+
+    def _ask_judge(
+        self, outcomes: Sequence[Outcome], done: Callable[[dict[str, Any] | None], None]
+    ) -> None:
+        header, blobs = judge_job(self.case, outcomes)
+        self._judged_at = time.perf_counter()
+
+        def answer(event: Reply | Fault | Death, epoch: int) -> None:
+            self._compare_seconds += time.perf_counter() - self._judged_at
+            if isinstance(event, Reply):
+                done(event.header["verdict"])
+            else:
+                self._fault("compare", describe(event), details=event.captured, event=event)
+                done(None)
+
+        self.services.judge(Job(header, answer, blobs))
+
+    def _judged(self, verdict: dict[str, Any] | None) -> None:
+        if suspects_reference(verdict):
+            self._fault("compare", "PyTorch and every backend differ from the reference")
+            verdict = None
+        self._verdict = verdict
+        if verdict is not None:
+            for name, outcomes in self.outcomes.items():
+                self.outcomes[name] = with_mismatches(outcomes, verdict)
+        self._triage()
+
+    def _triage(self) -> None:
+        """Decides which failures there are, and has those confirmed that need it."""
+        found = failures(self._all(), self._verdict, self.case.graph)
+        doubtful = [f for f in found if self._needs_confirmation(f)]
+        self._confirmed = [f for f in found if f not in doubtful]
+        self._waiting = len(doubtful)
+        for failure in doubtful:
+            run = Run(self.case, failure.levels, partial(self._repeated, failure), fresh=True)
+            self._pools[failure.backend].urgent.append(run)
+        if not doubtful:
+            self._land()
+
+    def _needs_confirmation(self, failure: Failure) -> bool:
+        return failure.kind is OutcomeKind.MISMATCH or not self.services.knows(
+            failure.signature.hash
+        )
+
+    def _repeated(self, failure: Failure, result: list[Outcome] | RunnerError) -> None:
+        if isinstance(result, RunnerError):
+            self._fault("confirm", str(result), failure.backend)
+            self._settle(failure, False)
+        elif failure.kind is not OutcomeKind.MISMATCH:
+            before = {o.level: (o.kind, o.stage) for o in self.outcomes[failure.backend]}
+            self._settle(failure, any(before[o.level] == (o.kind, o.stage) for o in result))
+        else:
+            self._repeated_mismatch(failure, result)
+
+    def _repeated_mismatch(self, failure: Failure, result: list[Outcome]) -> None:
+        before = {o.level: o for o in self.outcomes[failure.backend]}
+        if all(same_outputs(before[o.level], o) for o in result):
+            self._settle(failure, True)
+        elif disagreeing(self.case, result):
+            self._ask_judge(result, lambda v: self._settle(failure, _still_wrong(result, v)))
+        else:
+            self._settle(failure, False)
+
+    def _settle(self, failure: Failure, confirmed: bool) -> None:
+        (self._confirmed if confirmed else self._flaky).append(failure)
+        if not confirmed:
+            self._events.append(
+                EventRow(
+                    self.case.index,
+                    FLAKY,
+                    failure.backend,
+                    failure.stage.value,
+                    message=failure.signature.title,
+                )
+            )
+        self._waiting -= 1
+        if not self._waiting:
+            self._land()
+
+    def _land(self) -> None:
+        outcomes = self._all()
+        ran = sum(sum(o.seconds.values()) for o in outcomes)
+        share = comparable_share(self._verdict) if self._verdict else None
+        evidence = Evidence(
+            index=self.case.index,
+            origin=str(self.probe or TEST),
+            epoch=self._epoch,
+            job=self.probe.job() if self.probe else {"do": "produce", "index": self.case.index},
+            case=self.case,
+            status="run" if outcomes else FAULT,
+            outcomes=outcomes,
+            verdict=self._verdict,
+            confirmed=tuple(self._confirmed),
+            flaky=tuple(self._flaky),
+            seconds={**self.case.seconds, "execute": ran, "compare": self._compare_seconds},
+            comparable=share,
+            events=tuple(self._events),
+        )
+        self.services.landed(self, evidence)
+
+    def _all(self) -> list[Outcome]:
+        return [o for outcomes in self.outcomes.values() for o in outcomes]
+
+    def _fault(
+        self,
+        stage: str,
+        message: str,
+        backend: str = "",
+        details: str = "",
+        event: Fault | Death | None = None,
+    ) -> None:
+        signal = event.signal if isinstance(event, Death) else ""
+        self._events.append(
+            EventRow(self.case.index, FAULT, backend, stage, signal, message, details)
+        )
+
+    def _death(self, outcome: Outcome) -> EventRow:
+        """A compiler's worker that died: kept with its signal and last words."""
+        return EventRow(
+            self.case.index,
+            DEATH,
+            outcome.backend,
+            f"{outcome.stage} {outcome.level}",
+            outcome.signal,
+            outcome.message,
+            outcome.captured[-2000:],
+        )
+
+
+_DEATHS = (OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
+
+
+def _still_wrong(outcomes: Sequence[Outcome], verdict: dict[str, Any] | None) -> bool:
+    if verdict is None:
+        return False
+    return any(o.kind is OutcomeKind.MISMATCH for o in with_mismatches(outcomes, verdict))

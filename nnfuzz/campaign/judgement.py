@@ -1,0 +1,98 @@
+"""What the parent decides about a test case: by outcomes, cheap check and the judge's verdict.
+
+Pure functions over values; the envelope itself is built in a producer's worker.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.compare.cheap import cheap
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.mismatch import wrong_outputs
+
+BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
+
+
+def disagreeing(case: TestCase, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The ok outcomes whose outputs are farther than a few ULP from PyTorch's."""
+    return [o for o in outcomes if o.outputs is not None and not cheap(case.expected, o.outputs)]
+
+
+def judge_job(
+    case: TestCase, outcomes: Sequence[Outcome]
+) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
+    """Header and blobs of the producer service's "judge" job for the outcomes that are ok."""
+    ran = [o for o in outcomes if o.outputs is not None]
+    header, blobs = case.to_frame()
+    for number, outcome in enumerate(ran):
+        blobs.update({f"party/{number}/{name}": a for name, a in outcome.outputs.items()})
+    parties = [[o.backend, o.level] for o in ran]
+    return {"do": "judge", "case": header, "parties": parties}, blobs
+
+
+def with_mismatches(outcomes: Iterable[Outcome], verdict: Mapping[str, Any]) -> list[Outcome]:
+    """The outcomes, with `mismatch` in place of ok where the verdict says so; outputs are kept.
+
+    A verdict that suspects the reference accuses no compiler.
+    """
+    if suspects_reference(verdict):
+        return list(outcomes)
+    wrong = {(m.backend, m.level) for m in wrong_outputs(verdict)}
+    return [
+        replace(o, kind=OutcomeKind.MISMATCH, stage=Stage.COMPARE)
+        if o.ok and (o.backend, o.level) in wrong
+        else o
+        for o in outcomes
+    ]
+
+
+def suspects_reference(verdict: Mapping[str, Any] | None) -> bool:
+    """Whether PyTorch and every backend differ from the reference, which then is wrong itself."""
+    return bool(verdict and verdict.get("suspect_reference"))
+
+
+def comparable_share(verdict: Mapping[str, Any]) -> float | None:
+    """Mean share of comparable elements over the outputs; None if the verdict does not say."""
+    shares = verdict.get("comparable") or {}
+    return fmean(shares.values()) if shares else None
+
+
+def same_outputs(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes gave the same outputs, bit for bit."""
+    if one.outputs is None or other.outputs is None or one.outputs.keys() != other.outputs.keys():
+        return False
+    return all(_digest(one.outputs[k]) == _digest(other.outputs[k]) for k in one.outputs)
+
+
+def brief(outcome: Outcome) -> str | dict[str, str]:
+    """What the store keeps of an outcome: its kind, and more where it is not ok."""
+    if outcome.ok:
+        return outcome.kind.value
+    fields = {
+        "kind": outcome.kind.value,
+        "stage": outcome.stage.value,
+        "signal": outcome.signal,
+        "error_type": outcome.error_type,
+        "message": outcome.message[:BRIEF],
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
+    """backend -> level -> brief."""
+    table: dict[str, dict[str, Any]] = {}
+    for outcome in outcomes:
+        table.setdefault(outcome.backend, {})[outcome.level] = brief(outcome)
+    return table
+
+
+def _digest(array: np.ndarray) -> tuple[Any, ...]:
+    return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(array).tobytes())

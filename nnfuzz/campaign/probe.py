@@ -1,0 +1,128 @@
+"""Which single-operator models to run next, and what the answers refuse.
+
+Full probing takes minutes on a slow compiler. A campaign therefore (1) takes what the cache knows,
+(2) spends a few seconds on probes before it starts, one signature of every operator first, and
+(3) learns while it fuzzes: a test that ran vouches for its signatures, and one that met
+`unsupported` has those of its signatures probed that nothing has vouched for yet.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from nnfuzz.campaign.support import OK, Support, signature_keys
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.testcase.case import NotProduced, TestCase
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One single-operator model: the `instance`-th of a signature."""
+
+    key: str
+    instance: int
+
+    def __str__(self) -> str:
+        return f"probe {self.key} {self.instance}"
+
+    def job(self) -> dict[str, Any]:
+        """What the producer is asked for."""
+        return {"do": "probe", "signature": self.key, "instance": self.instance}
+
+
+class Prober:
+    """The queue of probes and the support tables that they fill."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Support],
+        keys: Sequence[str],
+        variables: Mapping[str, Sequence[int]],
+    ) -> None:
+        """keys: every signature of the campaign; variables: see `signature_keys`."""
+        self.tables = tables
+        self.keys = keys
+        self.variables = variables
+        self.failing: set[str] = set()
+        self._queue: deque[Probe] = deque()
+        self._asked: set[str] = set()
+
+    def ask(self, keys: Iterable[str]) -> None:
+        """Queues first probes of the signatures that some backend knows nothing of."""
+        for key in keys:
+            if key not in self._asked and any(t.unknown([key]) for t in self.tables.values()):
+                self._asked.add(key)
+                self._queue.append(Probe(key, 0))
+
+    def ask_all(self) -> None:
+        self.ask(by_turns(self.keys))
+
+    def forget_waiting(self) -> None:
+        """Empties the queue; what was in it may be asked again."""
+        self._asked -= {probe.key for probe in self._queue if not probe.instance}
+        self._queue = deque(probe for probe in self._queue if probe.instance)
+
+    def next(self) -> Probe | None:
+        """The next probe; those that finish a signature go first."""
+        return self._queue.popleft() if self._queue else None
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def backends(self, probe: Probe) -> list[str]:
+        """The backends that a probe is run on."""
+        return [name for name, table in self.tables.items() if table.unknown([probe.key])]
+
+    def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
+        """Takes the outcomes of a probe by backend."""
+        answers = [self.tables[name].probed(probe.key, ran) for name, ran in outcomes.items()]
+        if any(answers):
+            self._queue.appendleft(Probe(probe.key, probe.instance + 1))
+
+    def not_produced(self, probe: Probe, failed: NotProduced) -> None:
+        """Takes a probe that has no model: an exporter's failure counts against the signature."""
+        if failed.stage != "export":
+            return
+        message = f"export: {failed.message.splitlines()[0] if failed.message else ''}"
+        answers = [table.failed(probe.key, False, message) for table in self.tables.values()]
+        if any(answers):
+            self._queue.appendleft(Probe(probe.key, probe.instance + 1))
+
+    def learn(self, case: TestCase, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
+        """Takes the outcomes of a campaign's test by backend."""
+        keys = signature_keys(case.graph, self.variables)
+        for name, ran in outcomes.items():
+            table = self.tables[name]
+            if ran and all(o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH) for o in ran):
+                table.ran(keys)
+            elif any(o.kind is OutcomeKind.UNSUPPORTED for o in ran):
+                self.ask(sorted(table.unknown(keys)))
+
+    def refused(self) -> dict[str, str]:
+        """Signatures that some backend refuses, with "backend: why"."""
+        return {
+            key: f"{name}: {why}"
+            for name, table in self.tables.items()
+            for key, why in table.refused().items()
+        }
+
+    def vouched(self) -> int:
+        """How many signatures every backend is known to support."""
+        tables = self.tables.values()
+        return sum(all(_ok(table, key) for table in tables) for key in self.keys)
+
+
+def by_turns(keys: Sequence[str]) -> list[str]:
+    """The first signature of every operator, then the second ones, and so on."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        groups.setdefault(key.partition("(")[0], []).append(key)
+    return [key for turn in zip_longest(*groups.values()) for key in turn if key is not None]
+
+
+def _ok(table: Support, key: str) -> bool:
+    return key in table.entries and table.entries[key].status == OK

@@ -1,0 +1,168 @@
+"""Keeps what a test showed: finding folders first, then one transaction, then the figures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.judgement import briefs
+from nnfuzz.campaign.statistics import Statistics
+from nnfuzz.campaign.store import EventRow, FindingRow, Occurrence, Record, Store, TestRow
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.report.files import remove_partial
+from nnfuzz.report.finding import folder_name
+from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.triage.signature import Failure
+
+FINDINGS = "findings"
+_REPLACED = ".replaced-"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything there is about one test. origin: "test", or the name of a probe.
+
+    job: what the producer was asked. confirmed: the failures that a fresh worker repeated or that
+    were known before; flaky: those that it did not.
+    """
+
+    index: int
+    origin: str
+    epoch: int
+    job: Mapping[str, Any] = field(default_factory=dict)
+    case: TestCase | None = None
+    failed: NotProduced | None = None
+    status: str = "run"
+    outcomes: Sequence[Outcome] = ()
+    verdict: Mapping[str, Any] | None = None
+    confirmed: Sequence[Failure] = ()
+    flaky: Sequence[Failure] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    comparable: float | None = None
+    events: Sequence[EventRow] = ()
+
+
+WriteFinding = Callable[[Path, Failure, Evidence], None]
+
+
+class Recorder:
+    """Writes to the store; remembers which findings there are."""
+
+    def __init__(
+        self,
+        store: Store,
+        known: Sequence[str],
+        write: WriteFinding,
+        announce: Callable[[FindingRow], None],
+    ) -> None:
+        self.store = store
+        self.figures = Statistics()
+        self.rows = {row.signature: row for row in store.findings()}
+        self.buckets = store.buckets()
+        self._known = frozenset(known)
+        self._write = write
+        self._announce = announce
+        self._began = time.monotonic() - store.seconds()
+        mend(store.folder / FINDINGS)
+        for row in store.tests():
+            self.figures.add(row)
+
+    def knows(self, signature: str) -> bool:
+        """Whether the failure has been confirmed before, or is to be ignored."""
+        return signature in self.rows or signature in self._known
+
+    def record(self, evidence: Evidence) -> None:
+        """Keeps one test. When it returns, nothing of it can be lost."""
+        test = self._test_row(evidence)
+        findings, seen = [], []
+        for failure in evidence.confirmed:
+            signature = failure.signature.hash
+            bucket = "known" if signature in self._known else "finding"
+            seen.append(Occurrence(signature, evidence.index, evidence.origin, bucket))
+            if bucket == "finding" and self._is_first(signature, evidence):
+                findings.append(self._finding(failure, evidence))
+        for failure in evidence.flaky:
+            signature = failure.signature.hash
+            seen.append(Occurrence(signature, evidence.index, evidence.origin, "flaky"))
+        self.store.record(Record(test, tuple(findings), tuple(seen), tuple(evidence.events)))
+        if test:
+            self.figures.add(test)
+        self._count(findings, seen)
+
+    def unique(self) -> int:
+        return len(self.rows)
+
+    def _is_first(self, signature: str, evidence: Evidence) -> bool:
+        row = self.rows.get(signature)
+        return row is None or evidence.index < row.first_index
+
+    def _finding(self, failure: Failure, evidence: Evidence) -> FindingRow:
+        name = folder_name(failure)
+        with _replacing(self.store.folder / FINDINGS / name) as folder:
+            self._write(folder, failure, evidence)
+        before = self.rows.get(failure.signature.hash)
+        return FindingRow(
+            signature=failure.signature.hash,
+            first_index=evidence.index,
+            kind=failure.kind.value,
+            stage=failure.stage.value,
+            backend=failure.backend,
+            level=",".join(failure.levels),
+            title=failure.signature.title,
+            folder=f"{FINDINGS}/{name}",
+            origin=evidence.origin,
+            found_at=before.found_at if before else time.monotonic() - self._began,
+            occurrences=before.occurrences if before else 0,
+        )
+
+    def _count(self, findings: Sequence[FindingRow], seen: Sequence[Occurrence]) -> None:
+        for row in findings:
+            new = row.signature not in self.rows
+            self.rows[row.signature] = row
+            if new:
+                self._announce(row)
+        for occurrence in seen:
+            self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
+            row = self.rows.get(occurrence.signature)
+            if row and occurrence.bucket == "finding":
+                self.rows[row.signature] = replace(row, occurrences=row.occurrences + 1)
+
+    def _test_row(self, evidence: Evidence) -> TestRow | None:
+        if evidence.origin != "test":
+            return None
+        return TestRow(
+            evidence.index,
+            evidence.status,
+            evidence.epoch,
+            briefs(evidence.outcomes),
+            dict(evidence.seconds),
+            evidence.comparable,
+        )
+
+
+@contextmanager
+def _replacing(folder: Path) -> Iterator[Path]:
+    """Makes way for a new folder of the same name; an interruption is mended by `mend`."""
+    old = folder.with_name(_REPLACED + folder.name)
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(folder, old)
+    yield folder
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def mend(findings: Path) -> None:
+    """Puts back what a killed campaign was about to replace, and removes what it half wrote."""
+    for old in findings.glob(f"{_REPLACED}*"):
+        folder = old.with_name(old.name.removeprefix(_REPLACED))
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(old, folder)
+    remove_partial(findings)

@@ -1,0 +1,241 @@
+"""A campaign from its configuration to its summary: puts the parts together, takes them apart."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.config import CampaignConfig, ConfigError
+from nnfuzz.campaign.loop import Loop, Observer
+from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool, describe
+from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.recorder import Recorder
+from nnfuzz.campaign.statistics import summary
+from nnfuzz.campaign.store import FindingRow, Store
+from nnfuzz.campaign.support import Support, SupportCache, specs_digest
+from nnfuzz.campaign.writer import finding_writer
+from nnfuzz.execute.backend import BackendOptions
+from nnfuzz.execute.events import Reply
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.report.files import write_atomically
+
+SUMMARY = "summary.json"
+_LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a session leaves. refused: signature -> why. summary: the content of summary.json."""
+
+    folder: Path
+    summary: dict[str, Any]
+    findings: list[FindingRow]
+    refused: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions of the compilers by backend, and of the libraries that make test cases."""
+
+    backends: dict[str, dict[str, str]]
+    libraries: dict[str, str]
+
+    def flat(self) -> dict[str, str]:
+        merged = dict(self.libraries)
+        for found in self.backends.values():
+            merged.update(found)
+        return merged
+
+
+def run_campaign(
+    store: Store,
+    config: CampaignConfig,
+    registry: BackendRegistry,
+    observer: Observer,
+    cache: SupportCache,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Runs a session of the campaign in `store` and writes its summary.
+
+    Raises: PoolError if workers cannot work (the summary is written all the same), RunnerError if
+    a backend cannot start, ConfigError if nothing can be generated.
+    """
+    store.begin_session()
+    with _open(store, config, registry, observer, cache, stopped) as session:
+        try:
+            session.loop.run()
+        finally:
+            session.save_support()
+            result = session.result()
+            text = json.dumps(result.summary, indent=1) + "\n"
+            write_atomically(store.folder / SUMMARY, text.encode())
+            store.touch()
+    return result
+
+
+def run_probes(
+    store: Store,
+    config: CampaignConfig,
+    registry: BackendRegistry,
+    observer: Observer,
+    cache: SupportCache,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[Result, dict[str, Support]]:
+    """Probes every signature on every backend, at every level; returns the tables by backend."""
+    store.begin_session()
+    with _open(store, config, registry, observer, cache, stopped, refuse=False) as session:
+        session.loop.probe(session.prober.keys)
+        session.save_support()
+        return session.result(), dict(session.prober.tables)
+
+
+@dataclass(frozen=True)
+class _Session:
+    config: CampaignConfig
+    store: Store
+    recorder: Recorder
+    loop: Loop
+    prober: Prober
+    versions: Versions
+    cache: SupportCache
+    paths: dict[str, Path]
+
+    def save_support(self) -> None:
+        for name, table in self.prober.tables.items():
+            about = {
+                "backend": name,
+                "versions": self.versions.backends[name],
+                "exporter": self.config.case.exporter,
+                "opset": self.config.case.opset,
+                "signatures": len(self.prober.keys),
+            }
+            self.cache.save(self.paths[name], table, about)
+
+    def result(self) -> Result:
+        findings = self.store.findings()
+        reasons = self.store.reasons()
+        figures = self.recorder.figures
+        extra = {
+            "signatures": [_shown(row) for row in findings],
+            "faults": sum(event.kind == "fault" for event in self.store.events()),
+            "flaky": self.recorder.buckets.get("flaky", 0),
+            "known": self.recorder.buckets.get("known", 0),
+            "full_checks": figures.full_checks,
+            "full_check_finds": figures.full_check_finds,
+            "refused": len(reasons),
+            "versions": self.versions.flat(),
+            "seed": self.config.seed,
+            "config": self.config.to_json(),
+        }
+        content = summary(figures, findings, self.loop.seconds(), self.loop.sut_share(), extra)
+        return Result(self.store.folder, content, findings, reasons)
+
+
+@contextmanager
+def _open(
+    store: Store,
+    config: CampaignConfig,
+    registry: BackendRegistry,
+    observer: Observer,
+    cache: SupportCache,
+    stopped: Callable[[], bool],
+    refuse: bool = True,
+) -> Iterator[_Session]:
+    with ExitStack() as stack:
+        producers = ProducerPool(config.producer, config.seed, config.producers)
+        stack.callback(producers.close)
+        pools = []
+        for spec in config.backends:
+            pools.append(BackendPool(spec, registry, config.levels, config.workers))
+            stack.callback(pools[-1].close)
+        versions = _versions(pools, store)
+        paths, tables = _tables(config, versions, cache)
+        epoch, refused = _first_epoch(store, config, tables if refuse else {})
+        producers.configure(epoch, replace(config.case, refused=refused))
+        prober = _prober(producers, tables)
+        write = finding_writer(config, registry, versions.backends, store.refused_in)
+        recorder = Recorder(store, config.known, write, observer.finding)
+        loop = Loop(config, recorder, producers, pools, prober, observer, epoch, refused, stopped)
+        yield _Session(config, store, recorder, loop, prober, versions, cache, paths)
+
+
+def _versions(pools: list[BackendPool], store: Store) -> Versions:
+    libraries = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            libraries[name] = version(name)
+        except PackageNotFoundError:
+            libraries[name] = "not installed"
+    versions = Versions({pool.name: pool.versions() for pool in pools}, libraries)
+    store.set_meta("versions", versions.flat())
+    return versions
+
+
+def _tables(
+    config: CampaignConfig, versions: Versions, cache: SupportCache
+) -> tuple[dict[str, Path], dict[str, Support]]:
+    """Where each backend's support table is kept, and what it says by now."""
+    case = config.case
+    basis = {
+        "specs": specs_digest(case.plugins),
+        "libraries": versions.libraries,
+        "exporter": case.exporter,
+        "opset": case.opset,
+        "levels": list(config.levels),
+    }
+    paths = {}
+    for spec in config.backends:
+        options = {k: v for k, v in spec.options.items() if k not in _GENERAL}
+        about = replace(spec, options=options)
+        paths[spec.name] = cache.path(about, versions.backends[spec.name], basis)
+    return paths, {name: cache.load(path, name) for name, path in paths.items()}
+
+
+_GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
+
+
+def _first_epoch(
+    store: Store, config: CampaignConfig, tables: dict[str, Support]
+) -> tuple[int, tuple[str, ...]]:
+    """The epoch that a session begins with: the last one, or what the cache refuses."""
+    last = store.last_epoch()
+    if last:
+        return last[0], tuple(last[1])
+    reasons = {
+        key: f"{name}: {why}"
+        for name, table in tables.items()
+        for key, why in table.refused().items()
+    }
+    refused = tuple(sorted({*config.case.refused, *reasons}))
+    return store.add_epoch(refused, reasons), refused
+
+
+def _prober(producers: ProducerPool, tables: dict[str, Support]) -> Prober:
+    """Asks a producer which signatures there are. Raises: ConfigError, PoolError."""
+    event = producers.call({"do": "signatures"})
+    if isinstance(event, Reply):
+        return Prober(tables, event.header["signatures"], event.header.get("variables", {}))
+    text = describe(event)
+    if text.startswith(("KeyError", "ValueError", "FileNotFoundError")):
+        raise ConfigError(text.partition(": ")[2].strip("'\""))
+    raise PoolError(f"producers cannot work: {text}\n{event.captured}")
+
+
+def _shown(row: FindingRow) -> dict[str, Any]:
+    return {
+        "signature": row.signature,
+        "title": row.title,
+        "kind": row.kind,
+        "stage": row.stage,
+        "backend": row.backend,
+        "level": row.level,
+        "first_index": row.first_index,
+        "occurrences": row.occurrences,
+        "folder": row.folder,
+    }

@@ -1,0 +1,345 @@
+"""What a campaign knows, in one SQLite file that survives `kill -9` at any moment.
+
+One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
+folder is written before its row, so that a row never names a folder that is not there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+SCHEMA = 1
+FILE = "campaign.sqlite"
+LOCK = "campaign.lock"
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL);
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL, refused TEXT NOT NULL,
+    reasons TEXT NOT NULL);
+CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
+    at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL);
+CREATE TABLE findings (signature TEXT PRIMARY KEY, first_index INTEGER NOT NULL,
+    kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
+    title TEXT NOT NULL, origin TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL,
+    party TEXT NOT NULL);
+CREATE TABLE occurrences (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
+    bucket TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
+CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT NULL,
+    kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
+    message TEXT NOT NULL, details TEXT NOT NULL);
+"""
+
+
+class StoreError(RuntimeError):
+    """The campaign's file is missing, in use, or of another version; the message names the fix."""
+
+
+@dataclass(frozen=True)
+class TestRow:
+    """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
+
+    outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
+    """
+
+    __test__ = False
+
+    index: int
+    status: str
+    epoch: int
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    comparable: float | None = None
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A unique finding. origin: "test", or "probe KEY K" for a single-operator model."""
+
+    signature: str
+    first_index: int
+    kind: str
+    stage: str
+    backend: str
+    level: str
+    title: str
+    folder: str
+    origin: str = "test"
+    found_at: float = 0.0
+    party: str = ""
+    occurrences: int = 1
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """That a signature was seen. bucket: "finding", "known" (asked to be ignored), "flaky"."""
+
+    signature: str
+    index: int
+    origin: str = "test"
+    bucket: str = "finding"
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """A fault of nnfuzz, a worker's death, or another thing worth keeping."""
+
+    index: int
+    kind: str
+    backend: str = ""
+    stage: str = ""
+    signal: str = ""
+    message: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one test adds, written in one transaction."""
+
+    test: TestRow | None = None
+    findings: tuple[FindingRow, ...] = ()
+    occurrences: tuple[Occurrence, ...] = ()
+    events: tuple[EventRow, ...] = ()
+
+
+class Store:
+    """The open file of a campaign: one process writes, any number may read meanwhile."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO | None = None):
+        self.folder = folder
+        self._db = connection
+        self._lock = lock
+        self._began = time.monotonic()
+        self._session: int | None = None
+
+    @classmethod
+    def create(cls, folder: Path, config: dict[str, Any]) -> Store:
+        """Makes the folder and the file. Raises: StoreError if a campaign is there already."""
+        path = folder / FILE
+        if path.exists():
+            raise StoreError(
+                f"{folder} holds a campaign already: add --resume to go on with it, "
+                "or choose another --out"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        db = sqlite3.connect(draft)
+        db.executescript(_TABLES)
+        db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
+        db.execute(f"PRAGMA user_version = {SCHEMA}")
+        db.commit()
+        db.close()
+        os.replace(draft, path)  # a file by that name is complete
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path, write: bool = True) -> Store:
+        """Raises: StoreError if there is none, another process writes, or versions differ."""
+        path = folder / FILE
+        if not path.is_file():
+            raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
+        lock = _lock(folder) if write else None
+        db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+        try:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if write:
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path} is not the file of a campaign ({error})") from error
+        if version != SCHEMA:
+            raise StoreError(
+                f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
+                "that made it, or start a new campaign"
+            )
+        return cls(folder, db, lock)
+
+    # -- the campaign as a whole --------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        return self.meta("config")
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
+        return json.loads(row[0]) if row else default
+
+    def set_meta(self, key: str, value: Any) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value)])
+
+    def begin_session(self) -> None:
+        """Starts the clock of a session; its time is kept with every record."""
+        self._began = time.monotonic()
+        cursor = self._db.execute(
+            "INSERT INTO sessions (started, seconds) VALUES (?, 0)", [time.time()]
+        )
+        self._session = cursor.lastrowid
+
+    def seconds(self) -> float:
+        """Wall seconds of all earlier sessions, as far as they were recorded."""
+        query = "SELECT coalesce(sum(seconds), 0) FROM sessions WHERE id IS NOT ?"
+        return self._db.execute(query, [self._session]).fetchone()[0]
+
+    def touch(self) -> None:
+        """Keeps the time of the session."""
+        self._db.execute(
+            "UPDATE sessions SET seconds = ? WHERE id = ?",
+            [time.monotonic() - self._began, self._session],
+        )
+
+    # -- epochs -------------------------------------------------------------------------------
+
+    def add_epoch(self, refused: Iterable[str], reasons: dict[str, str]) -> int:
+        """Records the refusals under which tests from now on are generated; returns its id.
+
+        reasons: of the refusals that are new in it.
+        """
+        refused = sorted(refused)
+        digest = hashlib.sha256("\n".join(refused).encode()).hexdigest()[:12]
+        cursor = self._db.execute(
+            "INSERT INTO epochs (hash, refused, reasons) VALUES (?, ?, ?)",
+            [digest, json.dumps(refused), json.dumps(reasons)],
+        )
+        return int(cursor.lastrowid or 0)
+
+    def last_epoch(self) -> tuple[int, list[str]] | None:
+        """Id and refused signatures of the newest epoch."""
+        query = "SELECT id, refused FROM epochs ORDER BY id DESC LIMIT 1"
+        row = self._db.execute(query).fetchone()
+        return (row[0], json.loads(row[1])) if row else None
+
+    def refused_in(self, epoch: int) -> tuple[str, ...]:
+        """The refused signatures of an epoch; none for an unknown one."""
+        row = self._db.execute("SELECT refused FROM epochs WHERE id = ?", [epoch]).fetchone()
+        return tuple(json.loads(row[0])) if row else ()
+
+    def reasons(self) -> dict[str, str]:
+        """Refused signature -> why, over all epochs."""
+        found: dict[str, str] = {}
+        for (text,) in self._db.execute("SELECT reasons FROM epochs ORDER BY id"):
+            found.update(json.loads(text))
+        return found
+
+    # -- tests --------------------------------------------------------------------------------
+
+    def record(self, record: Record) -> None:
+        """Adds everything that belongs to one test, or nothing."""
+        now = time.time()
+        db = self._db
+        db.execute("BEGIN")
+        if record.test:
+            test = record.test
+            db.execute(
+                "INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    test.index,
+                    test.status,
+                    test.epoch,
+                    now,
+                    _dumps(test.outcomes),
+                    _dumps({k: round(v, 6) for k, v in test.seconds.items()}),
+                    test.comparable,
+                ],
+            )
+        for finding in record.findings:
+            self._add_finding(finding)
+        for seen in record.occurrences:
+            db.execute(
+                "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?)",
+                [seen.signature, seen.index, seen.origin, seen.bucket],
+            )
+        for e in record.events:
+            db.execute(
+                "INSERT INTO events (at, idx, kind, backend, stage, signal, message, details) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [now, e.index, e.kind, e.backend, e.stage, e.signal, e.message, e.details],
+            )
+        self.touch()
+        db.execute("COMMIT")
+
+    def _add_finding(self, finding: FindingRow) -> None:
+        f = finding
+        self._db.execute(
+            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                f.signature,
+                f.first_index,
+                f.kind,
+                f.stage,
+                f.backend,
+                f.level,
+                f.title,
+                f.origin,
+                f.folder,
+                f.found_at,
+                f.party,
+            ],
+        )
+
+    def findings(self) -> list[FindingRow]:
+        """All unique findings with their counts, in order of discovery."""
+        query = """
+            SELECT f.signature, f.first_index, f.kind, f.stage, f.backend, f.level, f.title,
+                   f.folder, f.origin, f.found_at, f.party, count(o.idx)
+            FROM findings f LEFT JOIN occurrences o
+                ON o.signature = f.signature AND o.bucket = 'finding'
+            GROUP BY f.signature ORDER BY f.found_at, f.signature"""
+        return [FindingRow(*row) for row in self._db.execute(query)]
+
+    def buckets(self) -> dict[str, int]:
+        """Occurrences by bucket."""
+        query = "SELECT bucket, count(*) FROM occurrences GROUP BY bucket"
+        return dict(self._db.execute(query).fetchall())
+
+    def events(self) -> list[EventRow]:
+        query = "SELECT idx, kind, backend, stage, signal, message, details FROM events ORDER BY id"
+        return [EventRow(*row) for row in self._db.execute(query)]
+
+    def tests(self) -> Iterator[TestRow]:
+        """All rows by index."""
+        query = "SELECT idx, status, epoch, outcomes, seconds, comparable FROM tests ORDER BY idx"
+        for index, status, epoch, outcomes, seconds, comparable in self._db.execute(query):
+            yield TestRow(
+                index, status, epoch, json.loads(outcomes), json.loads(seconds), comparable
+            )
+
+    def done(self) -> set[int]:
+        """The indexes that need no more work."""
+        return {row[0] for row in self._db.execute("SELECT idx FROM tests")}
+
+    def close(self) -> None:
+        """Idempotent; lets another process write."""
+        self._db.close()
+        if self._lock:
+            self._lock.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _lock(folder: Path) -> IO:
+    """Held until it is closed or the process ends in whatever way."""
+    lock = (folder / LOCK).open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise StoreError(f"the campaign in {folder} is running in another process") from None
+    return lock
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

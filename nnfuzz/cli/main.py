@@ -1,0 +1,92 @@
+"""The command line: mounts one sub-command per file and turns errors into exit codes.
+
+Nothing heavy is imported before it is used, so that --help answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+
+import typer
+
+from nnfuzz.cli.errors import FAULT, USAGE, UsageError
+from nnfuzz.cli.fuzz import fuzz
+
+HELP = """Find bugs in deep-learning compilers with random valid models.
+
+  nnfuzz fuzz --backend tvm --time 10m      fuzz Apache TVM for ten minutes
+  nnfuzz replay nnfuzz-out/.../FOLDER       does the finding still reproduce?
+  nnfuzz backends                           which compilers are here, and how to get the others
+
+Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault of nnfuzz itself.
+"""
+
+
+def application() -> typer.Typer:
+    app = typer.Typer(
+        name="nnfuzz",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command("fuzz")(fuzz)
+    for name in _COMMANDS:
+        try:
+            module = importlib.import_module(f"nnfuzz.cli.{name}")
+        except ModuleNotFoundError:
+            continue
+        app.command(name)(getattr(module, name))
+    return app
+
+
+_COMMANDS = ("replay", "generate", "verify", "ops", "backends")
+
+
+def main() -> None:
+    run(application())
+
+
+def run(call: Callable[[], object]) -> None:
+    """Calls it and exits; errors that are the user's to mend become one line and exit code 2."""
+    try:
+        call()
+    except UsageError as error:
+        _fail(str(error), USAGE)
+    except Exception as error:
+        code = _code(error)
+        if code is None:
+            import traceback
+
+            traceback.print_exc()
+            _fail(f"nnfuzz failed ({type(error).__name__}): please report this", FAULT)
+        _fail(str(error), code)
+
+
+def _code(error: Exception) -> int | None:
+    """The exit code of an error that explains itself; None for an unexpected one."""
+    from nnfuzz.campaign.config import ConfigError
+    from nnfuzz.campaign.pools import PoolError
+    from nnfuzz.campaign.store import StoreError
+    from nnfuzz.execute.backend import BackendUnavailable, OptionError
+    from nnfuzz.execute.registry import RegistryError
+    from nnfuzz.execute.runner import RunnerError
+
+    if isinstance(error, ConfigError | StoreError | RegistryError | OptionError):
+        return USAGE
+    if isinstance(error, RunnerError):
+        return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
+    return FAULT if isinstance(error, PoolError) else None
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

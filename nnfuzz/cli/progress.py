@@ -1,0 +1,132 @@
+"""Live progress of a campaign: a display in a terminal, a line every ten seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from nnfuzz.campaign.loop import Observer, Snapshot
+from nnfuzz.campaign.store import FindingRow
+from nnfuzz.cli.values import spoken
+
+if TYPE_CHECKING:
+    from nnfuzz.campaign.config import CampaignConfig
+
+LINE_SECONDS = 10.0
+
+
+class Silent:
+    """Says nothing."""
+
+    def update(self, snapshot: Snapshot) -> None: ...
+
+    def finding(self, row: FindingRow) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class Lines:
+    """Plain lines, for logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = LINE_SECONDS) -> None:
+        self._stream = stream or sys.stdout
+        self._every = every
+        self._next = time.monotonic() + every
+
+    def update(self, snapshot: Snapshot) -> None:
+        now = time.monotonic()
+        if now >= self._next or snapshot.phase == "done":
+            self._next = now + self._every
+            self._say(line(snapshot))
+
+    def finding(self, row: FindingRow) -> None:
+        self._say(f"FOUND {row.title} [{row.signature}]")
+
+    def note(self, text: str) -> None:
+        self._say(f"note: {text}")
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class Display:
+    """A few lines at the bottom of the terminal that are redrawn; findings scroll above."""
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._live.update(panel(snapshot))
+
+    def finding(self, row: FindingRow) -> None:
+        from rich.text import Text
+
+        self._live.console.print(
+            Text("FOUND ", style="bold red") + Text(f"{row.title} [{row.signature}]", style="none")
+        )
+
+    def note(self, text: str) -> None:
+        from rich.text import Text
+
+        self._live.console.print(Text(f"note: {text}", style="dim"))
+
+
+@contextmanager
+def watcher(quiet: bool, config: CampaignConfig, folder: Path) -> Iterator[Observer]:
+    """The observer that suits the terminal; names the campaign first."""
+    if quiet:
+        yield Silent()
+        return
+    names = " and ".join(str(spec) for spec in config.backends)
+    print(f"fuzzing {names}, seed {config.seed}, into {folder}", flush=True)
+    if not sys.stdout.isatty():
+        yield Lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(), refresh_per_second=4, transient=True) as live:
+        yield Display(live)
+
+
+def line(s: Snapshot) -> str:
+    """One line on where the campaign stands."""
+    left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
+    faults = f", {s.faults} faults of nnfuzz" if s.faults else ""
+    return (
+        f"[{spoken(s.seconds)}{left}] {s.phase}: {s.tests} tests, {s.rate:.1f}/s, "
+        f"{counts(s)}, {s.findings} findings ({s.occurrences} times), "
+        f"{s.sut_share:.0%} of the time in compilers{faults}"
+    )
+
+
+def counts(s: Snapshot) -> str:
+    """The outcomes that occurred."""
+    return " ".join(f"{kind} {n}" for kind, n in s.outcomes.items() if n) or "no outcome yet"
+
+
+def panel(s: Snapshot) -> Any:
+    """The same for a terminal."""
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    left = f"{spoken(s.left)} left" if s.left is not None else "until Ctrl-C"
+    goal = f" of {s.tests_limit}" if s.tests_limit else ""
+    rows = [
+        ("time", f"{spoken(s.seconds)}, {left}"),
+        ("tests", f"{s.tests}{goal}, {s.rate:.1f}/s, {s.sut_share:.0%} of the time in compilers"),
+        ("outcomes", counts(s)),
+    ]
+    if s.refused or s.faults:
+        rows.append(("notes", f"{s.refused} signatures refused, {s.faults} faults of nnfuzz"))
+    for name, text in rows:
+        grid.add_row(Text(name, style="dim"), Text(text))
+    found = f"{s.findings} unique, {s.occurrences} times"
+    grid.add_row(Text("findings", style="dim"), Text(found, "bold red" if s.findings else ""))
+    return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)

@@ -1,0 +1,38 @@
+"""Values as people type them: durations, lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from nnfuzz.cli.errors import UsageError
+
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)", re.IGNORECASE)
+
+
+def duration(text: str) -> float:
+    """ "4h", "90s", "1h30m", "45" -> seconds. Raises: UsageError."""
+    seconds, position = 0.0, 0
+    for match in _PART.finditer(text):
+        if match.start() != position:
+            break
+        seconds += float(match.group(1)) * _UNITS[match.group(2).lower()]
+        position = match.end()
+    if position != len(text) or not seconds:
+        raise UsageError(f"--time {text!r} is no duration: write 90s, 10m, 4h or 1h30m")
+    return seconds
+
+
+def spoken(seconds: float) -> str:
+    """Seconds -> "1h02m", "3m05s" or "9s"."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 60}m{whole % 60:02}s" if whole >= 60 else f"{whole}s"
+
+
+def listed(values: Iterable[str] | None) -> tuple[str, ...]:
+    """Repeated options, each of which may hold several names with commas between."""
+    parts = (part.strip() for value in values or () for part in value.split(","))
+    return tuple(part for part in parts if part)
