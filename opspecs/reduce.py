@@ -25,6 +25,12 @@ class ReduceSum(Reduction, Summing):
     def torch(self, x):
         return torch.sum(x, self.axes, keepdim=bool(self.keepdims), dtype=x.dtype)
 
+    def undefined(self, x):
+        """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
+        if x.lo.is_floating_point():
+            return None
+        return self.torch(x.far().double().abs()) > float(torch.iinfo(x.lo.dtype).max)
+
     def value_range(self, x):
         return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
 
@@ -98,14 +104,17 @@ class ReduceProd(Reduction):
 
     def domain(self, x):
         """Every partial product must stay finite, whatever the order."""
-        return [self._grown(x).log() - (math.log(largest(x)) - 1)]
+        logs = x.abs().clamp(min=1.0).log()
+        return [torch.sum(logs, self.axes) - (math.log(largest(x)) - 1)]
 
     def _grown(self, x):
         """The largest partial product, in any order."""
         return self.torch(torch.clamp(x.abs(), min=1.0))
 
     def value_range(self, x):
-        return (0.0 if x[0] >= 0 else -math.inf), math.inf
+        size = max(abs(x[0]), abs(x[1]))
+        top = size if size <= 1 else math.inf
+        return (0.0 if 0 <= x[0] < 1 else x[0] if x[0] >= 1 else -top), top
 
     def radius(self, u, y, x):
         """A partial product that underflows is off by `tiny` and may grow again."""
@@ -129,7 +138,7 @@ class ReduceL2(Reduction):
         return [x.abs() - math.sqrt(largest(x) / (2 * self.terms(x)))]
 
     def value_range(self, x):
-        return 0.0, math.inf
+        return max(x[0], -x[1], 0.0), math.inf
 
     def radius(self, u, y, x):
         lost = self.terms(x) * underflow(u)

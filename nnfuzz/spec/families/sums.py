@@ -10,8 +10,6 @@ from nnfuzz.spec.operator import OpSpec
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nnfuzz.spec.intervals import Box
-
 
 def largest(x: Tensor) -> float:
     """The largest finite number of a floating tensor's dtype."""
@@ -40,15 +38,6 @@ class Summing(OpSpec):
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         x = tensors[0]
         return [self.absolute(*tensors) - largest(x) / 2] if x.is_floating_point() else []
-
-    def undefined(self, *boxes: Box) -> Tensor | None:
-        """Integer sums that may overflow: ONNX is silent, and compilers wrap or saturate."""
-        if boxes[0].lo.is_floating_point():
-            return None
-        import torch
-
-        most = torch.iinfo(boxes[0].lo.dtype).max
-        return self.torch(*[b.far().double().abs() for b in boxes]) > float(most)  # type: ignore
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         return sum_radius(u, self.terms(*xs), self.absolute(*xs), y)
