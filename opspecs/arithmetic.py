@@ -93,7 +93,7 @@ class Sub(Arithmetic):
         return too_large(x - y) if x.is_floating_point() else []
 
     def value_range(self, x, y):
-        return x[0] - y[1], x[1] - y[0]
+        return (0.0, 0.0) if x is y else (x[0] - y[1], x[1] - y[0])
 
 
 @operator
@@ -145,6 +145,8 @@ class Div(Arithmetic):
         return max(-y[0], y[1]) >= AWAY
 
     def value_range(self, x, y):
+        if x is y:
+            return 1.0, 1.0
         if y[0] <= 0 <= y[1]:
             return ANY_RANGE
         lo, hi = products(x, (1 / y[1], 1 / y[0]))
@@ -254,6 +256,10 @@ class Pow(Broadcasting):
             y * size.clamp(min=AWAY).log() - exponent_limit(x),
             y.abs() - 1 / torch.finfo(x.dtype).eps,
         ]
+
+    def feasible(self, x, y):
+        """Negative bases need integer exponents, which finite bounds of whole numbers hint at."""
+        return x[1] >= AWAY or all(math.isfinite(end) and end == int(end) for end in y)
 
     def radius(self, u, y, x, exponent):
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()

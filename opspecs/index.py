@@ -111,10 +111,12 @@ def _pads(draw, op, first, *_):
 
 
 def _fill(op, first, *_):
-    """What constants to pad with."""
-    if op.mode != "constant" or first.dtype.is_bool:
-        return (0,) if op.mode != "constant" else (0, 1)
-    return (0, 1, 7) if first.dtype is DType.UINT8 else (0, 0, 1, -2)
+    """What constants to pad with; mostly ones that the domains of common functions hold."""
+    if op.mode != "constant":
+        return (0,)
+    if first.dtype.is_float:
+        return (0, 0, 0.5, 1, -2)
+    return (0, 1) if first.dtype.is_bool else (0, 1, 7)
 
 
 @operator
@@ -158,6 +160,10 @@ class Pad(Moving):
         if self.mode != "constant":
             return x
         return min(x[0], self.value), max(x[1], self.value)
+
+    def constants(self, x):
+        grows = any(not isinstance(p, int) or p > 0 for p in self.pads)
+        return (self.value,) if self.mode == "constant" and grows else ()
 
     def torch(self, x):
         n = x.dim()
@@ -266,6 +272,9 @@ class Trilu(Moving):
     inputs = (In("T", ALL, (2, 5)),)
     k = Choice((0, 0, 1, -1, 2, -3))
     upper = Choice((0, 1))
+
+    def constants(self, x):
+        return (0,)
 
     def torch(self, x):
         return torch.triu(x, self.k) if self.upper else torch.tril(x, self.k)

@@ -18,6 +18,9 @@ class Equal(Comparison):
     def proxy(self, x, y):
         return -(x - y).abs()
 
+    def value_range(self, x, y):
+        return float(x is y), float(x is y or (x[0] <= y[1] and y[0] <= x[1]))
+
     def interval(self, x, y):
         if x is y:
             return super().interval(x, y)
@@ -66,6 +69,10 @@ class Logical(Binary):
 class And(Logical):
     proxy = staticmethod(torch.minimum)
     torch = staticmethod(torch.logical_and)
+
+    def value_range(self, x, y):
+        return min(x[0], y[0], 1), min(x[1], y[1], 1)
+
     monotone = (1, 1)
 
 
@@ -73,6 +80,10 @@ class And(Logical):
 class Or(Logical):
     proxy = staticmethod(torch.maximum)
     torch = staticmethod(torch.logical_or)
+
+    def value_range(self, x, y):
+        return max(x[0], y[0], 0), max(x[1], y[1], 0)
+
     monotone = (1, 1)
 
 
@@ -83,12 +94,19 @@ class Xor(Logical):
     def proxy(self, x, y):
         return (x - y).abs()
 
+    def value_range(self, x, y):
+        return (0, 0) if x is y else (0, 1)
+
 
 @operator
 class Not(Unary):
     inputs = (In("T", BOOLS),)
     proxy = staticmethod(torch.neg)
     torch = staticmethod(torch.logical_not)
+
+    def value_range(self, x):
+        return max(0, 1 - x[1]), min(1, 1 - x[0])
+
     monotone = (-1,)
     codomain = (0, 1)
 

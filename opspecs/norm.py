@@ -58,6 +58,11 @@ class LogSoftmax(AlongAxis):
     def value_range(self, x):
         return -math.inf, 0.0
 
+    def constants(self, x):
+        """All of them are 0 along an axis of size 1."""
+        size = x.shape[self.axis]
+        return () if isinstance(size, int) and size > 1 else (0,)
+
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
         return u * (4 * y.abs() + 8 + 2 * d + growth(x.shape[self.axis]))
@@ -99,6 +104,11 @@ class BatchNormalization(PerChannel):
 
     def torch(self, x, scale, bias, mean, var):
         return torch.nn.functional.batch_norm(x, mean, var, scale, bias, False, 0.0, self.eps)
+
+    def proxy(self, x, scale, bias, mean, var):
+        """PyTorch's has no derivatives with respect to mean and variance."""
+        scale, bias, mean, var = (across(v, x) for v in (scale, bias, mean, var))
+        return (x - mean) / (var + self.eps).sqrt() * scale + bias
 
     def interval(self, x, *vectors):
         scale, bias, mean, var = channelwise(vectors, x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
@@ -47,6 +49,13 @@ class CumSum(Summing, Unary):
 
     def interval(self, x):
         return [linear(self.torch, x)]
+
+    def constants(self, x):
+        return (0,) if self.exclusive else ()
+
+    def value_range(self, x):
+        lo, hi = (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
+        return (min(lo, 0.0), max(hi, 0.0)) if self.exclusive else (lo, hi)
 
     def terms(self, x):
         return x.shape[self.axis]

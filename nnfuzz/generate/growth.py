@@ -1,18 +1,19 @@
-"""A graph while it grows: symbolic types, placeholders, value ranges and the witness."""
+"""A graph while it grows: types, placeholders, knowledge of its numbers, and the witness."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.knowledge import Known, derive, narrowed
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
+from nnfuzz.spec.operator import OpSpec
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Growth:
         self.config = config
         self.graph = Graph()
         self.placeholders: dict[str, Placeholder] = {}
-        self.ranges: dict[str, Range] = {}
+        self.known: dict[str, Known] = {}
         self.loose: dict[str, None] = {}
         """Values that a node computes and nothing reads, in order."""
         self._fresh = 0
@@ -48,8 +49,9 @@ class Growth:
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
-        ranges = [self.ranges[p] if isinstance(p, str) else ANY_RANGE for p in plan]
-        if not op.feasible(*ranges):
+        inputs = [self.known[p] if isinstance(p, str) else Known() for p in plan]
+        derived = derive(op, types, inputs)
+        if derived is None:
             return False
         outputs = op.type_transfer(*types)
         constraints = [*op.requires(*types), *self._limits(outputs)]
@@ -58,8 +60,8 @@ class Growth:
         names = self._declare_inputs(plan, types)
         produced = [self._declare(t, "v") for t in outputs]
         self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
-        out_range = op.value_range(*ranges)
-        self.ranges.update(dict.fromkeys(produced, out_range))
+        self.known.update(zip(names, narrowed(op, inputs)))
+        self.known.update((name, replace(derived)) for name in produced)
         self.loose.update(dict.fromkeys(produced))
         for name in names:
             self.loose.pop(name, None)
@@ -77,14 +79,14 @@ class Growth:
             *(a == b for a, b in zip(outputs[0].shape, wanted.shape)),
             *self._limits(outputs),
         ]
-        ranges = self._ranges_with(op, len(types), target)
-        if ranges is None or not self._extend(op, plan, types, outputs, constraints, smt):
+        known = self._known_behind(op, types, target)
+        if known is None or not self._extend(op, plan, types, outputs, constraints, smt):
             return False
         names = self._declare_inputs(plan, types)
         produced = [target, *(self._declare(t, "v") for t in outputs[1:])]
         self.graph.nodes.insert(0, Node(op, tuple(names), tuple(produced)))
-        self.ranges.update(ranges)
-        self.ranges.update(dict.fromkeys(produced, ranges[target]))
+        self.known.update(known)
+        self.known.update((name, replace(known[target])) for name in produced[1:])
         self.loose.update(dict.fromkeys(produced[1:]))
         del self.placeholders[target]
         return True
@@ -127,17 +129,24 @@ class Growth:
         concrete = [t.concrete(env, memo) for t in types]
         return op.concrete(env, memo).cost(*concrete) <= self.config.sizes.max_flops
 
-    # -- value ranges -------------------------------------------------------------------------
+    # -- numbers ------------------------------------------------------------------------------
 
-    def _ranges_with(self, op: OpSpec, arity: int, target: str) -> dict[str, Range] | None:
-        """All ranges once `op` computes `target`, or None if a reader is left without an input."""
-        found = {name: ANY_RANGE for name in self.placeholders}
-        found[target] = op.value_range(*[ANY_RANGE] * arity)
+    def _known_behind(
+        self, op: OpSpec, types: Sequence[TensorType], target: str
+    ) -> dict[str, Known] | None:
+        """What is known of all values once `op` computes `target`; None if no input is left."""
+        found = {name: Known() for name in self.placeholders}
+        derived = derive(op, types, [Known() for _ in types])
+        if derived is None:
+            return None
+        found[target] = derived
         for node in self.graph.nodes:
-            ranges = [found[name] for name in node.inputs]
-            if not node.op.feasible(*ranges):
+            inputs = [found[name] for name in node.inputs]
+            derived = derive(node.op, self.graph.types(node.inputs), inputs)
+            if derived is None:
                 return None
-            found.update(dict.fromkeys(node.outputs, node.op.value_range(*ranges)))
+            found.update(zip(node.inputs, narrowed(node.op, inputs)))
+            found.update((name, replace(derived)) for name in node.outputs)
         return found
 
     # -- names --------------------------------------------------------------------------------
@@ -154,7 +163,7 @@ class Growth:
             if isinstance(source, Placeholder):
                 name = self._declare(type_, "p")
                 self.placeholders[name] = source
-                self.ranges[name] = ANY_RANGE
+                self.known[name] = Known()
                 names.append(name)
             else:
                 names.append(source)

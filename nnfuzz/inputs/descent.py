@@ -18,6 +18,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import Range, flatten
 
 BETAS = (0.9, 0.99)
+TINY = 1e-6
 SLACK = 1e-3
 """How far inside of the domain the descent aims."""
 
@@ -141,13 +142,12 @@ class Descent:
     def _typed(self, values: Values, carried: Values, name: str) -> Tensor:
         """A value for `domain`: floats in their dtype, which limits depend on, others in float64.
 
-        Slightly perturbed, since |x| has no direction to move in at 0.
+        Zeros are perturbed, since |x| has no direction to move in at 0.
         """
         x = _soft(values, carried, name)
+        x = x + (x == 0) * TINY
         dtype = self.program.dtypes[name]
-        if dtype.is_float:
-            return (x + 1e-9).to(dtype.torch) if dtype.itemsize > 4 else x.to(dtype.torch)
-        return x + 1e-6
+        return x.to(dtype.torch) if dtype.is_float else x
 
 
 def _soft(values: Values, carried: Values, name: str) -> Tensor:

@@ -73,14 +73,18 @@ def _wish(
     rng: np.random.Generator,
     shuffled: bool,
 ) -> None:
-    """Add wishes for the inputs of a node under which it is valid and its outputs are as wanted."""
+    """Add wishes for the inputs of a node under which it is valid and its outputs are as wanted.
+
+    Where no ranges do both, the node being valid comes first.
+    """
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
     accepts = _pointwise_valid if _pointwise(node.op) else _by_ranges
-    for ranges in _combinations(node, dtypes, have, rng, shuffled):
-        if accepts(node.op, dtypes, ranges, wanted):
-            found.update(zip(node.inputs, ranges))
-            return
+    for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
+        for ranges in _combinations(node, dtypes, have, rng, shuffled):
+            if accepts(node.op, dtypes, ranges, goal):
+                found.update(zip(node.inputs, ranges))
+                return
 
 
 def _combinations(

@@ -17,6 +17,7 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Var, evaluate
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode
+from nnfuzz.spec.unexportable import Unexportable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 
 Range = tuple[float, float]
 ANY_RANGE: Range = (-math.inf, math.inf)
+
+
+ROOM = 1e-3
+"""How much two ranges overlap for values inside of both to be found by search."""
+
+
+def meets(range_: Range, bounds: Range) -> bool:
+    """Whether a range lies inside of bounds or overlaps with them by more than a single point."""
+    (lo, hi), (least, most) = range_, bounds
+    return least <= lo <= hi <= most or min(hi, most) - max(lo, least) >= ROOM
 
 
 class ConstraintError(ValueError):
@@ -70,6 +81,9 @@ class OpSpec:
     untrusted: ClassVar[Mapping[str, str]] = {}
     """Runtimes that get the operator wrong ("onnx.reference", "onnxruntime"), each with the reason;
     `nnfuzz.check` does not ask them."""
+
+    unexportable: ClassVar[tuple[Unexportable, ...]] = ()
+    """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -206,6 +220,14 @@ class OpSpec:
         """
         return self.complete(draw, first, dtypes)
 
+    @classmethod
+    def refusal(cls, exporter: str, opset: int, *inputs: TensorType) -> str:
+        """Why the operator on such inputs (concrete or not) is not for an exporter; or ""."""
+        for declared in cls.unexportable:
+            if declared.covers(exporter, opset, inputs):
+                return declared.reason
+        return ""
+
     def check(self, *inputs: TensorType) -> None:
         """Check concrete inputs against the patterns and `requires`.
 
@@ -292,9 +314,15 @@ class OpSpec:
     def feasible(self, *ranges: Range) -> bool:
         """Whether some values within the ranges give a finite result. Default: by `valid`."""
         return all(
-            bounds is None or (lo <= bounds[1] and hi >= bounds[0])
-            for (lo, hi), bounds in zip(ranges, self.valid)
+            bounds is None or meets(range_, bounds) for range_, bounds in zip(ranges, self.valid)
         )
+
+    def constants(self, *inputs: TensorType) -> tuple[float, ...]:
+        """Numbers that some output elements are, whatever the input values (constant padding).
+
+        Dimensions may be symbolic; a number that may occur counts. Default: none.
+        """
+        return ()
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Bound of the local rounding error of a correct implementation (see ORACLE in docs).

@@ -162,6 +162,16 @@ class Comparison(Broadcasting):
         x, y = tensors
         return x - y if self.monotone[0] > 0 else y - x
 
+    def value_range(self, *ranges: Range) -> Range:
+        x, y = ranges
+        ends = [self._at(0, 0)] * 2 if x is y else [self._at(x[0], y[1]), self._at(x[1], y[0])]
+        return min(ends), max(ends)
+
+    def _at(self, x: float, y: float) -> float:
+        import torch
+
+        return float(self.torch(torch.tensor(x), torch.tensor(y)))  # type: ignore[arg-type]
+
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         x, y = tensors
         return [(x - y).abs()] if x.is_floating_point() else []
