@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
+
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.report.finding import Finding
     from nnfuzz.report.replay import Replayed
     from nnfuzz.triage.examine import ProducerClient
-
-USAGE, FAULT = 2, 3
 
 
 def replay(
@@ -33,23 +33,19 @@ def replay(
     ] = False,
 ) -> None:
     """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed."""
-    from nnfuzz.execute.backend import OptionError
-    from nnfuzz.execute.registry import RegistryError
-    from nnfuzz.execute.runner import RunnerError
     from nnfuzz.report.finding import FindingError, read_finding
-    from nnfuzz.triage.examine import ProducerError
+    from nnfuzz.triage.examine import ProducerError, ProducerSettingsError
 
     try:
         found = read_finding(finding)
         result = _replayed(found, backend, plugin or [], regenerate)
-    except (FindingError, RegistryError, OptionError) as error:
-        typer.echo(f"nnfuzz replay: {error}", err=True)
-        raise typer.Exit(USAGE) from error
-    except (RunnerError, ProducerError) as error:
-        typer.echo(f"nnfuzz replay: {error}", err=True)
+    except (FindingError, ProducerSettingsError) as error:
+        raise UsageError(str(error)) from error
+    except ProducerError as error:
+        typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
         raise typer.Exit(FAULT) from error
     _show(found, result)
-    raise typer.Exit(1 if result.fails else 0)
+    raise typer.Exit(FINDINGS if result.fails else OK)
 
 
 def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: bool) -> Replayed:
@@ -77,9 +73,9 @@ def _run(found: Finding, spec: BackendSpec, producer: ProducerClient) -> Replaye
 def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec:
     """The backend that was asked for, or the finding's own with its options.
 
-    Raises: RegistryError, OptionError.
+    Raises: RegistryError, OptionError, UsageError.
     """
-    from nnfuzz.execute.registry import BackendRegistry, RegistryError
+    from nnfuzz.execute.registry import BackendRegistry
 
     own = found.backend
     stored = [Path(path) for path in (own.plugins if own else ()) if Path(path).is_file()]
@@ -87,7 +83,7 @@ def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec:
     if backend:
         return registry.parse(backend)
     if own is None:
-        raise RegistryError("the finding names no backend: say --backend NAME")
+        raise UsageError("the finding names no backend: say --backend NAME")
     return registry.spec(own.name, own.options)
 
 

@@ -24,10 +24,19 @@ PRELOAD = (
     "nnfuzz.compare.verdict",
 )
 LIMITS = Limits(seconds=120.0)
+_REFUSALS = ("KeyError", "ValueError", "FileNotFoundError")
 
 
 class ProducerError(RuntimeError):
     """The producer failed, which is nnfuzz's fault and nobody else's."""
+
+
+class ProducerUnavailable(ProducerError):
+    """The producer cannot even start."""
+
+
+class ProducerSettingsError(ValueError):
+    """A seed or configuration that the producer refuses, such as an unknown operator."""
 
 
 class ProducerClient:
@@ -45,9 +54,14 @@ class ProducerClient:
         self._sandbox = Sandbox(PRODUCER, arguments, limits, PRELOAD, "producer", server)
 
     def produce(self, job: Mapping[str, Any]) -> TestCase | NotProduced:
-        """job: {"do": "produce", "index": i} or a probe. A producer that dies is a NotProduced."""
+        """job: {"do": "produce", "index": i} or a probe. A producer that dies is a NotProduced.
+
+        Raises: ProducerUnavailable, ProducerSettingsError.
+        """
         try:
             reply = self._call(dict(job))
+        except ProducerUnavailable:
+            raise
         except ProducerError as error:
             return NotProduced(job.get("index", -1), "fault", str(error))
         if "failed" in reply.header:
@@ -55,7 +69,10 @@ class ProducerClient:
         return TestCase.from_frame(reply.header["case"], reply.blobs)
 
     def judge(self, case: TestCase, outcomes: Iterable[Outcome]) -> dict[str, Any]:
-        """Verdict.to_json() on the outcomes that are ok. Raises: ProducerError."""
+        """Verdict.to_json() on the outcomes that returned.
+
+        Raises: ProducerError, ProducerSettingsError.
+        """
         header, blobs = case.to_frame()
         parties = [outcome for outcome in outcomes if outcome.outputs is not None]
         for number, outcome in enumerate(parties):
@@ -79,11 +96,15 @@ class ProducerClient:
 
     def _call(self, job: dict[str, Any], blobs: Mapping[str, Any] | None = None) -> Reply:
         event = self._sandbox.call(job, blobs)
+        if isinstance(event, Fault) and event.starting and event.error_type in _REFUSALS:
+            raise ProducerSettingsError(event.message.strip("\"'"))
         if isinstance(event, Fault):
-            raise ProducerError(f"{event.error_type}: {event.message}\n{event.traceback}")
+            kind = ProducerUnavailable if event.starting else ProducerError
+            raise kind(f"{event.error_type}: {event.message}\n{event.traceback}")
         if isinstance(event, Death):
             how = event.signal or event.exit_code
-            raise ProducerError(f"{event.kind} ({how}) in {event.stage}\n{event.captured}")
+            text = f"{event.kind} ({how}) in stage {event.stage}\n{event.captured}"
+            raise (ProducerUnavailable if event.stage == "start" else ProducerError)(text)
         return event
 
 

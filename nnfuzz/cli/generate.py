@@ -1,0 +1,96 @@
+"""`nnfuzz generate`: a folder of regression models in ONNX's backend-test layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.errors import OK, UsageError
+from nnfuzz.cli.values import listed
+
+if TYPE_CHECKING:
+    from nnfuzz.corpus.generate import Plan
+
+_LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
+
+
+def generate(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the corpus.", show_default=False)
+    ],
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Models to write.")] = 100,
+    nodes: Annotated[int, typer.Option(min=1, metavar="K", help="Operators per model.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same models.")] = 0,
+    exporter: Annotated[str, typer.Option(help="torchscript, dynamo or direct.")] = "torchscript",
+    opset: Annotated[int, typer.Option(metavar="N", help="ONNX opset.")] = 20,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Generate from these operators only (see nnfuzz ops)."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Leave these operators out.")
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="File with further operators.")
+    ] = None,
+) -> None:
+    """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
+
+    \b
+    nnfuzz generate --count 200 --out models
+    nnfuzz generate --count 50 --nodes 5 --operators Conv,Relu,Add --exporter direct --out conv
+
+    The folder may be there already: the same settings complete it, and a larger --count extends
+    it. Nothing is ever half-written. Run it against a compiler with nnfuzz verify.
+    """
+    from nnfuzz.testcase.case import CaseConfig
+
+    config = CaseConfig(
+        nodes=nodes,
+        exporter=exporter,
+        opset=opset,
+        operators=listed(operators),
+        exclude=listed(exclude),
+        plugins=tuple(str(path.resolve()) for path in plugin or ()),
+    )
+    _fill(out, _plan(count, seed, config.to_json()))
+    raise typer.Exit(OK)
+
+
+def _plan(count: int, seed: int, config: dict) -> Plan:
+    from importlib.metadata import version
+    from platform import python_version
+
+    from nnfuzz.corpus.generate import Plan
+
+    versions = {name: version(name) for name in _LIBRARIES}
+    return Plan(count, seed, config, {**versions, "python": python_version()})
+
+
+def _fill(out: Path, plan: Plan) -> None:
+    """Raises: UsageError."""
+    from nnfuzz.cli.steps import steps
+    from nnfuzz.corpus.generate import fill
+    from nnfuzz.corpus.layout import CorpusError
+    from nnfuzz.triage.examine import ProducerClient, ProducerSettingsError
+
+    skipped = kept = 0
+    try:
+        with (
+            ProducerClient(plan.seed, plan.config) as producer,
+            steps("models", plan.count) as advance,
+        ):
+            for written in fill(
+                out, plan, lambda i: producer.produce({"do": "produce", "index": i})
+            ):
+                kept += written.resumed
+                skipped += len(written.skipped)
+                advance(f"{skipped} indexes skipped" if skipped else "")
+    except (CorpusError, ProducerSettingsError) as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error}") from error
+    there = f", {kept} of them were there" if kept else ""
+    typer.echo(f"{plan.count} models in {out}{there}; {skipped} indexes gave no model")

@@ -1,0 +1,166 @@
+"""`nnfuzz verify DIR --backend NAME`: a folder of ONNX backend tests against a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.values import listed
+
+if TYPE_CHECKING:
+    from nnfuzz.corpus.layout import TestFolder
+    from nnfuzz.corpus.verify import Result, Tolerance
+    from nnfuzz.execute.registry import BackendSpec
+
+_SHOWN = 400  # characters of a message
+
+
+def verify(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder with ONNX backend tests.", show_default=False),
+    ],
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            "-b",
+            metavar="NAME[,KEY=VALUE]",
+            help="Compiler to run, with options.",
+            show_default=False,
+        ),
+    ],
+    level: Annotated[
+        list[str] | None,
+        typer.Option(metavar="O0", help="Levels to run [default: the backend's pair]."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")
+    ] = None,
+    rtol: Annotated[
+        float | None, typer.Option(min=0, help="Relative tolerance [default: by dtype].")
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option(min=0, help="Absolute tolerance [default: by dtype].")
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="File with further backends or operators."),
+    ] = None,
+) -> None:
+    """Run a folder of models against a compiler. Exit code 1 if any fails.
+
+    \b
+    nnfuzz verify models --backend tvm
+    nnfuzz verify onnx/backend/test/data/node --backend onnxruntime --junit results.xml
+
+    Models that nnfuzz generate has written are judged by the error envelope of their graph, unless
+    --rtol or --atol is given. Others need to agree to rtol, atol of 1e-6, 1e-7 (float64), 1e-3,
+    1e-6 (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. What
+    the compiler says it does not support is skipped.
+    """
+    from nnfuzz.corpus.verify import Tolerance
+    from nnfuzz.execute.registry import BackendRegistry
+
+    spec = BackendRegistry.discover(plugin or []).parse(backend)
+    tests = _tests(folder)
+    results = _run(tests, spec, listed(level), Tolerance(rtol, atol), folder)
+    if junit is not None:
+        _write_junit(junit, results, folder)
+    _summary(results)
+    failed = any(r.status in ("failed", "error") for r in results)
+    raise typer.Exit(FINDINGS if failed else OK)
+
+
+def _tests(folder: Path) -> list[TestFolder]:
+    from nnfuzz.corpus.layout import find_tests
+
+    tests = find_tests(folder)
+    if not tests:
+        raise UsageError(
+            f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
+        )
+    return tests
+
+
+def _run(
+    tests: Sequence[TestFolder],
+    spec: BackendSpec,
+    levels: Sequence[str],
+    tolerance: Tolerance,
+    folder: Path,
+) -> list[Result]:
+    from nnfuzz.cli.steps import steps
+    from nnfuzz.corpus.verify import verify as run
+    from nnfuzz.execute.runner import BackendRunner
+
+    own = tolerance.rtol is None and tolerance.atol is None and any(_is_ours(t) for t in tests)
+    results: list[Result] = []
+    with (
+        BackendRunner(spec) as runner,
+        _judging(tests, spec) if own else nullcontext() as judge,
+        steps("tests", len(tests)) as advance,
+    ):
+        for found in run(tests, runner, judge, levels, tolerance):
+            results += found
+            _show([r for r in found if r.status in ("failed", "error")])
+            failed = sum(r.status in ("failed", "error") for r in results)
+            advance(f"{failed} failed" if failed else "")
+    return results
+
+
+def _judging(
+    tests: Sequence[TestFolder], spec: BackendSpec
+) -> AbstractContextManager[Callable[..., dict[str, Any]]]:
+    """A context that yields the judge of a producer with all operators."""
+    from contextlib import contextmanager
+
+    from nnfuzz.testcase.case import CaseConfig
+    from nnfuzz.triage.examine import ProducerClient
+
+    @contextmanager
+    def judging():
+        config = CaseConfig(exporter="direct", plugins=tuple(spec.plugins))
+        with ProducerClient(0, config.to_json()) as producer:
+            yield producer.judge
+
+    return judging()
+
+
+def _is_ours(test: TestFolder) -> bool:
+    from nnfuzz.corpus.layout import CASE
+
+    return (test.path / CASE).exists()
+
+
+def _show(results: Sequence[Result]) -> None:
+    for result in results:
+        message = " ".join(result.message.split())[:_SHOWN]
+        typer.echo(
+            f"{result.status.upper()} {result.test} {result.backend} {result.level}: {message}"
+        )
+
+
+def _write_junit(file: Path, results: Sequence[Result], folder: Path) -> None:
+    from nnfuzz.corpus.junit import junit_xml
+    from nnfuzz.report.files import write_atomically
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, junit_xml(results, folder.resolve().name))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error}") from error
+
+
+def _summary(results: Sequence[Result]) -> None:
+    by_level: dict[str, dict[str, int]] = {}
+    for result in results:
+        counts = by_level.setdefault(f"{result.backend} {result.level}", {})
+        counts[result.status.value] = counts.get(result.status.value, 0) + 1
+    for level, counts in by_level.items():
+        typer.echo(f"{level}: " + ", ".join(f"{n} {status}" for status, n in counts.items()))

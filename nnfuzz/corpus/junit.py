@@ -1,0 +1,50 @@
+"""Results as JUnit XML, which continuous-integration servers read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from nnfuzz.corpus.verify import Result, Status
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAGS = {Status.FAILED: "failure", Status.ERROR: "error", Status.SKIPPED: "skipped"}
+
+
+def junit_xml(results: Sequence[Result], suite: str) -> bytes:
+    """A <testsuites> document with one suite; a test case is one test at one level."""
+    root = ElementTree.Element("testsuites")
+    node = ElementTree.SubElement(root, "testsuite", name=_clean(suite), **_counts(results))
+    for result in results:
+        case = ElementTree.SubElement(
+            node,
+            "testcase",
+            classname=_clean(f"{result.backend}.{result.level}"),
+            name=_clean(result.test),
+            time=f"{result.seconds:.6f}",
+        )
+        if result.status in _TAGS:
+            message = _clean(" ".join(result.message.split())[:500])
+            child = ElementTree.SubElement(case, _TAGS[result.status], message=message)
+            child.text = _clean(result.details or result.message)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _counts(results: Sequence[Result]) -> dict[str, str]:
+    def count(status: Status) -> str:
+        return str(sum(r.status is status for r in results))
+
+    return {
+        "tests": str(len(results)),
+        "failures": count(Status.FAILED),
+        "errors": count(Status.ERROR),
+        "skipped": count(Status.SKIPPED),
+        "time": f"{sum(r.seconds for r in results):.6f}",
+    }
+
+
+def _clean(text: str) -> str:
+    """XML 1.0 has no form for control characters, not even an escaped one."""
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,200 @@
+"""ONNX's backend-test layout: how a test stands in a folder.
+
+  test_NAME/model.onnx
+  test_NAME/test_data_set_0/input_K.pb, output_K.pb      TensorProtos in the order of the model's
+  test_NAME/nnfuzz.json, weights.npz                     graph, seed and index; only in ours
+
+Source: onnx/onnx, docs/OnnxBackendTest.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz
+from nnfuzz.testcase.case import TestCase
+
+SCHEMA = 1
+MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
+
+
+class CorpusError(ValueError):
+    """A folder that cannot be read as backend tests, or must not be written to."""
+
+
+class NotTensors(CorpusError):
+    """Inputs or outputs that are sequences, optionals, strings: valid ONNX, but not for us."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Arrays by name, in the order of the model's inputs and outputs."""
+
+    name: str
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class TestFolder:
+    """One test. name: the path below the corpus."""
+
+    __test__ = False  # not a pytest class
+
+    path: Path
+    name: str
+
+    def model(self) -> bytes:
+        return (self.path / MODEL).read_bytes()
+
+    def data_sets(self) -> list[DataSet]:
+        """Raises: NotTensors, CorpusError if files are missing or damaged."""
+        folders = sorted(self.path.glob(f"{DATA_SET}*"), key=lambda p: _number(p.name))
+        if not folders:
+            raise CorpusError(f"{self.path} holds no {DATA_SET}0")
+        inputs, outputs = interface(self.model())
+        return [
+            DataSet(
+                folder.name, _arrays(folder, "input", inputs), _arrays(folder, "output", outputs)
+            )
+            for folder in folders
+        ]
+
+    def case(self) -> TestCase | None:
+        """The test case, where nnfuzz has made the folder; None where it has not.
+
+        Raises: CorpusError.
+        """
+        file = self.path / CASE
+        if not file.exists():
+            return None
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data.get("schema") != SCHEMA:
+            raise CorpusError(f"{file} has the schema {data.get('schema')!r}, not {SCHEMA}")
+        data_set = self.data_sets()[0]
+        return TestCase(
+            seed=data["seed"],
+            index=data["index"],
+            graph=data["graph"],
+            model=self.model(),
+            inputs=dict(data_set.inputs),
+            weights=read_npz(self.path / WEIGHTS),
+            expected=dict(data_set.outputs),
+            exporter=data["exporter"],
+            opset=data["opset"],
+        )
+
+
+def find_tests(root: str | Path) -> list[TestFolder]:
+    """Every folder below `root` (or `root` itself) with a model.onnx and a data set, by name."""
+    root = Path(root)
+    found = [
+        path.parent
+        for path in root.rglob(MODEL)
+        if any(path.parent.glob(f"{DATA_SET}*"))
+        and not any(part.startswith(".") for part in path.relative_to(root).parts)
+    ]
+    names = {path: path.relative_to(root).as_posix() for path in found}
+    return [TestFolder(p, root.name if n == "." else n) for p, n in sorted(names.items())]
+
+
+def test_name(case: TestCase) -> str:
+    return f"test_nnfuzz_seed{case.seed}_{case.index:06d}"
+
+
+test_name.__test__ = False  # type: ignore[attr-defined]
+
+
+def write_test(parent: Path, case: TestCase) -> Path:
+    """Writes one test, whole or not at all; equal cases give equal bytes.
+
+    Raises: FileExistsError; CorpusError if the model's inputs are not those of the case.
+    """
+    inputs, outputs = interface(case.model)
+    for kind, wanted, have in (
+        ("inputs", inputs, case.inputs),
+        ("outputs", outputs, case.expected),
+    ):
+        if missing := [name for name in wanted if name not in have]:
+            raise CorpusError(f"{test_name(case)}: the case has no {kind} {', '.join(missing)}")
+    about = {
+        "schema": SCHEMA,
+        "seed": case.seed,
+        "index": case.index,
+        "exporter": case.exporter,
+        "opset": case.opset,
+        "graph": case.graph,
+    }
+    folder = parent / test_name(case)
+    with atomic_folder(folder) as made:
+        (made / MODEL).write_bytes(case.model)
+        (made / CASE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        (made / WEIGHTS).write_bytes(npz_bytes(case.weights))
+        data = made / f"{DATA_SET}0"
+        data.mkdir()
+        for stem, names, arrays in (
+            ("input", inputs, case.inputs),
+            ("output", outputs, case.expected),
+        ):
+            for number, name in enumerate(names):
+                (data / f"{stem}_{number}.pb").write_bytes(tensor_bytes(name, arrays[name]))
+    return folder
+
+
+def tensor_bytes(name: str, array: np.ndarray) -> bytes:
+    """A serialised TensorProto."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.ascontiguousarray(array), name).SerializeToString(
+        deterministic=True
+    )
+
+
+def interface(model: bytes) -> tuple[list[str], list[str]]:
+    """Names of the inputs that are fed, and of the outputs. Raises: NotTensors, CorpusError."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        graph = onnx.load_model_from_string(model).graph
+    except DecodeError as error:
+        raise CorpusError(f"not an ONNX model: {error}") from error
+    weights = {tensor.name for tensor in graph.initializer}
+    for value in (*graph.input, *graph.output):
+        if not value.type.HasField("tensor_type"):
+            raise NotTensors(f"{value.name} is not a tensor")
+    return [v.name for v in graph.input if v.name not in weights], [v.name for v in graph.output]
+
+
+def _arrays(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
+    if len(files) != len(names):
+        raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
+    return {name: _read_tensor(file) for name, file in zip(names, files)}
+
+
+def _read_tensor(file: Path) -> np.ndarray:
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import numpy_helper
+
+    tensor = onnx.TensorProto()
+    try:
+        tensor.ParseFromString(file.read_bytes())
+        array = numpy_helper.to_array(tensor)
+    except (DecodeError, TypeError, ValueError) as error:
+        raise CorpusError(f"{file} holds no tensor: {error}") from error
+    if array.dtype.hasobject or array.dtype.kind in "SU":
+        raise NotTensors(f"{file} holds strings")
+    return array
+
+
+def _number(name: str) -> int:
+    digits = re.findall(r"\d+", name)
+    return int(digits[-1]) if digits else -1

@@ -1,0 +1,201 @@
+"""Runs a corpus against a compiler.
+
+Tests that nnfuzz has made are judged by the error envelope of their graph. For others the
+tolerances of `TOLERANCES` hold: discrete values must be equal, floats must satisfy
+|actual - expected| <= atol + rtol |expected|, non-finite ones must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from nnfuzz.corpus.layout import CorpusError, DataSet, NotTensors, TestFolder
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.examine import Judge, ProducerError
+from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.signature import FAILURES
+
+TOLERANCES: Mapping[str, tuple[float, float]] = {
+    "float64": (1e-6, 1e-7),
+    "float32": (1e-3, 1e-6),
+    "float16": (1e-2, 1e-3),
+    "bfloat16": (5e-2, 1e-2),
+}
+"""(rtol, atol) by dtype. ONNX's own test runner takes 1e-3 and 1e-7 for every dtype."""
+OTHER_FLOATS = (1e-1, 1e-1)
+"""For the 8-bit floats, whose neighbours lie up to 25 % apart."""
+
+
+class Status(StrEnum):
+    """As in JUnit: an error is a test that could not be carried out."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test at one level. message: one line; details: whatever else was left behind."""
+
+    test: str
+    backend: str
+    level: str
+    status: Status
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Overrides of TOLERANCES for every dtype, where given."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def of(self, dtype: np.dtype) -> tuple[float, float]:
+        rtol, atol = TOLERANCES.get(dtype.name, OTHER_FLOATS)
+        return (
+            rtol if self.rtol is None else self.rtol,
+            atol if self.atol is None else self.atol,
+        )
+
+
+def verify(
+    tests: Sequence[TestFolder],
+    runner: BackendRunner,
+    judge: Judge | None,
+    levels: Sequence[str] | None = None,
+    tolerance: Tolerance = Tolerance(),
+) -> Iterator[list[Result]]:
+    """Yields the results of each test, one per level.
+
+    judge: ProducerClient.judge, or None to hold all tests against the tolerances.
+    Raises: OptionError for an unknown level.
+    """
+    levels = list(levels or runner.backend.default_levels())
+    for test in tests:
+        yield _verify(test, runner, judge, levels, tolerance)
+
+
+def _verify(
+    test: TestFolder,
+    runner: BackendRunner,
+    judge: Judge | None,
+    levels: Sequence[str],
+    tolerance: Tolerance,
+) -> list[Result]:
+    def everywhere(status: Status, error: Exception) -> list[Result]:
+        return [Result(test.name, runner.name, level, status, str(error)) for level in levels]
+
+    try:
+        case = test.case() if judge else None
+        if case is not None and judge is not None:
+            return _by_envelope(test, case, runner, judge, levels)
+        return _by_tolerance(test, runner, levels, tolerance)
+    except NotTensors as error:
+        return everywhere(Status.SKIPPED, error)
+    except (CorpusError, ProducerError, RunnerError, OSError) as error:
+        return everywhere(Status.ERROR, error)
+
+
+def _by_envelope(
+    test: TestFolder,
+    case: TestCase,
+    runner: BackendRunner,
+    judge: Judge,
+    levels: Sequence[str],
+) -> list[Result]:
+    outcomes = runner.run(case.model, case.inputs, levels)
+    verdict = judge(case, outcomes) if any(o.ok for o in outcomes) else None
+    wrong: dict[str, list[str]] = {}
+    for w in wrong_outputs(verdict):
+        wrong.setdefault(w.level, []).append(f"{w.output}: {_said(w)}")
+    return [_result(test, outcome, wrong.get(outcome.level, [])) for outcome in outcomes]
+
+
+def _said(w: WrongOutput) -> str:
+    if w.worst is None:
+        return f"wrong {w.kind}: {w.actual or 'none'}, expected {w.expected}"
+    at, element = list(w.worst["index"]), w.worst
+    return (
+        f"wrong {w.kind} in {w.wrong} elements, worst {at}: {element['actual']}, expected "
+        f"{element['expected']} in [{element['lo']}, {element['hi']}]"
+    )
+
+
+def _by_tolerance(
+    test: TestFolder, runner: BackendRunner, levels: Sequence[str], tolerance: Tolerance
+) -> list[Result]:
+    """Every data set of the test; the first one that does not pass decides about a level."""
+    results: dict[str, Result] = {}
+    model = test.model()
+    for data_set in test.data_sets():
+        for outcome in runner.run(model, data_set.inputs, levels):
+            result = _result(test, outcome, differences(data_set, outcome, tolerance))
+            previous = results.get(outcome.level)
+            if previous is None or previous.status is Status.PASSED:
+                results[outcome.level] = result
+    return [results[level] for level in levels]
+
+
+def differences(data_set: DataSet, outcome: Outcome, tolerance: Tolerance) -> list[str]:
+    """A line for every output that is off; [] where the outcome has none."""
+    if outcome.outputs is None:
+        return []
+    lines = []
+    for name, expected in data_set.outputs.items():
+        said = difference(expected, outcome.outputs.get(name), tolerance)
+        if said:
+            lines.append(f"{data_set.name}, {name}: {said}")
+    return lines
+
+
+def difference(expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance) -> str:
+    """What is wrong with an output, or ""."""
+    if actual is None:
+        return "missing"
+    if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
+        return (
+            f"{actual.dtype}{list(actual.shape)}, expected {expected.dtype}{list(expected.shape)}"
+        )
+    wrong = ~_close(expected, actual, tolerance)
+    if not wrong.any():
+        return ""
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"{np.count_nonzero(wrong)} of {wrong.size} elements, first {list(index)}: "
+        f"{actual[index]}, expected {expected[index]}"
+    )
+
+
+def _close(expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    kind = expected.dtype.kind
+    if kind in "biu":
+        return expected == actual
+    rtol, atol = tolerance.of(expected.dtype)
+    if kind != "c":  # ml_dtypes compute nothing by themselves
+        expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    return np.isclose(actual, expected, rtol, atol, equal_nan=True)
+
+
+def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
+    seconds = sum(outcome.seconds.values())
+    status, message, details = Status.PASSED, "", ""
+    if outcome.kind in FAILURES:
+        said = ": ".join(t for t in (outcome.signal or outcome.error_type, outcome.message) if t)
+        status, message = Status.FAILED, f"{outcome.kind} in {outcome.stage}: {said}"
+        details = "\n".join(t for t in (outcome.traceback, outcome.captured) if t)
+    elif outcome.kind is OutcomeKind.UNSUPPORTED:
+        status, message = Status.SKIPPED, f"unsupported: {outcome.message}"
+    elif wrong:
+        status, message, details = Status.FAILED, wrong[0], "\n".join(wrong)
+    return Result(test.name, outcome.backend, outcome.level, status, message, details, seconds)
