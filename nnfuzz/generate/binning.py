@@ -21,7 +21,7 @@ def rebin(growth: Growth, bins: int = 7) -> None:
         wishes.append(and_(var >= left, var <= draw.integer(left, hi)))
     wishes = draw.shuffled([w for w in wishes if not isinstance(w, bool)])
     while wishes:
-        model = session.model(wishes)
+        model = session.resettle(wishes)
         if model is not None and _all_affordable(growth, {**session.env, **model}):
             session.adopt(model)
             return

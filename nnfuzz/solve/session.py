@@ -101,6 +101,14 @@ class Session:
         self.constraints += constraints
         return True
 
+    def resettle(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
+        """New values for all variables under which all constraints and the extra ones hold.
+
+        Propagation and search first, which also spreads the values; Z3 where that fails.
+        """
+        found = solve([*extra, *self.constraints], self.draw, free=self.env, tries=3)
+        return self.model(extra) if found is None else found
+
     def model(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
         """Z3's values under which all constraints and the extra ones hold, or None."""
         smt = self._smt
