@@ -24,6 +24,7 @@ from nnfuzz.spec.families.elementwise import (
 )
 from nnfuzz.spec.intervals import Box, corners, holds, uncertain, unimodal
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 
 def negative_part(u, y, x):
@@ -120,12 +121,13 @@ class Elu(Increasing):
 @operator
 class Sigmoid(Increasing):
     torch = staticmethod(torch.sigmoid)
-    within = (0.0, 1.0)
+    within = (0.0, math.inf)
     rounding = (8, 4)
 
 
 @operator
 class HardSigmoid(Increasing):
+    unexportable = (SCALAR_DOUBLES,)
     alpha = Real(0.05, 1.0)
     beta = Real(0.0, 1.0)
 
@@ -148,6 +150,7 @@ class HardSigmoid(Increasing):
 class HardSwish(Unary):
     """x * HardSigmoid(x), alpha 1/6 and beta 1/2. Source: ONNX HardSwish-14."""
 
+    unexportable = (SCALAR_DOUBLES,)
     torch = staticmethod(F.hardswish)
     proxy = staticmethod(leaking)
     codomain = (-0.375, math.inf)
@@ -174,7 +177,6 @@ class HardSwish(Unary):
 @operator
 class Tanh(Increasing):
     torch = staticmethod(torch.tanh)
-    within = (-1.0, 1.0)
 
     def radius(self, u, y, x):
         return u * (8 * x.abs().clamp(max=1) + 4)
@@ -198,6 +200,7 @@ class Softplus(Increasing):
 
 @operator
 class Softsign(Increasing):
+    unexportable = (SCALAR_DOUBLES,)
     torch = staticmethod(F.softsign)
     within = (-1.0, 1.0)
     codomain = (-1, 1)
@@ -215,6 +218,7 @@ LEAST_GELU = {
 class Gelu(Unary):
     """x * Phi(x), exactly or by a tanh. Below opset 20 composed. Source: ONNX Gelu-20."""
 
+    unexportable = (SCALAR_DOUBLES,)
     approximate = Choice(("none", "tanh"))
 
     def torch(self, x):

@@ -25,6 +25,7 @@ from nnfuzz.spec.families.elementwise import (
 )
 from nnfuzz.spec.intervals import Box, corners, even, holds, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
+from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 AWAY = 1e-3
 """How far denominators stay from zero."""
@@ -32,6 +33,7 @@ AWAY = 1e-3
 
 @operator
 class Abs(Unary):
+    unexportable = (HALF_PROMOTED,)
     inputs = (In("T", NUMBERS),)
     torch = staticmethod(torch.abs)
 
@@ -258,8 +260,8 @@ class Pow(Broadcasting):
         ]
 
     def feasible(self, x, y):
-        """Negative bases need integer exponents, which finite bounds of whole numbers hint at."""
-        return x[1] >= AWAY or all(math.isfinite(end) and end == int(end) for end in y)
+        """Negative bases need integer exponents."""
+        return x[1] >= AWAY or all(isinstance(end, int) for end in y)
 
     def radius(self, u, y, x, exponent):
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()

@@ -9,6 +9,7 @@ import torch
 from nnfuzz.spec.families.elementwise import Decreasing, Increasing, Unary, exponent_limit
 from nnfuzz.spec.intervals import even, holds_multiple, monotone, periodic
 from nnfuzz.spec.operator import operator
+from nnfuzz.spec.unexportable import Unexportable
 
 POSITIVE = 1e-4
 """The least positive number that no dtype takes for zero, even when it flushes subnormals."""
@@ -111,6 +112,7 @@ class Atan(Increasing):
 
 @operator
 class Sinh(Increasing):
+    unexportable = (Unexportable("torchscript", "has no symbolic function for sinh"),)
     torch = staticmethod(torch.sinh)
     valid = ((-LONGEST, LONGEST),)
 
@@ -123,6 +125,7 @@ class Sinh(Increasing):
 
 @operator
 class Cosh(Unary):
+    unexportable = (Unexportable("torchscript", "has no symbolic function for cosh"),)
     torch = staticmethod(torch.cosh)
 
     def interval(self, x):

@@ -11,6 +11,7 @@ from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 
 class Pool(Window):
@@ -170,6 +171,7 @@ class GlobalAveragePool(GlobalPool, Summing):
 
 @operator
 class GlobalMaxPool(GlobalPool):
+    unexportable = (HALF_PROMOTED,)
     untrusted = {"onnx.reference": "keeps the spatial axes of another tensor"}
     def torch(self, x):
         return x.amax(tuple(range(2, x.dim())), keepdim=True)

@@ -39,9 +39,7 @@ W = TypeVar("W", bound=Weighted)
 class Catalog:
     """Operator classes with their admissible signatures."""
 
-    def __init__(
-        self, specs: Iterable[type[OpSpec]], config: GenerateConfig, exporter: str = "direct"
-    ) -> None:
+    def __init__(self, specs: Iterable[type[OpSpec]], config: GenerateConfig) -> None:
         """Raises: ValueError if no operator with an admissible signature is left."""
         table = {spec: _signatures(spec, config) for spec in specs}
         self._index({spec: found for spec, found in table.items() if found})
@@ -97,10 +95,18 @@ def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
     found = []
     for binding, output in spec.signatures():
         key = signature_key(spec, binding, output)
-        if key not in config.refused:
+        if key not in config.refused and not _unexportable(spec, config, list(binding.values())):
             weight = config.dtype_weight(output)
             for dtype in binding.values():
                 weight *= config.dtype_weight(dtype)
             first = binding[spec.inputs[0].var]
             found.append(Signature(binding, output, first, key, weight))
     return found
+
+
+def _unexportable(spec: type[OpSpec], config: GenerateConfig, dtypes: list[DType]) -> bool:
+    """Whether inputs of no rank at all can be exported; Growth looks at ranks."""
+    return any(
+        not declared.scalars and declared.concerns(config.exporter, config.opset, dtypes)
+        for declared in spec.unexportable
+    )

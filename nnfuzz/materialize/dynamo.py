@@ -46,8 +46,9 @@ def stock(
 class DynamoExport:
     """`stock` with shortcuts. Where they raise the public call has the last word."""
 
-    def __init__(self) -> None:
-        self.shortcuts = patches(shortcuts)
+    @functools.cached_property
+    def shortcuts(self) -> tuple[Patch, ...]:
+        return patches(shortcuts)
 
     def __call__(
         self,

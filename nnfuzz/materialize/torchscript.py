@@ -53,9 +53,13 @@ class TorchScriptExport:
     Where the shortcuts raise the public call has the last word, so that no failure is theirs.
     """
 
-    def __init__(self) -> None:
-        self.silence = patches(silence)
-        self.shortcuts = patches(shortcuts)
+    @functools.cached_property
+    def silence(self) -> tuple[Patch, ...]:
+        return patches(silence)
+
+    @functools.cached_property
+    def shortcuts(self) -> tuple[Patch, ...]:
+        return patches(shortcuts)
 
     def __call__(
         self,

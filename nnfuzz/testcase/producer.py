@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,8 +49,10 @@ class Producer:
             sizes=config.sizes,
             dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
             refused=frozenset(config.refused),
+            exporter=config.exporter,
+            opset=config.opset,
         )
-        self.catalog = Catalog(self._specs(), self.generate, config.exporter)
+        self.catalog = Catalog(self._specs(), self.generate)
 
     def _specs(self) -> list[type[OpSpec]]:
         chosen = self.registry.select(self.config.operators or self.registry)
@@ -82,9 +85,7 @@ class Producer:
     ) -> TestCase | NotProduced:
         """A test case of a single operator with the given signature. Raises: KeyError."""
         rng = random.Random(f"probe/{key}/{instance}")
-        config = GenerateConfig(
-            nodes=PROBE_NODES, sizes=self.config.sizes, dtype_weights=self.generate.dtype_weights
-        )
+        config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
         return self._make(-1, rng, self.catalog.only(key), config, report)
 
     def _make(

@@ -21,6 +21,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.intervals import Box, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
+from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,6 +91,7 @@ class Broadcasting(Elementwise):
     """Several tensors in, one tensor of their broadcast shape out."""
 
     inputs = (In("T", NUMBERS), In("T"))
+    unexportable = (SCALAR_DOUBLES,)
 
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         for dims in aligned([t.shape for t in inputs]):

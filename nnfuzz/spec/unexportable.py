@@ -1,0 +1,56 @@
+"""Declarations of what PyTorch's exporters get wrong, so that generation keeps away from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class Unexportable:
+    """Where an exporter refuses a correct operator, or exports it wrong, and why.
+
+    exporter: "torchscript" or "dynamo". dtypes: only where an input has one of these; empty means
+    any. scalars: only where two of those inputs, or the only one, have rank 0. below: only under
+    that opset; 0 means at all.
+    `scripts/check_exporters.py --known` tells which declarations a new PyTorch makes obsolete.
+    """
+
+    exporter: str
+    reason: str
+    dtypes: tuple[DType, ...] = ()
+    scalars: bool = False
+    below: int = 0
+
+    def covers(self, exporter: str, opset: int, types: Sequence[TensorType]) -> bool:
+        """Whether an operator with these inputs (shapes may be symbolic) is out of bounds."""
+        if not self.concerns(exporter, opset, [t.dtype for t in types]):
+            return False
+        ranks = [t.rank for t in types if not self.dtypes or t.dtype in self.dtypes]
+        return not self.scalars or ranks.count(0) >= min(2, len(ranks))
+
+    def concerns(self, exporter: str, opset: int, dtypes: Sequence[DType]) -> bool:
+        """The same for inputs of any rank."""
+        return (
+            self.exporter == exporter
+            and not (self.below and opset >= self.below)
+            and not (self.dtypes and not any(d in self.dtypes for d in dtypes))
+        )
+
+
+SCALAR_DOUBLES = Unexportable(
+    "torchscript",
+    "takes float64 of rank 0 for Python numbers, that is for float32 (torch 2.13, "
+    "scalar_type_analysis.cpp)",
+    dtypes=(DType.FLOAT64,),
+    scalars=True,
+)
+
+HALF_PROMOTED = Unexportable(
+    "dynamo",
+    "casts float16 to float32 in front of abs, amax and amin, and not back (torch 2.13)",
+    dtypes=(DType.FLOAT16,),
+)

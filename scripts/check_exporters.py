@@ -1,0 +1,254 @@
+"""Do the exporters agree with PyTorch? Every signature of every operator, and random graphs.
+
+Each instance is exported by every exporter at every opset asked for; ONNX Runtime with
+optimisations off (onnx.reference where it has no kernel) must compute what PyTorch computes,
+within the rounding error that the operator grants. Prints progress, a table and what failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import torch
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+
+from nnfuzz.check import authorities as auth
+from nnfuzz.check import instances as draws
+from nnfuzz.check.agreement import Expected
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.inputs.search import Found, NotFound, search
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
+from nnfuzz.materialize.exporters import Exporter, exporters
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.registry import OpRegistry
+
+RUNTIMES = {"onnxruntime": auth.runtime_of(OnnxRuntime()), **auth.REFERENCE}
+
+
+@dataclass
+class Tally:
+    """Outcomes by exporter and opset; failures by (exporter, operator, kind, reason)."""
+
+    counts: collections.Counter = field(default_factory=collections.Counter)
+    failures: dict = field(default_factory=lambda: collections.defaultdict(list))
+    seconds: dict = field(default_factory=lambda: collections.defaultdict(list))
+
+    def add(self, exporter: str, opset: int, name: str, kind: str, reason: str, what: str) -> None:
+        self.counts[exporter, opset, kind] += 1
+        if kind not in ("agrees", "unconfirmed"):
+            self.failures[exporter, name, kind, reason].append((opset, what))
+
+
+def one_operator_graph(instance: draws.Instance) -> Graph:
+    """Inputs x0, x1 ..., outputs y0, y1 ..."""
+    outputs = instance.op.type_transfer(*instance.types)
+    ins = [f"x{i}" for i in range(len(instance.types))]
+    outs = [f"y{i}" for i in range(len(outputs))]
+    values = {n: Value(n, t) for n, t in zip([*ins, *outs], [*instance.types, *outputs])}
+    return Graph(values, [Node(instance.op, tuple(ins), tuple(outs))], ins, [], outs)
+
+
+def judge(
+    exporter: Exporter, opset: int, op: OpSpec, graph: Graph, arrays: Sequence[np.ndarray]
+) -> tuple[str, str]:
+    """(kind, reason) for one export."""
+    try:
+        data = exporter.export(graph, {}, dict(zip(graph.inputs, arrays)), opset)
+    except ExportError as error:
+        cause = error.__cause__
+        return "export error", f"{type(cause).__name__}: {str(cause).strip().splitlines()[0][:110]}"
+    model = onnx.load_from_string(data)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        return "invalid model", str(error).strip().splitlines()[0][:150]
+    return compared(op, model, arrays)
+
+
+def compared(op: OpSpec, model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> tuple[str, str]:
+    """Run the model; the first runtime that agrees decides."""
+    expected = Expected.of(op, arrays)
+    reasons = []
+    for name, run in RUNTIMES.items():
+        if name in op.untrusted:
+            continue
+        try:
+            text = expected.contradicts(run(model, arrays))
+        except auth.Unavailable:
+            continue
+        except Exception as error:
+            text = str(error).splitlines()[0][:150]
+        if not text:
+            return "agrees", ""
+        reasons.append(f"{name}: {text}")
+    return ("differs", "; ".join(reasons)) if reasons else ("unconfirmed", "no runtime")
+
+
+def instances_of(
+    spec: type[OpSpec], count: int, seed: int
+) -> Iterator[tuple[draws.Instance, list[np.ndarray]]]:
+    """`count` solved instances of every signature, with inputs in the operator's domain."""
+    draw = Draw(random.Random(f"{seed}:{spec.name}"), draws.SIZES)
+    values = np.random.default_rng(draw.rng.getrandbits(32))
+    lo, hi = spec.inputs[0].ranks
+    for signature in spec.signatures():
+        for _ in range(count):
+            instance = draws.solved(spec, signature, draw.integer(lo, min(hi, 5)), draw)
+            if instance is not None:
+                arrays, inside = auth.inputs_for(instance, values)
+                if inside:
+                    yield instance, arrays
+
+
+def survey(
+    spec: type[OpSpec],
+    chosen: Sequence[Exporter],
+    opsets: Sequence[int],
+    count: int,
+    seed: int,
+    known: bool,
+    tally: Tally,
+) -> None:
+    """Judge one operator; `known` counts what the spec declares as unexportable, too."""
+    for instance, arrays in instances_of(spec, count, seed):
+        graph = one_operator_graph(instance)
+        for exporter in chosen:
+            for opset in opsets:
+                if not known and instance.op.refusal(exporter.name, opset, *instance.types):
+                    tally.counts[exporter.name, opset, "declared"] += 1
+                    continue
+                try:
+                    kind, reason = judge(exporter, opset, instance.op, graph, arrays)
+                except OpsetError:
+                    continue
+                except GraphFault as fault:
+                    kind, reason = "fault of the spec", str(fault)[:200]
+                tally.add(exporter.name, opset, spec.name, kind, _general(reason), f"{instance}")
+
+
+def survey_graphs(
+    specs: Sequence[type[OpSpec]],
+    chosen: Sequence[Exporter],
+    opsets: Sequence[int],
+    count: int,
+    seed: int,
+    tally: Tally,
+) -> None:
+    """Random ten-node graphs, generated for each exporter and opset and fed with valid inputs."""
+    for exporter in chosen:
+        for opset in opsets:
+            if not exporter.opsets[0] <= opset <= exporter.opsets[1]:
+                continue
+            config = GenerateConfig(exporter=exporter.name, opset=opset)
+            catalog = Catalog([s for s in specs if s.since <= opset], config)
+            for i in range(count):
+                graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph
+                found = search(graph, random.Random(i))
+                if isinstance(found, NotFound):
+                    tally.add(exporter.name, opset, "graph", "no input", found.reason, f"{i}")
+                    continue
+                start = time.perf_counter()
+                kind, reason = judge_graph(exporter, opset, graph, found)
+                tally.seconds[exporter.name, opset].append(time.perf_counter() - start)
+                tally.add(exporter.name, opset, "graph", kind, _general(reason), f"{seed}/{i}")
+                print(f"\r{exporter.name} {opset}: {i + 1}/{count}", end="  ", file=sys.stderr)
+
+
+def judge_graph(exporter: Exporter, opset: int, graph: Graph, found: Found) -> tuple[str, str]:
+    """(kind, reason) for a graph: outputs by ONNX Runtime against PyTorch, to a few percent."""
+    try:
+        data = exporter.export(graph, found.weights, found.inputs, opset)
+    except ExportError as error:
+        return "export error", str(error).splitlines()[0][:150]
+    model = onnx.load_from_string(data)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+        backend = OnnxRuntime()
+        program = backend.compile(backend.import_model(data), "O0")
+        outputs = program(found.inputs)
+    except Exception as error:
+        kind = "unconfirmed" if "NOT_IMPLEMENTED" in str(error) else "invalid model"
+        return kind, str(error).splitlines()[0][:150]
+    for name in dict.fromkeys(graph.outputs):
+        text = _far(outputs[name], found.outputs[name])
+        if text:
+            return "differs", f"{graph.producer().get(name)}: {text}"
+    return "agrees", ""
+
+
+def _far(actual: np.ndarray, expected: np.ndarray) -> str:
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        return f"{actual.dtype}{actual.shape}, not {expected.dtype}{expected.shape}"
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    tolerance = {"float16": 3e-2, "float32": 1e-3, "float64": 1e-6}.get(expected.dtype.name, 0.0)
+    wrong = ~np.isclose(a, b, tolerance, tolerance * max(1.0, float(np.abs(b).max(initial=0))))
+    return f"{wrong.sum()} of {wrong.size} elements differ" if wrong.any() else ""
+
+
+def _general(reason: str) -> str:
+    """A reason without its numbers, so that equal ones are listed once."""
+    return reason if "Exporting the operator" in reason else reason.split(" elements differ")[0]
+
+
+def report(tally: Tally, examples: int) -> None:
+    kinds = sorted({kind for _, _, kind in tally.counts})
+    rows = sorted({(exporter, opset) for exporter, opset, _ in tally.counts})
+    print(f"{'exporter':12} {'opset':>5} " + " ".join(f"{k:>17}" for k in kinds))
+    for exporter, opset in rows:
+        cells = " ".join(f"{tally.counts[exporter, opset, k]:>17}" for k in kinds)
+        print(f"{exporter:12} {opset:>5} {cells}")
+    for (exporter, opset), seconds in sorted(tally.seconds.items()):
+        print(
+            f"{exporter} {opset}: {1e3 * float(np.median(seconds)):.2f} ms a graph, runs included"
+        )
+    for (exporter, name, kind, reason), cases in sorted(tally.failures.items()):
+        opsets = sorted({opset for opset, _ in cases})
+        print(f"\n{exporter} {name}: {kind}, opsets {opsets}, {len(cases)} times\n    {reason}")
+        for what in list(dict.fromkeys(what for _, what in cases))[:examples]:
+            print(f"    {what[:200]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operators", nargs="*", help="operator names; all by default")
+    parser.add_argument("--exporters", default="direct,torchscript", help="comma-separated")
+    parser.add_argument("--opsets", default="13,20", help="comma-separated")
+    parser.add_argument("--instances", type=int, default=1, help="per signature")
+    parser.add_argument("--graphs", type=int, default=50, help="random graphs; 0 for none")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--known", action="store_true", help="include declared failures")
+    parser.add_argument("--examples", type=int, default=2, help="printed per failure")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    np.seterr(all="ignore")
+    registry, available = OpRegistry.load(), exporters()
+    specs = [registry.get(n) for n in options.operators] or registry.specs()
+    chosen = [available[n] for n in options.exporters.split(",")]
+    opsets = [int(o) for o in options.opsets.split(",")]
+    tally = Tally()
+    start = time.perf_counter()
+    for i, spec in enumerate(specs, 1):
+        survey(spec, chosen, opsets, options.instances, options.seed, options.known, tally)
+        seconds = time.perf_counter() - start
+        print(f"\r{i}/{len(specs)} {spec.name:20} {seconds:4.0f} s", end="", file=sys.stderr)
+    if options.graphs:
+        survey_graphs(specs, chosen, opsets, options.graphs, options.seed, tally)
+    print(file=sys.stderr)
+    report(tally, options.examples)
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
