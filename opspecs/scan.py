@@ -40,7 +40,7 @@ class CumSum(Summing, Unary):
             x = torch.cat(
                 [torch.zeros_like(x[(*before, slice(0, 1))]), x[(*before, slice(0, -1))]], axis
             )
-        y = torch.cumsum(x, axis, dtype=x.dtype)
+        y = torch.cumsum(x, axis, dtype=x.dtype if x.dtype is torch.int32 else None)
         return y.flip(axis) if self.reverse else y
 
     def onnx(self, emit, x):
