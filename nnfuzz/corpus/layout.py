@@ -151,9 +151,9 @@ def tensor_bytes(name: str, array: np.ndarray) -> bytes:
     """A serialised TensorProto."""
     from onnx import numpy_helper
 
-    return numpy_helper.from_array(np.ascontiguousarray(array), name).SerializeToString(
-        deterministic=True
-    )
+    # Not ascontiguousarray, which turns a scalar into a vector.
+    tensor = numpy_helper.from_array(np.asarray(array, order="C"), name)
+    return tensor.SerializeToString(deterministic=True)
 
 
 def interface(model: bytes) -> tuple[list[str], list[str]]:

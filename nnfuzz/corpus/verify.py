@@ -94,7 +94,8 @@ def _verify(
     tolerance: Tolerance,
 ) -> list[Result]:
     def everywhere(status: Status, error: Exception) -> list[Result]:
-        return [Result(test.name, runner.name, level, status, str(error)) for level in levels]
+        message, _, details = str(error).partition("\n")
+        return [Result(test.name, runner.name, lv, status, message, details) for lv in levels]
 
     try:
         case = test.case() if judge else None

@@ -35,18 +35,19 @@ _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
 _NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
-_REPR = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
+_CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+\(|[A-Za-z_]\w*\(\w+=")
+_COMMENT = re.compile(r"\s# .*")
 
 
 def normalise(text: str, names: Collection[str] = ()) -> str:
     """One line, at most MAX_CHARACTERS, in which what differs from model to model is replaced.
 
     Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
-    values <name>; directories, line numbers, template arguments and times go. Names of dtypes and
-    of operators stay. Idempotent but for the cut.
+    values <name>; directories, line numbers, arguments of calls and templates, comments and times
+    go. Names of dtypes and of operators stay. Idempotent but for the cut.
     """
     text = _STAMP.sub("", _ESCAPE.sub("", text))
-    text = _collapse_reprs(text)
+    text = _without_arguments(_COMMENT.sub("", text))
     text = _LINE.sub(r"\1", _PATH.sub(r"\1", text))
     text = _ADDRESS.sub("<address>", text)
     text = _without_templates(text)
@@ -91,14 +92,17 @@ def _without_templates(text: str) -> str:
         text = shorter
 
 
-def _collapse_reprs(text: str) -> str:
-    """Type(key=value, ...) -> Type(name), or Type(...): long dumps hide what the message says."""
+def _without_arguments(text: str) -> str:
+    """module.f(...), Type(key=value, ...) -> the name with "(...)", or with its own name="...".
+
+    What stands there is a piece of the module, which differs from level to level.
+    """
     done, position = [], 0
-    while match := _REPR.search(text, position):
+    while match := _CALL.search(text, position):
         opening = text.index("(", match.start())
         end = _closing(text, opening)
         named = _NAMED.search(text, opening, end)
-        done += [text[position:opening], f"({named.group(2) if named else '...'})"]
+        done += [text[position:opening], f" '{named.group(2)}'" if named else "(...)"]
         position = end
     return "".join([*done, text[position:]])
 

@@ -198,9 +198,9 @@ def _output_order(graph: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 def _head(message: str) -> str:
-    """The first three lines that say something."""
+    """The first line, and the next one where it only announces something."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return " ".join(lines[:3])
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
 def _last_words(outcome: Outcome, names: Collection[str]) -> str:

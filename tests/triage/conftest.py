@@ -1,0 +1,2 @@
+def pytest_addoption(parser):
+    parser.addoption("--update", action="store_true", help="rewrite the golden signatures")

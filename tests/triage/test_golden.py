@@ -1,0 +1,37 @@
+"""Signatures of real failures: a growing corpus, refreshed with `pytest tests/triage --update`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.triage.signature import failures
+
+FILES = sorted((Path(__file__).parent / "testdata").glob("*.json"))
+
+
+def signatures(data):
+    outcomes = [Outcome.from_json(o) for o in data["outcomes"]]
+    return [f.signature.to_json() for f in failures(outcomes)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_signature(file, request):
+    data = json.loads(file.read_text())
+    found = signatures(data)
+    if request.config.getoption("--update", default=False):
+        file.write_text(json.dumps({**data, "signatures": found}, indent=1) + "\n")
+    else:
+        assert found == data["signatures"]
+
+
+def test_corpus_is_told_apart():
+    """Different causes have different signatures, and each failed in the same way at all levels."""
+    hashes = {}
+    for file in FILES:
+        found = signatures(json.loads(file.read_text()))
+        assert len(found) == 1, file.stem
+        hashes.setdefault(found[0]["hash"], []).append(file.stem)
+    assert len(FILES) >= 15
+    assert all(len(stems) == 1 for stems in hashes.values()), hashes

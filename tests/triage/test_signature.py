@@ -1,0 +1,165 @@
+"""Failures of a test case, and when two of them are the same finding."""
+
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.triage.signature import (
+    HASH_DIGITS,
+    Signature,
+    export_failure,
+    failures,
+    level_pattern,
+    neighbourhood,
+)
+
+GRAPH = {
+    "values": [["x", "float32", [2]], ["h", "float32", [2]], ["y", "float32", [2]]],
+    "nodes": [
+        {"op": "Conv", "attributes": {}, "inputs": ["x"], "outputs": ["h"]},
+        {"op": "Add", "attributes": {}, "inputs": ["h", "h"], "outputs": ["y"]},
+    ],
+}
+
+
+def outcome(level, kind=OutcomeKind.OK, stage=Stage.EXECUTE, backend="toy", **fields):
+    return Outcome(kind, stage, backend, level, **fields)
+
+
+def failed(level, message="bad 1", **fields):
+    fields = {"error_type": "pkg.Error", "message": message, **fields}
+    return outcome(level, OutcomeKind.EXCEPTION, Stage.COMPILE, **fields)
+
+
+def crashed(level, captured="", signal="SIGSEGV"):
+    return outcome(
+        level, OutcomeKind.CRASH, signal=signal, message=f"killed by {signal}", captured=captured
+    )
+
+
+def verdict(**wrong):
+    """level=[(output, kind), ...]"""
+    return {
+        "mismatches": {
+            f"toy/{level}": [{"output": o, "kind": k, "worst": None} for o, k in listed]
+            for level, listed in wrong.items()
+        }
+    }
+
+
+def only(*args):
+    (failure,) = failures(*args)
+    return failure
+
+
+def test_all_ok_is_no_failure():
+    ran = [outcome("O0"), outcome("O1", OutcomeKind.UNSUPPORTED)]
+    assert failures(ran, verdict(O0=[], O1=[]), GRAPH) == []
+
+
+def test_levels_that_fail_alike_are_one_failure():
+    failure = only([failed("O0"), failed("O1", "bad 22")])
+    assert failure.levels == ("O0", "O1")
+    assert failure.signature.title == "toy: exception in compile (all levels): Error: bad N"
+    assert len(failure.signature.hash) == HASH_DIGITS
+
+
+def test_levels_that_fail_differently_are_two():
+    found = failures([failed("O0"), failed("O1", "quite another")])
+    assert [f.levels for f in found] == [("O0",), ("O1",)]
+    assert found[0].signature.hash != found[1].signature.hash
+
+
+def test_the_number_of_levels_run_does_not_matter():
+    two = only([outcome("O0"), failed("O3")])
+    four = only([outcome("O0"), failed("O1"), failed("O2"), failed("O3")])
+    assert two.signature.hash == four.signature.hash
+    assert "(O3 only)" in two.signature.title
+
+
+@pytest.mark.parametrize(
+    "failing, pattern",
+    [
+        ("0 1 2", "all"),
+        ("1 2", "optimised"),
+        ("2", "optimised"),
+        ("0", "unoptimised"),
+        ("0 2", "some"),
+    ],
+)
+def test_level_pattern(failing, pattern):
+    assert level_pattern(failing.split(), ["0", "1", "2"]) == pattern
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stage": Stage.IMPORT},
+        {"backend": "other"},
+        {"error_type": "pkg.Other"},
+        {"message": "worse"},
+        {"traceback": 'Traceback (most recent call last):\n  File "/c/z.py", line 1, in f\n'},
+    ],
+)
+def test_what_tells_exceptions_apart(change):
+    one = failed("O0")
+    assert only([one]).signature.hash != only([replace(one, **change)]).signature.hash
+
+
+def test_crashes_by_signal_and_last_words():
+    hashes = {
+        only([o]).signature.hash
+        for o in (
+            crashed("O0"),
+            crashed("O0", signal="SIGABRT"),
+            crashed("O0", "noise\nmalloc(): invalid size"),
+            crashed("O0", "#1  0x1 in compiler::fuse (x=1) at fuse.cc:1"),
+        )
+    }
+    assert len(hashes) == 4
+    assert only([crashed("O0", "noise 1")]).signature == only([crashed("O0")]).signature
+
+
+def test_timeout_is_known_by_its_stage():
+    late = outcome("O0", OutcomeKind.TIMEOUT, Stage.COMPILE, captured="compiling 1 of 7")
+    assert only([late]).signature == only([replace(late, captured="")]).signature
+
+
+def test_mismatch_is_known_by_the_operators():
+    failure = only([outcome("O0"), outcome("O1")], verdict(O0=[], O1=[("y", "value")]), GRAPH)
+    assert failure.kind is OutcomeKind.MISMATCH and failure.stage is Stage.COMPARE
+    assert failure.signature.title == "toy: wrong value at Add after Conv (O1 only)"
+    renamed = {
+        "nodes": [
+            {"op": "Conv", "inputs": ["a"], "outputs": ["b"]},
+            {"op": "Add", "inputs": ["b", "c"], "outputs": ["d"]},
+        ]
+    }
+    other = only([outcome("O0"), outcome("O1")], verdict(O0=[], O1=[("d", "value")]), renamed)
+    assert other.signature == failure.signature
+
+
+def test_the_first_wrong_output_decides():
+    both = verdict(O0=[("y", "shape"), ("h", "value")])
+    assert only([outcome("O0")], both, GRAPH).signature.parts["operators"] == ["Conv"]
+
+
+def test_neighbourhood_of_an_unknown_output_is_empty():
+    assert neighbourhood(GRAPH, "nowhere") == neighbourhood(None, "y") == []
+
+
+def test_backends_fail_separately():
+    found = failures([failed("O0", backend="a"), failed("O0", backend="b")])
+    assert [f.backend for f in found] == ["a", "b"]
+
+
+def test_export_failure():
+    failure = export_failure("torchscript", "UnsupportedOperatorError", "aten::cosh is unsupported")
+    assert failure.stage is Stage.EXPORT
+    assert failure.signature.title.startswith("torchscript: exception in export: Unsupported")
+
+
+def test_json_round_trip():
+    signature = only([failed("O0")]).signature
+    assert Signature.from_json(signature.to_json()) == signature
