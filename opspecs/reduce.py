@@ -11,6 +11,7 @@ from nnfuzz.spec.families.reduce import ArgReduction, Reduction, touched
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.intervals import Box, ends, greatest, underflow
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 SUMMED = (*FLOATS, DType.INT32, DType.INT64)
 ORDERED = (*FLOATS, DType.INT32, DType.INT64, DType.INT8, DType.UINT8)
@@ -23,7 +24,8 @@ class ReduceSum(Reduction, Summing):
     monotone = (1,)
 
     def torch(self, x):
-        return torch.sum(x, self.axes, keepdim=bool(self.keepdims), dtype=x.dtype)
+        dtype = x.dtype if x.dtype is torch.int32 else None
+        return torch.sum(x, self.axes, keepdim=bool(self.keepdims), dtype=dtype)
 
     def undefined(self, x):
         """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
@@ -56,6 +58,7 @@ class ReduceMean(Reduction, Summing):
 
 @operator
 class ReduceMax(Reduction):
+    unexportable = (HALF_PROMOTED,)
     inputs = (In("T", ORDERED, (1, 5)),)
     monotone = (1,)
     wraps = False
@@ -69,6 +72,7 @@ class ReduceMax(Reduction):
 
 @operator
 class ReduceMin(Reduction):
+    unexportable = (HALF_PROMOTED,)
     inputs = (In("T", ORDERED, (1, 5)),)
     monotone = (1,)
     wraps = False
@@ -85,8 +89,12 @@ class ReduceProd(Reduction):
     """Floats only: integer products overflow, and ONNX Runtime does not wrap around then."""
 
     def torch(self, x):
+        if torch.onnx.is_in_onnx_export():
+            # PyTorch 2.13 folds ReduceProd of a constant over all axes when they are an input
+            # (opset 18 on). It does not fold this identity; try the export without it some day.
+            x = x.clamp(min=-torch.inf)
         for axis in sorted((a % x.dim() for a in self.axes), reverse=True):
-            x = torch.prod(x, axis, keepdim=bool(self.keepdims), dtype=x.dtype)
+            x = torch.prod(x, axis, keepdim=bool(self.keepdims))
         return x
 
     def sure(self, x):

@@ -75,3 +75,22 @@ def test_radius_covers_float32():
         x = torch.randn(types[0].shape, generator=torch.Generator().manual_seed(1))
         y = op.torch(x.double())
         assert ((op.torch(x).double() - y).abs() <= op.radius(2.0**-24, y, x.double())).all()
+
+
+def test_product_of_a_weight_survives_the_torchscript_export():
+    import onnx
+
+    from nnfuzz.ir.graph import Graph, Node, Value
+    from nnfuzz.materialize.exporters import exporters
+
+    op = ReduceProd(axes=(0,), keepdims=0)
+    values = {"w": t(3, 2), "y": t(2)}
+    graph = Graph(
+        {name: Value(name, type_) for name, type_ in values.items()},
+        [Node(op, ("w",), ("y",))],
+        weights=["w"],
+        outputs=["y"],
+    )
+    weights = {"w": ramp(3, 2).numpy()}
+    model = onnx.load_from_string(exporters()["torchscript"].export(graph, weights, {}, 18))
+    assert "ReduceProd" in [node.op_type for node in model.graph.node]

@@ -75,6 +75,8 @@ def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...
 def split(draw: Draw, size: Int) -> list[Int]:
     """Two sizes whose product may be the given one: divisors of a number, variables otherwise."""
     if isinstance(size, int):
-        factor = draw.choice([f for f in range(1, size + 1) if size % f == 0])
+        inner = [f for f in range(2, size) if size % f == 0]
+        factor = draw.choice(inner or [1, size])
         return [factor, size // factor]
-    return [draw.var("f", 1, 32), draw.var("r", 1, 96)]
+    least = 1 if draw.chance(0.3) else 2
+    return [draw.var("f", least, 32), draw.var("r", least, 96)]
