@@ -8,7 +8,7 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.axes import AXIS
+from nnfuzz.spec.families.axes import AXIS, may_be_one
 from nnfuzz.spec.families.norm import (
     AlongAxis,
     Normalization,
@@ -39,6 +39,9 @@ class Softmax(AlongAxis):
     def value_range(self, x):
         return 0.0, 1.0
 
+    def constants(self, x):
+        return (1,) if may_be_one(x.shape[self.axis]) else ()
+
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
         return u * y * (12 + 2 * d + growth(x.shape[self.axis]))
@@ -59,9 +62,7 @@ class LogSoftmax(AlongAxis):
         return -math.inf, 0.0
 
     def constants(self, x):
-        """All of them are 0 along an axis of size 1."""
-        size = x.shape[self.axis]
-        return () if isinstance(size, int) and size > 1 else (0,)
+        return (0,) if may_be_one(x.shape[self.axis]) else ()
 
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
@@ -189,6 +190,9 @@ class LayerNormalization(Normalization):
 
     def infer_input_types(self, draw, first, dtypes, output):
         return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+
+    def constants(self, x, scale, *bias):
+        return (0,) if not bias and may_be_one(*scale.shape) else ()
 
     def torch(self, x, scale, bias=None):
         d, s = centred(x, self._axes(x.dim()), self.eps)

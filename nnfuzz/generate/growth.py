@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.knowledge import Known, derive, narrowed
+from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -49,7 +49,7 @@ class Growth:
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
-        inputs = [self.known[p] if isinstance(p, str) else Known() for p in plan]
+        inputs = [self.known[p] if isinstance(p, str) else unread(t) for p, t in zip(plan, types)]
         derived = derive(op, types, inputs)
         if derived is None:
             return False
@@ -100,6 +100,8 @@ class Growth:
         constraints: list[Bool],
         smt: bool,
     ) -> bool:
+        if op.refusal(self.config.exporter, self.config.opset, *types):
+            return False
         fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
         free = [v for v in variables(*_dims(fresh), *_symbols(op)) if v not in self.session.env]
         return self.session.extend(
@@ -135,8 +137,8 @@ class Growth:
         self, op: OpSpec, types: Sequence[TensorType], target: str
     ) -> dict[str, Known] | None:
         """What is known of all values once `op` computes `target`; None if no input is left."""
-        found = {name: Known() for name in self.placeholders}
-        derived = derive(op, types, [Known() for _ in types])
+        found = {name: unread(self.graph.type(name)) for name in self.placeholders}
+        derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
             return None
         found[target] = derived
@@ -163,7 +165,7 @@ class Growth:
             if isinstance(source, Placeholder):
                 name = self._declare(type_, "p")
                 self.placeholders[name] = source
-                self.known[name] = Known()
+                self.known[name] = unread(type_)
                 names.append(name)
             else:
                 names.append(source)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.families.elementwise import Elementwise
-from nnfuzz.spec.families.norm import AlongAxis
 from nnfuzz.spec.families.shape import Moving
-from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 3
@@ -32,15 +32,13 @@ def derive(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> 
     ranges = _ranges(inputs)
     if not op.feasible(*ranges):
         return None
-    whole = op.value_range(*ranges)
+    dtype = op.output_dtype(*types)
+    whole = _stored(dtype, _outcome(op, ranges))
     special = [(c, c) for c in op.constants(*types)]
-    keeps = _keeps_elements(op)
-    for variant in _variants(inputs):
-        if not keeps:
-            break
+    for variant in _variants(op, inputs):
         if not op.feasible(*variant):
             return None
-        special.append(op.value_range(*variant))
+        special.append(_stored(dtype, _outcome(op, variant)))
     narrow = (r for r in dict.fromkeys(special) if r[0] > whole[0] or r[1] < whole[1])
     return Known(whole, tuple(narrow)[:MOST_SPECIAL])
 
@@ -57,11 +55,37 @@ def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
     return result
 
 
-def _keeps_elements(op: OpSpec) -> bool:
-    """Whether a special element of an input reaches some element of the output by itself."""
-    if isinstance(op, (AlongAxis, Summing)):
-        return False
-    return isinstance(op, (Elementwise, Moving))
+def unread(type_: TensorType) -> Known:
+    """What is known of a placeholder. The bounds of integers are of type int."""
+    return Known(type_.dtype.limits if not type_.dtype.is_float else ANY_RANGE)
+
+
+def _stored(dtype: DType, range_: Range) -> Range:
+    """Bounds of what is left of a number in a dtype: integers wrap around."""
+    if dtype.is_float:
+        return range_
+    lo, hi = dtype.limits
+    return range_ if lo <= range_[0] and range_[1] <= hi else (lo, hi)
+
+
+def _outcome(op: OpSpec, ranges: Sequence[Range]) -> Range:
+    """The output's bounds; exact where every input is one number."""
+    if isinstance(op, Elementwise) and all(lo == hi for lo, hi in ranges):
+        exact = _evaluated(op, [lo for lo, _ in ranges])
+        if exact is not None:
+            return exact, exact
+    return op.value_range(*ranges)
+
+
+def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
+    import torch
+
+    try:
+        result = op.torch(*[torch.tensor([float(x)], dtype=torch.float64) for x in numbers])
+        value = float(result)  # type: ignore[arg-type]
+    except (RuntimeError, TypeError, IndexError):  # Not for float64, or not of rank 1.
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _ranges(inputs: Sequence[Known]) -> list[Range]:
@@ -70,10 +94,15 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
     return [own[id(known)] for known in inputs]
 
 
-def _variants(inputs: Sequence[Known]) -> Iterator[list[Range]]:
-    """The input ranges with one input replaced by a special element of it."""
+def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
+    """The input ranges with one input replaced by a special element of it.
+
+    Data movement carries elements along unmixed. Other operators may mix a special element with
+    usual ones (sums do); that is ignored, which refuses a little too much.
+    """
+    moves = isinstance(op, Moving)
     for chosen in dict.fromkeys(inputs):
         for special in chosen.special:
             ranges = _ranges(inputs)
             one = (special[0], special[1])
-            yield [one if known is chosen else r for known, r in zip(inputs, ranges)]
+            yield [one if moves or k is chosen else r for k, r in zip(inputs, ranges)]

@@ -7,6 +7,7 @@ and comparisons are as they really are and gradients flow through them neverthel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,6 +19,8 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import Range, flatten
 
 BETAS = (0.9, 0.99)
+SLOWER, FASTER = 0.6, 1.05
+"""Factors of the rate after a step that made the loss larger, or smaller."""
 TINY = 1e-6
 SLACK = 1e-3
 """How far inside of the domain the descent aims."""
@@ -61,6 +64,7 @@ class Descent:
         self._m = {n: torch.zeros_like(t) for n, t in self.theta.items()}
         self._v = {n: torch.zeros_like(t) for n, t in self.theta.items()}
         self._count = 0
+        self._last = math.inf
 
     def _leaf(self, x: Tensor) -> Tensor:
         """A copy to move; off the integers, since |x| has no direction to move in at 0."""
@@ -85,6 +89,11 @@ class Descent:
                     values[name] = native(self.theta[name], self.program.dtypes[name])
         return moved
 
+    def _adapt(self, loss: float) -> None:
+        """Slow down after overshooting: sums move by the steps of all their terms together."""
+        self.rate *= SLOWER if loss > self._last else FASTER
+        self._last = loss
+
     def _adam(self, name: str, gradient: Tensor) -> None:
         b1, b2 = BETAS
         m, v, theta = self._m[name], self._v[name], self.theta[name]
@@ -107,6 +116,7 @@ class Descent:
             loss = self._loss(values, carried)
             if loss is None or not loss.requires_grad:
                 return {}
+            self._adapt(float(loss.detach()))
             found = torch.autograd.grad(loss, leaves, allow_unused=True)
         return dict(zip(self.names, found))
 

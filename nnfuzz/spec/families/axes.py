@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
@@ -35,6 +36,11 @@ AXIS = Choice(by=_axis)
 
 AXES = Choice(by=_axes)
 """At least one axis of the first input, in ascending order; one alone half of the time."""
+
+
+def may_be_one(*sizes: Int) -> bool:
+    """Whether a product of sizes, which may be symbolic, can be 1."""
+    return all(size == 1 if isinstance(size, int) else size.lo <= 1 for size in sizes)
 
 
 class RankChanging(OpSpec):

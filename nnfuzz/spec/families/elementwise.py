@@ -74,7 +74,7 @@ class Increasing(Unary):
     def _at(self, end: float) -> float:
         import torch
 
-        return float(self.torch(torch.tensor(end, dtype=torch.float64)))  # type: ignore[arg-type]
+        return float(self.torch(torch.tensor(float(end), dtype=torch.float64)))  # type: ignore[arg-type]
 
 
 class Decreasing(Increasing):
@@ -172,7 +172,7 @@ class Comparison(Broadcasting):
     def _at(self, x: float, y: float) -> float:
         import torch
 
-        return float(self.torch(torch.tensor(x), torch.tensor(y)))  # type: ignore[arg-type]
+        return float(self.torch(torch.tensor(float(x)), torch.tensor(float(y))))  # type: ignore[arg-type]
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         x, y = tensors

@@ -10,7 +10,7 @@ from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.axes import AXES, AXIS, RankChanging, positive
+from nnfuzz.spec.families.axes import AXES, AXIS, RankChanging, may_be_one, positive
 from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In
 
@@ -165,6 +165,9 @@ class ArgReduction(Reducing):
             return []
         top = self.ordered(x).topk(2, dim=self.axis).values
         return [top.select(self.axis, 0) - top.select(self.axis, 1)]
+
+    def constants(self, *inputs: TensorType) -> tuple[float, ...]:
+        return (0,) if may_be_one(inputs[0].shape[self.axis]) else ()
 
     def proxy(self, *tensors: Tensor) -> Tensor:
         """The mean position, weighted by softmax."""
