@@ -87,8 +87,7 @@ class Loop:
         self.observer = observer
         self.epoch = epoch
         self.faults = 0
-        self.began = time.monotonic()
-        self._earlier = recorder.store.seconds()
+        self._earlier = recorder.store.seconds_before()
         self._stopped = stopped
         self._probing = False
         self._thorough = False
@@ -98,7 +97,7 @@ class Loop:
         self._done = recorder.store.done()
         self._indexes = self._remaining(self._done)
         self._refused = set(refused)
-        self._epoch_at = self.began
+        self._epoch_at = 0.0
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
 
@@ -120,13 +119,14 @@ class Loop:
             self._step(self._probe_job)
 
     def seconds(self) -> float:
-        """Wall seconds of the campaign, earlier sessions included."""
-        return self._earlier + time.monotonic() - self.began
+        """Wall seconds of the campaign, start-up and earlier sessions included."""
+        return self._earlier + self.recorder.store.session_seconds()
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
         lanes = sum(len(pool.lanes) for pool in self.backends)
-        return sum(p.seconds for p in self.backends) / (time.monotonic() - self.began) / lanes
+        wall = self.recorder.store.session_seconds()
+        return sum(p.seconds for p in self.backends) / (wall * lanes)
 
     def _probe_first(self) -> None:
         """Probes until the budget is spent; the rest is learnt by and by."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -66,9 +65,9 @@ class Recorder:
         self.rows = {row.signature: row for row in store.findings()}
         self.buckets = store.buckets()
         self._known = frozenset(known)
+        self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
-        self._began = time.monotonic() - store.seconds()
         mend(store.folder / FINDINGS)
         for row in store.tests():
             self.figures.add(row)
@@ -98,6 +97,9 @@ class Recorder:
     def unique(self) -> int:
         return len(self.rows)
 
+    def _seconds(self) -> float:
+        return self._earlier + self.store.session_seconds()
+
     def _is_first(self, signature: str, evidence: Evidence) -> bool:
         row = self.rows.get(signature)
         return row is None or evidence.index < row.first_index
@@ -117,7 +119,7 @@ class Recorder:
             title=failure.signature.title,
             folder=f"{FINDINGS}/{name}",
             origin=evidence.origin,
-            found_at=before.found_at if before else time.monotonic() - self._began,
+            found_at=before.found_at if before else self._seconds(),
             occurrences=before.occurrences if before else 0,
         )
 

@@ -90,8 +90,10 @@ def run_probes(
     """Probes every signature on every backend, at every level; returns the tables by backend."""
     store.begin_session()
     with _open(store, config, registry, observer, cache, stopped, refuse=False) as session:
-        session.loop.probe(session.prober.keys)
-        session.save_support()
+        try:
+            session.loop.probe(session.prober.keys)
+        finally:
+            session.save_support()
         return session.result(), dict(session.prober.tables)
 
 

@@ -185,16 +185,20 @@ class Store:
         )
         self._session = cursor.lastrowid
 
-    def seconds(self) -> float:
+    def seconds_before(self) -> float:
         """Wall seconds of all earlier sessions, as far as they were recorded."""
         query = "SELECT coalesce(sum(seconds), 0) FROM sessions WHERE id IS NOT ?"
         return self._db.execute(query, [self._session]).fetchone()[0]
+
+    def session_seconds(self) -> float:
+        """Wall seconds since begin_session."""
+        return time.monotonic() - self._began
 
     def touch(self) -> None:
         """Keeps the time of the session."""
         self._db.execute(
             "UPDATE sessions SET seconds = ? WHERE id = ?",
-            [time.monotonic() - self._began, self._session],
+            [self.session_seconds(), self._session],
         )
 
     # -- epochs -------------------------------------------------------------------------------

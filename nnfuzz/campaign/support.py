@@ -103,6 +103,7 @@ class SupportCache:
     """Support tables as JSON files in one folder; a file's name is a digest of all they rest on."""
 
     folder: Path
+    ignored: bool = False  # nothing is taken from it, but what is learnt is kept
 
     def path(self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping) -> Path:
         """basis: whatever else decides what a probe does, such as the exporter and the opset."""
@@ -110,15 +111,25 @@ class SupportCache:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
 
-    def load(self, path: Path, backend: str, failing: bool = False) -> Support:
-        """An empty table if there is no usable file. `failing`: whether to keep such entries."""
+    def load(self, path: Path, backend: str) -> Support:
+        """What campaigns may rely on; an empty table if there is no usable file."""
+        found = None if self.ignored else self._read(path)
+        entries = found[1].entries if found else {}
+        return Support(backend, {k: e for k, e in entries.items() if e.status != FAILING})
+
+    def newest(self, backend: str) -> tuple[dict[str, Any], Support] | None:
+        """The table of a backend that was saved last, and what it is about."""
+        files = self.folder.glob(f"support-{backend}-*.json")
+        newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+        return next(filter(None, map(self._read, newest_first)), None)
+
+    def _read(self, path: Path) -> tuple[dict[str, Any], Support] | None:
         try:
             data = json.loads(path.read_text())
-            entries = {key: Entry(**value) for key, value in data["entries"].items()}
+            entries = {key: Entry(**value) for key, value in data.pop("entries").items()}
         except (OSError, ValueError, KeyError, TypeError):
-            return Support(backend)
-        kept = {k: e for k, e in entries.items() if failing or e.status != FAILING}
-        return Support(backend, kept)
+            return None
+        return data, Support(data.get("backend", ""), entries)
 
     def save(self, path: Path, support: Support, about: Mapping[str, Any]) -> None:
         """Writes all or nothing; a folder that cannot be written costs no campaign."""

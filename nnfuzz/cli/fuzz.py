@@ -234,7 +234,7 @@ def _resumed(
 def _refuse_finished(store: Store, config: CampaignConfig) -> None:
     limit = config.tests_limit
     tests = limit is not None and len([i for i in store.done() if i < limit]) >= limit
-    seconds = store.seconds()
+    seconds = store.seconds_before()
     if tests or (config.time_limit is not None and seconds >= config.time_limit):
         raise UsageError(
             f"the campaign in {store.folder} has reached its limit ({len(store.done())} tests, "
@@ -325,11 +325,12 @@ def default_processes(backends: int) -> dict[str, int]:
     }
 
 
-def default_folder(specs: tuple[BackendSpec, ...]) -> Path:
+def default_folder(specs: tuple[BackendSpec, ...], prefix: str = "") -> Path:
+    """A folder that does not exist yet, named after the backends and the time."""
     from datetime import datetime
 
     names = "+".join(spec.name for spec in specs)
-    stem = Path("nnfuzz-out") / f"{names}-{datetime.now():%Y%m%d-%H%M%S}"
+    stem = Path("nnfuzz-out") / f"{prefix}{names}-{datetime.now():%Y%m%d-%H%M%S}"
     folder, number = stem, 1
     while folder.exists():
         number += 1

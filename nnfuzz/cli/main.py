@@ -5,14 +5,18 @@ Nothing heavy is imported before it is used, so that --help answers at once.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 
 import typer
 
+from nnfuzz.cli.backends import backends
 from nnfuzz.cli.errors import FAULT, USAGE, UsageError
 from nnfuzz.cli.fuzz import fuzz
+from nnfuzz.cli.generate import generate
+from nnfuzz.cli.ops import ops
+from nnfuzz.cli.replay import replay
+from nnfuzz.cli.verify import verify
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
@@ -34,17 +38,10 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.command("fuzz")(fuzz)
-    for name in _COMMANDS:
-        try:
-            module = importlib.import_module(f"nnfuzz.cli.{name}")
-        except ModuleNotFoundError:
-            continue
-        app.command(name)(getattr(module, name))
+    for command in (fuzz, replay, generate, verify, backends):
+        app.command(command.__name__)(command)
+    app.add_typer(ops, name="ops")
     return app
-
-
-_COMMANDS = ("replay", "generate", "verify", "ops", "backends")
 
 
 def main() -> None:

@@ -76,13 +76,15 @@ class Display:
 
 
 @contextmanager
-def watcher(quiet: bool, config: CampaignConfig, folder: Path) -> Iterator[Observer]:
+def watcher(
+    quiet: bool, config: CampaignConfig, folder: Path, doing: str = "fuzzing"
+) -> Iterator[Observer]:
     """The observer that suits the terminal; names the campaign first."""
     if quiet:
         yield Silent()
         return
     names = " and ".join(str(spec) for spec in config.backends)
-    print(f"fuzzing {names}, seed {config.seed}, into {folder}", flush=True)
+    print(f"{doing} {names}, seed {config.seed}, into {folder}", flush=True)
     if not sys.stdout.isatty():
         yield Lines()
         return

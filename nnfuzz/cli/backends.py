@@ -1,0 +1,142 @@
+"""`nnfuzz backends`: which compilers there are, in which versions, and what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, OK
+
+if TYPE_CHECKING:
+    from nnfuzz.campaign.support import Support
+    from nnfuzz.execute.registry import BackendRegistry
+
+
+def backends(
+    probe: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,KEY=VALUE]",
+            help="Run single-operator models of every signature at every level, and remember "
+            "what is not supported.",
+        ),
+    ] = None,
+    exporter: Annotated[str, typer.Option(help="For --probe.")] = "torchscript",
+    opset: Annotated[int | None, typer.Option(metavar="N", help="For --probe.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Probe again what is known already.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where findings of probes go.")
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="File with more backends.")
+    ] = None,
+) -> None:
+    """List backends with versions, levels and options, and say how to get those that are missing.
+
+    \b
+    nnfuzz backends
+    nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
+    """
+    from nnfuzz.execute.registry import BackendRegistry
+
+    registry = BackendRegistry.discover(plugin or [])
+    if probe:
+        raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
+    for row in _rows(registry):
+        _print(row)
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    state: str
+    levels: str
+    options: list[tuple[str, Any, str]]
+    source: str
+
+
+def _rows(registry: BackendRegistry) -> list[_Row]:
+    from nnfuzz.execute.registry import RegistryError
+
+    rows = []
+    for name in registry.names():
+        try:
+            cls = registry.get(name)
+        except RegistryError as error:
+            rows.append(_Row(name, str(error), "", [], registry.source(name)))
+            continue
+        default = cls.default_levels()
+        levels = " ".join(f"{level}*" if level in default else level for level in cls.levels)
+        options = [(f.name, f.default, f.metadata.get("help", "")) for f in fields(cls.Options)]
+        rows.append(_Row(name, _state(registry, name), levels, options, registry.source(name)))
+    return rows
+
+
+def _state(registry: BackendRegistry, name: str) -> str:
+    """Versions as the compiler itself tells them, from a worker; or why there are none."""
+    from nnfuzz.execute.runner import BackendRunner, RunnerError
+
+    reason = registry.get(name).missing()
+    if reason:
+        return f"missing: {reason}"
+    try:
+        with BackendRunner(registry.spec(name), registry) as runner:
+            return ", ".join(f"{k} {v}" for k, v in runner.versions().items())
+    except RunnerError as error:
+        return f"does not start: {str(error).splitlines()[0]}"
+
+
+def _print(row: _Row) -> None:
+    print(f"{row.name}: {row.state}")
+    print(f"    {row.source}")
+    if row.levels:
+        print(f"    levels: {row.levels} (* compared by default)")
+    for name, default, text in row.options:
+        print(f"    {name}={default}: {text}")
+
+
+def _probe(
+    registry: BackendRegistry,
+    texts: list[str],
+    plugins: list[Path],
+    exporter: str,
+    opset: int | None,
+    fresh: bool,
+    out: Path | None,
+) -> int:
+    from nnfuzz.campaign.session import run_probes
+    from nnfuzz.campaign.store import Store
+    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.cli.fuzz import cache_folder, chosen_backends, default_folder, make_config
+    from nnfuzz.cli.interrupt import Interrupt
+    from nnfuzz.cli.progress import watcher
+
+    specs = chosen_backends(registry, texts)
+    given = {"exporter": exporter, **({"opset": opset} if opset else {})}
+    config = make_config(registry, specs, plugins, None, given)
+    folder = out or default_folder(specs, "probe-")
+    cache = SupportCache(cache_folder(), ignored=fresh)
+    with (
+        Store.create(folder, config.to_json()) as store,
+        Interrupt() as interrupt,
+        watcher(False, config, folder, "probing") as observer,
+    ):
+        result, tables = run_probes(store, config, registry, observer, cache, interrupt.asked)
+    for name, support in tables.items():
+        _print_support(name, support)
+    for row in result.findings:
+        print(f"FOUND {row.title}: {result.folder / row.folder}")
+    return FINDINGS if result.findings else OK
+
+
+def _print_support(name: str, support: Support) -> None:
+    refused = support.refused()
+    works = len(support.entries) - len(refused)
+    print(f"{name}: {works} signatures work, {len(refused)} do not")
+    for key, why in sorted(refused.items()):
+        print(f"  {key}: {why}")

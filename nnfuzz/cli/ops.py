@@ -1,0 +1,178 @@
+"""`nnfuzz ops`: which operators there are, whether their specs hold, what a backend refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nnfuzz.check.authorities import Runtime
+    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.spec.registry import OpRegistry
+
+Plugins = Annotated[
+    list[Path] | None, typer.Option("--plugin", metavar="FILE.py", help="File with more operators.")
+]
+
+ops = typer.Typer(
+    help="List the operators that models are made of; check their specs.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+
+
+@ops.callback()
+def table(
+    context: typer.Context,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            "-b",
+            metavar="NAME",
+            help="Show what is known not to be supported by this backend, and why.",
+        ),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """List the operators that models are made of; check their specs.
+
+    \b
+    nnfuzz ops                       all operators with their dtypes
+    nnfuzz ops --backend tvm         what TVM was found not to support, by probes and campaigns
+    nnfuzz ops check Conv MatMul     hold specs against PyTorch and ONNX
+    """
+    if context.invoked_subcommand:
+        return
+    if backend:
+        for name in backend:
+            _show_support(name, plugin or [])
+    else:
+        _show_operators(load_operators(plugin or []).specs())
+
+
+@ops.command()
+def check(
+    operators: Annotated[
+        list[str] | None, typer.Argument(help="Names of operators [default: all].")
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Instances of each kind.")] = 20,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend", "-b", help="Compiler whose least optimised level arbitrates as well."
+        ),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
+
+    Solved instances must run and have the inferred type, instances with one broken condition must
+    be rejected, and what PyTorch accepts should not be refused (the share that is, is shown).
+    """
+    from rich.console import Console
+
+    from nnfuzz.check.operators import check_operators
+    from nnfuzz.check.report import listing
+    from nnfuzz.check.report import table as report_table
+    from nnfuzz.cli.steps import steps
+
+    specs = _selected(load_operators(plugin or []), operators or [])
+    runtimes = _runtimes(backend or [], plugin or [])
+    reports = []
+    with steps("checking operators", len(specs)) as advance:
+        for report in check_operators(specs, seed, instances, runtimes):
+            reports.append(report)
+            advance(report.operator)
+    console = Console(highlight=False)
+    console.print(report_table(reports))
+    for text in listing(reports):
+        console.print(text, markup=False, soft_wrap=True)
+    raise typer.Exit(OK if all(report.ok for report in reports) else FINDINGS)
+
+
+def load_operators(plugins: Iterable[Path]) -> OpRegistry:
+    """All operators, with those of plug-in files. Raises: UsageError."""
+    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.testcase.producer import load_module
+
+    try:
+        return OpRegistry.load(load_module(str(path)) for path in plugins)
+    except (FileNotFoundError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _selected(registry: OpRegistry, names: Sequence[str]) -> list[type[OpSpec]]:
+    try:
+        return registry.select(names or list(registry)).specs()
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+
+
+def _runtimes(backends: Sequence[str], plugins: Sequence[Path]) -> dict[str, Runtime]:
+    from nnfuzz.check.authorities import REFERENCE, runtime_of
+    from nnfuzz.cli.fuzz import chosen_backends
+    from nnfuzz.execute.registry import BackendRegistry
+
+    found = dict(REFERENCE)
+    if backends:
+        registry = BackendRegistry.discover(plugins)
+        for spec in chosen_backends(registry, list(backends)):
+            found[spec.name] = runtime_of(spec.load())
+    return found
+
+
+def _show_operators(specs: list[type[OpSpec]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("operator", "family", "opset", "inputs", "signatures", "dtypes of the output"):
+        shown.add_column(column)
+    for spec in sorted(specs, key=lambda s: s.name):
+        signatures = spec.signatures()
+        dtypes = dict.fromkeys(output.value for _, output in signatures)
+        lo, hi = spec.arity()
+        shown.add_row(
+            spec.name,
+            spec.__module__.rpartition(".")[2],
+            str(spec.since),
+            str(lo) if lo == hi else f"{lo}-{hi}",
+            str(len(signatures)),
+            " ".join(dtypes),
+        )
+    Console(highlight=False).print(shown)
+    print(f"{len(specs)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+
+
+def _show_support(name: str, plugins: list[Path]) -> None:
+    """The newest support table of a backend, whatever versions it was made with."""
+    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.cli.fuzz import cache_folder
+    from nnfuzz.execute.registry import BackendRegistry
+
+    BackendRegistry.discover(plugins).get(name)
+    found = SupportCache(cache_folder()).newest(name)
+    if found is None:
+        print(
+            f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
+            file=sys.stderr,
+        )
+        return
+    about, support = found
+    print(
+        f"{name} ({', '.join(f'{k} {v}' for k, v in about['versions'].items())}), exporter "
+        f"{about['exporter']}, opset {about['opset']}: {len(support.entries)} of "
+        f"{about['signatures']} signatures known, {len(support.refused())} refused"
+    )
+    for key, why in sorted(support.refused().items()):
+        print(f"  {key}: {why}")

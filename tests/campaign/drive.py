@@ -1,0 +1,49 @@
+"""Runs a campaign with a stub producer, as a process that tests may kill.
+
+python drive.py FOLDER TESTS PLAN BACKEND [resume]
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def settings(tests, plan, backend, **more):
+    from nnfuzz.campaign.config import CampaignConfig, ProducerSettings
+    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.testcase.case import CaseConfig
+
+    registry = BackendRegistry.discover([HERE / "liar.py", HERE.parent / "execute" / "hostile.py"])
+    config = CampaignConfig(
+        backends=(registry.parse(backend),),
+        case=CaseConfig(exporter="direct"),
+        seed=1,
+        tests_limit=tests,
+        producer=ProducerSettings(
+            f"stub_producer:{plan}", ("numpy", "onnx", "stub_producer"), seconds=0.5
+        ),
+        **{"probe_seconds": 0.0, **more},
+    )
+    return config, registry
+
+
+def main():
+    from nnfuzz.campaign.session import run_campaign
+    from nnfuzz.campaign.store import Store
+    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.cli.interrupt import Interrupt
+    from nnfuzz.cli.progress import watcher
+
+    folder, tests, plan, backend, *rest = sys.argv[1:]
+    config, registry = settings(int(tests), plan, backend)
+    out = Path(folder)
+    store = Store.open(out) if rest else Store.create(out, config.to_json())
+    cache = SupportCache(out / "cache")
+    with store, Interrupt() as interrupt, watcher(False, config, out) as observer:
+        run_campaign(store, config, registry, observer, cache, interrupt.asked)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))
+    main()

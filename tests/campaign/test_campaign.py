@@ -1,0 +1,212 @@
+"""A whole campaign with a stub producer: nothing is lost, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import drive
+import stub_producer
+
+from nnfuzz.campaign.session import run_campaign
+from nnfuzz.campaign.store import FILE, Store, StoreError
+from nnfuzz.campaign.support import SupportCache
+from nnfuzz.cli.progress import Silent
+
+HERE = Path(__file__).parent
+ROUNDS = 4  # of the hostile plan in 200 tests
+
+
+def run(folder: Path, tests: int, plan: str, backend: str, **more):
+    config, registry = drive.settings(tests, plan, backend, **more)
+    with Store.create(folder, config.to_json()) as store:
+        return run_campaign(store, config, registry, Silent(), SupportCache(folder / "cache"))
+
+
+def start(folder: Path, tests: int, plan: str, backend: str, *rest: str) -> subprocess.Popen:
+    command = [sys.executable, str(HERE / "drive.py"), str(folder), str(tests), plan, backend]
+    return subprocess.Popen(
+        [*command, *rest], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def wait_for_tests(folder: Path, count: int) -> None:
+    for _ in range(600):
+        time.sleep(0.05)
+        try:
+            with Store.open(folder, write=False) as store:
+                if len(store.done()) >= count:
+                    return
+        except StoreError:
+            continue
+    raise AssertionError("the campaign does not get on")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile") / "campaign"
+    result = run(folder, 200, "hostile", "hostile,timeout=0.4,memory=0.1")
+    return folder, result
+
+
+def test_a_hostile_campaign_finishes_with_every_index_recorded(hostile):
+    folder, result = hostile
+    with Store.open(folder, write=False) as store:
+        rows = list(store.tests())
+    assert [row.index for row in rows] == list(range(200))
+    assert result.summary["tests"] == 200 - 5 * ROUNDS
+    lost = {"fault": 3 * ROUNDS, "export": ROUNDS, "inputs": ROUNDS}
+    assert result.summary["not_run"] == lost
+    saved = json.loads((folder / "summary.json").read_text())
+    assert saved == json.loads(json.dumps(result.summary))
+
+
+def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
+    folder, _ = hostile
+    plan = stub_producer.hostile(0, {}).plan
+    with Store.open(folder, write=False) as store:
+        seen = {row.index: row for row in store.tests()}
+        events = store.events()
+    wanted = {
+        "segfault": ("crash", "SIGSEGV"),
+        "abort": ("crash", "SIGABRT"),
+        "fpe": ("crash", "SIGFPE"),
+        "hang": ("timeout", ""),
+        "os_exit": ("crash", ""),
+        "sys_exit": ("crash", ""),
+        "raise": ("exception", ""),
+        "panic": ("exception", ""),
+        "raise_unsupported": ("unsupported", ""),
+    }
+    for index, row in seen.items():
+        how, stage, level = plan[index % len(plan)].split() if row.status == "run" else "   "
+        if how in wanted:
+            outcome = row.outcomes["hostile"][level]
+            assert (outcome["kind"], outcome.get("signal", "")) == wanted[how]
+            assert outcome["stage"] == stage
+        elif how in ("nothing", "print_megabytes", "close_stdout", "daemon"):
+            assert row.outcomes == {"hostile": {"O0": "ok", "O2": "ok"}}, how
+    deaths = Counter(event.signal for event in events if event.kind == "death")
+    assert deaths["SIGSEGV"] == 3 * ROUNDS  # the one in import counts at both levels
+    assert deaths["SIGABRT"] == deaths["SIGFPE"] == ROUNDS
+
+
+def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):
+    folder, result = hostile
+    with Store.open(folder, write=False) as store:
+        faults = [event for event in store.events() if event.kind == "fault"]
+    assert len(faults) == result.summary["faults"] == 3 * ROUNDS
+    assert {event.backend for event in faults} == {""}
+    assert Counter(event.signal for event in faults)["SIGSEGV"] == ROUNDS
+    messages = Counter(event.message.split(" in ")[0] for event in faults)
+    assert messages["ValueError: a defect of the producer"] == ROUNDS
+    assert messages["worker ended by timeout SIGKILL"] == ROUNDS
+
+
+def test_findings_of_a_hostile_campaign_are_complete_folders(hostile):
+    folder, result = hostile
+    assert result.summary["findings"] == len(result.findings) >= 10
+    plan = stub_producer.hostile(0, {}).plan
+    found = set()
+    for row in result.findings:
+        finding = json.loads((folder / row.folder / "finding.json").read_text())
+        assert finding["signature"]["hash"] == row.signature
+        assert finding["index"] == row.first_index
+        found.add(plan[row.first_index % len(plan)])
+        assert {path.name for path in (folder / row.folder).iterdir()} >= {
+            "finding.json",
+            "report.md",
+            "inputs.npz",
+            "expected.npz",
+        }
+    harmless = ("nothing", "print", "raise_unsupported", "close_stdout", "daemon", "produce")
+    assert found == {doc for doc in plan if not doc.startswith(harmless)} | {"produce export"}
+    again = Counter(row.occurrences for row in result.findings)
+    assert again[ROUNDS] >= 8
+
+
+def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
+    result = run(tmp_path / "c", 12, "lying", "liar", learn=False)
+    assert result.summary["outcomes"]["mismatch"] == 4 + 2
+    assert result.summary["outcomes"]["unsupported"] == 4
+    assert result.summary["flaky"] == 2
+    (row,) = result.findings
+    assert (row.kind, row.stage, row.occurrences) == ("mismatch", "compare", 4)
+    assert row.first_index == 1
+
+
+def test_known_signatures_are_counted_and_not_reported(tmp_path):
+    first = run(tmp_path / "a", 6, "lying", "liar", learn=False)
+    known = tuple(row.signature for row in first.findings)
+    second = run(tmp_path / "b", 6, "lying", "liar", learn=False, known=known)
+    assert second.findings == []
+    assert second.summary["known"] == 2
+
+
+def test_a_killed_campaign_resumes_without_loss(tmp_path):
+    folder = tmp_path / "c"
+    process = start(folder, 120, "lying", "liar")
+    wait_for_tests(folder, 30)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    with Store.open(folder) as store:
+        before = {row.index: row for row in store.tests()}
+        findings = {row.signature for row in store.findings()}
+    assert 30 <= len(before) < 120 and findings
+    resumed = start(folder, 120, "lying", "liar", "resume")
+    output, _ = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, output
+    with Store.open(folder, write=False) as store:
+        after = {row.index: row for row in store.tests()}
+        (row,) = store.findings()
+    assert sorted(after) == list(range(120))
+    assert all(after[index] == row for index, row in before.items())
+    assert row.signature in findings
+    assert row.occurrences == 120 // 3
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["tests"] == 120 and summary["occurrences"] == row.occurrences
+
+
+def test_ctrl_c_ends_with_the_summary(tmp_path):
+    folder = tmp_path / "c"
+    process = start(folder, 100_000, "quiet", "hostile")
+    wait_for_tests(folder, 20)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0, output
+    assert "ending" in output and "done:" in output
+    with Store.open(folder, write=False) as store:
+        done = len(store.done())
+    assert json.loads((folder / "summary.json").read_text())["tests"] == done
+
+
+def test_a_second_ctrl_c_kills(tmp_path):
+    folder = tmp_path / "c"
+    process = start(folder, 100_000, "quiet", "hostile,timeout=60")
+    wait_for_tests(folder, 5)
+    os.kill(process.pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    os.kill(process.pid, signal.SIGCONT)
+    process.communicate(timeout=20)
+    assert process.returncode in (-signal.SIGINT, -signal.SIGTERM)
+    assert (folder / FILE).exists()
+
+
+def test_a_running_campaign_cannot_be_opened_twice(tmp_path):
+    config, _ = drive.settings(1, "quiet", "liar")
+    with Store.create(tmp_path / "c", config.to_json()):
+        with pytest.raises(StoreError, match="running in another process"):
+            Store.open(tmp_path / "c")
+        with pytest.raises(StoreError, match="--resume"):
+            Store.create(tmp_path / "c", config.to_json())
