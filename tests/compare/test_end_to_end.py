@@ -1,0 +1,88 @@
+"""Random graphs: no false alarm with ONNX Runtime, planted faults inside of them are caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.verdict import compare
+from nnfuzz.materialize.emit import emit_model
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+
+CASES = 30
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """(graph, inputs and weights, test case) of ten nodes each."""
+    producer = Producer(11, CaseConfig(exporter="direct"))
+    made = [c for c in map(producer.produce, range(CASES)) if isinstance(c, TestCase)]
+    assert len(made) > 0.8 * CASES
+    return [(producer.load(c), {**c.inputs, **c.weights}, c) for c in made]
+
+
+def test_onnxruntime_lies_in_the_envelope_at_two_levels(cases):
+    ort = pytest.importorskip("onnxruntime")
+    missing = ort.capi.onnxruntime_pybind11_state.NotImplemented
+    levels = (
+        ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    )
+    ran = 0
+    for graph, params, case in cases:
+        envelope = envelopes(graph, params)
+        assert compare(envelope, case.expected) == (), case.index
+        weights = {n: params[n] for n in graph.weights}
+        model = emit_model(graph, weights, case.opset).SerializeToString()
+        for level in levels:
+            options = ort.SessionOptions()
+            options.graph_optimization_level = level
+            options.intra_op_num_threads = 1
+            options.log_severity_level = 4
+            try:
+                session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            except missing:
+                continue
+            outputs = dict(zip(graph.outputs, session.run(graph.outputs, case.inputs)))
+            assert compare(envelope, outputs) == (), (case.index, level)
+            ran += 1
+    assert ran > CASES
+
+
+def test_most_elements_are_comparable(cases):
+    shares = [
+        np.mean([e.comparable.mean() for e in envelopes(graph, params).values()])
+        for graph, params, _ in cases
+    ]
+    assert np.mean(shares) > 0.9
+
+
+def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
+    """The last node that yields floats is 1e-3 off, relatively."""
+    tried = caught = 0
+    for graph, params, case in cases:
+        victims = [n for n in graph.nodes if graph.type(n.outputs[0]).dtype.value == "float32"]
+        if not victims:
+            continue
+        wrong = _run(graph, params, victims[-1])
+        if all(np.array_equal(wrong[n], case.expected[n], equal_nan=True) for n in wrong):
+            continue
+        tried += 1
+        caught += compare(envelopes(graph, params), wrong) != ()
+    assert tried > 5
+    assert caught >= 0.9 * tried
+
+
+def _run(graph, params, victim):
+    values = {n: torch.from_numpy(np.array(a)) for n, a in params.items()}
+    with torch.inference_mode():
+        for node in graph.nodes:
+            found = node.op.torch(*[values[n] for n in node.inputs])
+            found = list(found) if isinstance(found, (tuple, list)) else [found]
+            if node is victim:
+                found[0] = found[0] * (1 + 1e-3)
+            values.update(zip(node.outputs, found))
+    return {n: values[n].numpy() for n in graph.outputs}
