@@ -57,8 +57,9 @@ def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...
     Adjacent dimensions merge, one splits into a factor and the rest, ones come in.
     """
     sizes = list(shape)
-    for _ in range(draw.integer(1, 3)):
-        move = draw.choice(("merge", "merge", "split", "split", "one", "flat"))
+    moves = ["merge"] * 2 if len(sizes) > 1 else []
+    moves += ["split"] * 2 if 0 < len(sizes) < most else []
+    for move in [draw.choice(moves or ["one"]), *draw.subset(("one", "split", "merge"), 0, 2)]:
         if move == "merge" and len(sizes) > 1:
             i = draw.integer(0, len(sizes) - 2)
             sizes[i : i + 2] = [sizes[i] * sizes[i + 1]]
@@ -67,9 +68,7 @@ def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...
             sizes[i : i + 1] = split(draw, sizes[i])
         elif move == "one" and len(sizes) < most:
             sizes.insert(draw.integer(0, len(sizes)), 1)
-        elif move == "flat" and draw.chance(0.2):
-            sizes = [product(sizes)]
-    return tuple(sizes)
+    return (product(sizes),) if draw.chance(0.1) else tuple(sizes)
 
 
 def split(draw: Draw, size: Int) -> list[Int]:
