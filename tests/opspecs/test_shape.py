@@ -29,7 +29,7 @@ def test_merging_reshapes_need_no_solver():
     for _ in range(200):
         first = draw.tensor(DType.FLOAT32, draw.integer(1, 4))
         free += all(c is True for c in Reshape.draw(draw, first).requires(first))
-    assert free > 60
+    assert free > 25
 
 
 def test_reshape_counts_elements():
