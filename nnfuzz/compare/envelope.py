@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnfuzz.compare.reference import ReferenceFault, reference
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.intervals import Box, underflow
 from nnfuzz.spec.operator import OpSpec
@@ -40,6 +41,9 @@ class Precision:
     def of(cls, dtype: DType) -> Precision:
         u, twice = dtype.unit_roundoff, 2.0 if dtype is DType.FLOAT64 else 1.0
         return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
+
+
+PRECISIONS: Mapping[DType, Precision] = MappingProxyType({d: Precision.of(d) for d in FLOATS})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -84,13 +88,10 @@ def _envelope(dtype: DType, ref: Tensor, box: Box) -> Envelope:
 
 def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Box]:
     """The box of every value, around a reference that has run."""
-    precisions = {
-        d: Precision.of(d) for d in {v.type.dtype for v in graph.values.values()} if d.is_float
-    }
     with torch.inference_mode():
         boxes = {n: Box(values[n], values[n]) for n in (*graph.inputs, *graph.weights)}
         for node in graph.nodes:
-            step(graph, node, values, boxes, precisions)
+            step(graph, node, values, boxes)
     return boxes
 
 
@@ -99,7 +100,6 @@ def step(
     node: Node,
     values: Mapping[str, Tensor],
     boxes: dict[str, Box],
-    precisions: Mapping[DType, Precision],
 ) -> None:
     """Add the boxes of one node's outputs."""
     op, inputs = node.op, [boxes[n] for n in node.inputs]
@@ -110,7 +110,7 @@ def step(
     except Exception as error:
         raise ReferenceFault(f"interval of {node!r}: {error}") from error
     for name, ref, box in zip(node.outputs, refs, found, strict=True):
-        precision = precisions.get(graph.values[name].type.dtype)
+        precision = PRECISIONS.get(graph.values[name].type.dtype)
         box = box.masked(undefined)
         if precision is None:
             boxes[name] = box
