@@ -1,14 +1,12 @@
-"""Shapes: regrouping, permuting, repeating, joining and splitting."""
+"""Shapes: regrouping, permuting, broadcasting."""
 
 from __future__ import annotations
 
-import torch
-
 from nnfuzz.ir.dtypes import ALL, DType
-from nnfuzz.ir.expr import IntExpr, and_, maximum, or_, product, total
+from nnfuzz.ir.expr import IntExpr, and_, maximum, or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS, positive, signed
+from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.shape import Moving, regrouped, same_product
 from nnfuzz.spec.operator import In, operator
 
@@ -233,101 +231,3 @@ class Flatten(Moving):
         if at == x.dim():
             return x.reshape(-1, 1)
         return x.flatten(0, at - 1).flatten(1)
-
-
-@operator
-class Tile(Moving):
-    inputs = (In("T", ALL, (1, 5)),)
-    repeats = Choice(
-        by=lambda draw, op, first, *_: tuple(draw.choice((1, 1, 2, 3)) for _ in first.shape)
-    )
-
-    def requires(self, x):
-        yield len(self.repeats) == x.rank
-        yield all(r >= 1 for r in self.repeats)
-
-    def type_transfer(self, x):
-        return [x.with_shape([d * r for d, r in zip(x.shape, self.repeats)])]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        pairs = zip(first.shape, output.shape, self.repeats)
-        return [TensorType(dtypes[0], tuple(o if r == 1 else d for d, o, r in pairs))]
-
-    def torch(self, x):
-        return x.repeat(self.repeats)
-
-    def onnx(self, emit, x):
-        return emit("Tile", x, emit.const(list(self.repeats), DType.INT64))
-
-
-@operator
-class Concat(Moving):
-    inputs = (In("T", ALL, (1, 5)), In("T", ranks=(1, 5)))
-    variadic = (2, 4)
-    axis = AXIS
-
-    def requires(self, first, *others):
-        yield -first.rank <= self.axis < first.rank
-        at = self.axis % first.rank
-        for other in others:
-            yield other.rank == first.rank
-            for i, (a, b) in enumerate(zip(first.shape, other.shape)):
-                if i != at and a is not b:
-                    yield a == b
-
-    def type_transfer(self, *inputs):
-        return [_resized(inputs[0], self.axis, total(t.shape[self.axis] for t in inputs))]
-
-    def complete(self, draw, first, dtypes):
-        return [first, *(_resized(first, self.axis, draw.dim(first.rank)) for _ in dtypes[1:])]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        like = TensorType(dtypes[0], output.shape)
-        return [_resized(like, self.axis, draw.dim(output.rank)) for _ in dtypes]
-
-    @classmethod
-    def draw_backward(cls, draw, first, output):
-        return cls.draw(draw, first)
-
-    def torch(self, *xs):
-        return torch.cat(xs, self.axis)
-
-
-def _resized(type_, axis, size):
-    """The type with another size along one axis."""
-    shape = list(type_.shape)
-    shape[axis] = size
-    return type_.with_shape(shape)
-
-
-@operator
-class Split(Moving):
-    """Two to four parts along one axis, of any sizes; `num_outputs` where that says the same."""
-
-    inputs = (In("T", ALL, (1, 5)),)
-    axis = AXIS
-    split = Choice(
-        by=lambda draw, *_: tuple(draw.var("s", 1, 48) for _ in range(draw.integer(2, 4)))
-    )
-
-    def requires(self, x):
-        yield -x.rank <= self.axis < x.rank
-        yield all(not isinstance(s, int) or s >= 1 for s in self.split)
-        yield total(self.split) == x.shape[self.axis]
-
-    def type_transfer(self, x):
-        return [_resized(x, self.axis, size) for size in self.split]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [_resized(TensorType(dtypes[0], output.shape), self.axis, total(self.split))]
-
-    def torch(self, x):
-        return torch.split(x, self.split, self.axis)
-
-    def onnx(self, emit, x):
-        count = len(self.split)
-        if emit.opset >= 18 and len(set(self.split)) == 1:
-            return emit("Split", x, outputs=count, axis=self.axis, num_outputs=count)
-        return emit(
-            "Split", x, emit.const(list(self.split), DType.INT64), outputs=count, axis=self.axis
-        )

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from nnfuzz.opspecs.index import Gather, Pad, Slice, Trilu
+from nnfuzz.opspecs.index import Gather, Slice, Trilu
+from nnfuzz.opspecs.pad import Pad
 from nnfuzz.opspecs.resize import ResizeLinear, ResizeNearest
 from nnfuzz.opspecs.scan import CumSum
 

@@ -4,7 +4,8 @@ import random
 
 import pytest
 import torch
-from nnfuzz.opspecs.shape import Concat, Expand, Flatten, Reshape, Split, Squeeze, Tile, Unsqueeze
+from nnfuzz.opspecs.join import Concat, Split, Tile
+from nnfuzz.opspecs.shape import Expand, Flatten, Reshape, Squeeze, Unsqueeze
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import BoolExpr, Var

@@ -1,0 +1,119 @@
+"""Growing and cropping tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import BOOLS, FLOATS, SIGNED, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.operator import In, operator
+
+PADDED = (*FLOATS, *SIGNED, DType.UINT8, *BOOLS)
+
+
+def _pads(draw, op, first, *_):
+    """Symbolic padding on some axes, 0 on the others; negative only for constants."""
+    least = -4 if op.mode == "constant" else 0
+    axes = draw.subset(range(first.rank), 1)
+    sides = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
+    ends = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
+    return (*sides, *ends)
+
+
+def _fill(op, first, *_):
+    """What constants to pad with; mostly ones that the domains of common functions hold."""
+    if op.mode != "constant":
+        return (0,)
+    if first.dtype.is_float:
+        return (0, 0, 0.5, 1, -2)
+    return (0, 1) if first.dtype.is_bool else (0, 1, 7)
+
+
+@operator
+class Pad(Moving):
+    """Grow each axis by constants, mirrored or repeated elements; negative padding crops.
+
+    Source: ONNX Pad-13.
+    """
+
+    inputs = (In("T", PADDED, (1, 5)),)
+    mode = Choice(("constant", "constant", "reflect", "edge"))
+    pads = Choice(by=_pads)
+    value = Choice(_fill)
+
+    def _sides(self, x):
+        return zip(x.shape, self.pads[: x.rank], self.pads[x.rank :])
+
+    def requires(self, x):
+        yield len(self.pads) == 2 * x.rank
+        for size, before, behind in self._sides(x):
+            if self.mode == "constant":
+                yield size + before >= 1
+                yield size + behind >= 1
+                yield size + before + behind >= 1
+                continue
+            yield before >= 0
+            yield behind >= 0
+            if self.mode == "reflect":
+                yield before < size
+                yield behind < size
+
+    def type_transfer(self, x):
+        return [x.with_shape([d + before + behind for d, before, behind in self._sides(x)])]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        kept = [isinstance(a + b, int) for _, a, b in self._sides(first)]
+        shape = tuple(o if k else f for f, o, k in zip(first.shape, output.shape, kept))
+        return [TensorType(dtypes[0], shape)]
+
+    def value_range(self, x):
+        if self.mode != "constant":
+            return x
+        return min(x[0], self.value), max(x[1], self.value)
+
+    def constants(self, x):
+        grows = any(not isinstance(p, int) or p > 0 for p in self.pads)
+        return (self.value,) if self.mode == "constant" and grows else ()
+
+    def torch(self, x):
+        n = x.dim()
+        if self.mode == "constant":
+            pairs = [p for i in reversed(range(n)) for p in (self.pads[i], self.pads[n + i])]
+            return torch.nn.functional.pad(x, pairs, value=self.value)
+        for axis in range(n):
+            x = self._extended(x, axis, self.pads[axis], self.pads[n + axis])
+        return x
+
+    def _extended(self, x, axis, before, behind):
+        """Mirrored or repeated along one axis; PyTorch's own modes lack dtypes and ranks."""
+        index = (slice(None),) * axis
+        if self.mode == "edge":
+            parts = (
+                [x[(*index, slice(0, 1))]] * before + [x] + [x[(*index, slice(-1, None))]] * behind
+            )
+        else:
+            parts = [x]
+            if before:
+                parts.insert(0, x[(*index, slice(1, before + 1))].flip(axis))
+            if behind:
+                parts.append(x[(*index, slice(-1 - behind, -1))].flip(axis))
+        return torch.cat(parts, axis) if len(parts) > 1 else x
+
+    def onnx(self, emit, x):
+        pads = emit.const(list(self.pads), DType.INT64)
+        constant = (emit.const(self.value, emit.type(x).dtype),) if self.value else ()
+        return emit("Pad", x, pads, *constant, mode=self.mode)
+
+    def interval(self, box):
+        """The padding is known exactly whatever the input is."""
+        from nnfuzz.spec.intervals import moved
+
+        mask = None
+        if box.any is not None:
+            plain = Pad(**{**self.attributes, "value": 0})
+            mask = plain.torch(box.any)
+        (result,) = moved(self, Box(box.lo, box.hi))
+        return [Box(result.lo, result.hi, mask)]
