@@ -1,0 +1,88 @@
+"""Filling a corpus: any interruption, any folder."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.corpus.generate import MAX_FAILURES, Plan, fill
+from nnfuzz.corpus.layout import CorpusError
+from nnfuzz.testcase.case import NotProduced
+
+PLAN = Plan(4, 7, {"nodes": 2}, {"nnfuzz": "1"})
+
+
+@pytest.fixture
+def produce(case):
+    """Every third index gives no test case; `asked` remembers the calls."""
+
+    def make(index):
+        make.asked.append(index)
+        if index % 3 == 2:
+            return NotProduced(index, "inputs", "no input")
+        return replace(case, index=index)
+
+    make.asked = []
+    return make
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_fills_and_says_what_was_skipped(produce, tmp_path):
+    written = list(fill(tmp_path / "c", PLAN, produce))
+    assert [w.name[-2:] for w in written] == ["00", "01", "03", "04"]
+    assert [len(w.skipped) for w in written] == [0, 0, 1, 0]
+    manifest = json.loads((tmp_path / "c" / "manifest.json").read_text())
+    assert manifest["tests"] == [w.name for w in written] and manifest["skipped"] == {"2": "inputs"}
+    assert (manifest["seed"], manifest["config"]) == (7, {"nodes": 2})
+
+
+def test_interrupted_and_resumed_is_the_same(produce, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    list(fill(whole, PLAN, produce))
+    for _, _ in zip(range(2), fill(parts, PLAN, produce)):
+        pass
+    (parts / ".partial-test_nnfuzz_seed7_000003-x").mkdir()
+    produce.asked.clear()
+    written = list(fill(parts, PLAN, produce))
+    assert [w.resumed for w in written] == [True, True, False, False]
+    assert produce.asked == [2, 3, 4]
+    assert contents(parts) == contents(whole)
+
+
+def test_more_extends(produce, tmp_path):
+    list(fill(tmp_path / "c", PLAN, produce))
+    more = list(fill(tmp_path / "c", replace(PLAN, count=5), produce))
+    assert [w.resumed for w in more] == [True] * 4 + [False]
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 8}, {"config": {"nodes": 3}}, {"versions": {"nnfuzz": "2"}}]
+)
+def test_other_settings_are_refused(other, produce, tmp_path):
+    list(fill(tmp_path / "c", PLAN, produce))
+    before = contents(tmp_path / "c")
+    with pytest.raises(CorpusError, match=next(iter(other))):
+        list(fill(tmp_path / "c", replace(PLAN, **other), produce))
+    assert contents(tmp_path / "c") == before
+
+
+def test_foreign_folders_are_left_alone(produce, tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(CorpusError, match="not empty"):
+        list(fill(tmp_path, PLAN, produce))
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_hopeless_settings_end(tmp_path):
+    asked = []
+
+    def never(index):
+        asked.append(index)
+        return NotProduced(index, "generate", "nothing fits")
+
+    with pytest.raises(CorpusError, match="nothing fits"):
+        list(fill(tmp_path / "c", PLAN, never))
+    assert len(asked) == MAX_FAILURES

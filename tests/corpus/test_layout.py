@@ -1,0 +1,117 @@
+"""Our folders are ONNX backend tests, and foreign ones can be read."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
+
+from .conftest import model_of
+
+
+def test_written_as_onnx_reads_it(case, tmp_path):
+    from onnx.reference import ReferenceEvaluator
+
+    folder = write_test(tmp_path, case)
+    assert folder.name == "test_nnfuzz_seed7_000003"
+    tensors = {}
+    for file in (folder / "test_data_set_0").iterdir():
+        tensor = onnx.load_tensor(file)
+        tensors[file.stem] = (tensor.name, onnx.numpy_helper.to_array(tensor))
+    assert [tensors[k][0] for k in ("input_0", "input_1", "output_0")] == ["x", "s", "y"]
+    assert tensors["input_1"][1].shape == ()  # a scalar stays a scalar
+    session = ReferenceEvaluator(str(folder / "model.onnx"))
+    feeds = dict(v for k, v in tensors.items() if k.startswith("input"))
+    np.testing.assert_allclose(session.run(None, feeds)[0], tensors["output_0"][1])
+
+
+def test_comes_back(case, tmp_path):
+    write_test(tmp_path, case)
+    (test,) = find_tests(tmp_path)
+    back = test.case()
+    assert (back.seed, back.index, back.graph, back.model) == (7, 3, case.graph, case.model)
+    for group in ("inputs", "weights", "expected"):
+        have, want = getattr(back, group), getattr(case, group)
+        assert list(have) == list(want)
+        for name in want:
+            np.testing.assert_array_equal(have[name], want[name])
+            assert have[name].dtype == want[name].dtype and have[name].shape == want[name].shape
+
+
+def test_equal_cases_give_equal_bytes(case, tmp_path):
+    one, other = (write_test(tmp_path / name, case) for name in "ab")
+    files = [p.relative_to(one) for p in one.rglob("*") if p.is_file()]
+    assert len(files) == 6
+    assert all((one / f).read_bytes() == (other / f).read_bytes() for f in files)
+
+
+def test_nothing_half_written(case, tmp_path):
+    class Full:
+        def __init__(self, case):
+            self.case = case
+
+        def __getattr__(self, name):
+            if name == "weights":
+                raise OSError("no space left on device")
+            return getattr(self.case, name)
+
+    with pytest.raises(OSError):
+        write_test(tmp_path, Full(case))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_foreign_tests_have_no_case(case, tmp_path):
+    (write_test(tmp_path, case) / "nnfuzz.json").unlink()
+    (test,) = find_tests(tmp_path)
+    assert test.case() is None and list(test.data_sets()[0].inputs) == ["x", "s"]
+
+
+def test_data_sets_in_numerical_order(case, tmp_path):
+    folder = write_test(tmp_path, case)
+    for number in (2, 10):
+        data = folder / f"test_data_set_{number}"
+        data.mkdir()
+        for file in (folder / "test_data_set_0").iterdir():
+            (data / file.name).write_bytes(file.read_bytes())
+    names = [d.name for d in TestFolder(folder, "t").data_sets()]
+    assert names == ["test_data_set_0", "test_data_set_2", "test_data_set_10"]
+
+
+def test_errors_name_the_file(case, tmp_path):
+    folder = write_test(tmp_path, case)
+    test = TestFolder(folder, "t")
+    (folder / "test_data_set_0" / "input_1.pb").write_bytes(b"\xff\xff")
+    with pytest.raises(CorpusError, match=r"input_1\.pb holds no tensor"):
+        test.data_sets()
+    (folder / "test_data_set_0" / "input_1.pb").unlink()
+    with pytest.raises(CorpusError, match="holds 1 inputs, the model has 2"):
+        test.data_sets()
+    (folder / "model.onnx").write_bytes(b"\xff\xff")
+    with pytest.raises(CorpusError, match="not an ONNX model"):
+        test.data_sets()
+
+
+def test_sequences_and_strings_are_not_for_us(case, tmp_path):
+    folder = write_test(tmp_path, case)
+    sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [2])
+    (folder / "model.onnx").write_bytes(model_of([], [sequence], []))
+    with pytest.raises(NotTensors):
+        TestFolder(folder, "t").data_sets()
+
+
+def test_schema_is_checked(case, tmp_path):
+    folder = write_test(tmp_path, case)
+    data = json.loads((folder / "nnfuzz.json").read_text())
+    (folder / "nnfuzz.json").write_text(json.dumps({**data, "schema": 9}))
+    with pytest.raises(CorpusError, match="schema 9"):
+        TestFolder(folder, "t").case()
+
+
+def test_missing_input_is_refused(case, tmp_path):
+    from dataclasses import replace
+
+    with pytest.raises(CorpusError, match="has no inputs s"):
+        write_test(tmp_path, replace(case, inputs={"x": case.inputs["x"]}))

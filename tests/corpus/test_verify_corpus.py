@@ -1,0 +1,118 @@
+"""Verification: ours by the judge, others by tolerance; JUnit for servers."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from nnfuzz.corpus.junit import junit_xml
+from nnfuzz.corpus.layout import find_tests, write_test
+from nnfuzz.corpus.verify import Result, Status, Tolerance, difference, verify
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+
+
+@pytest.fixture(scope="module")
+def runner():
+    registry = BackendRegistry.discover()
+    with BackendRunner(registry.parse("onnxruntime"), registry) as runner:
+        yield runner
+
+
+def judge_saying(*wrong):
+    def judge(case, outcomes):
+        return {"mismatches": {f"{o.backend}/{o.level}": list(wrong) for o in outcomes}}
+
+    return judge
+
+
+WRONG = {
+    "output": "y",
+    "kind": "value",
+    "wrong": 2,
+    "worst": {"index": [1], "expected": 1.0, "actual": 2.0, "lo": 0.9, "hi": 1.1},
+}
+
+
+def results_of(path, runner, judge, **options):
+    return [r for found in verify(find_tests(path), runner, judge, **options) for r in found]
+
+
+def test_ours_are_judged(case, runner, tmp_path):
+    write_test(tmp_path, case)
+    good = results_of(tmp_path, runner, judge_saying())
+    assert [(r.level, r.status) for r in good] == [("O0", "passed"), ("O3", "passed")]
+    bad = results_of(tmp_path, runner, judge_saying(WRONG), levels=["O1"])
+    assert [(r.level, r.status) for r in bad] == [("O1", "failed")]
+    assert "worst [1]: 2.0, expected 1.0 in [0.9, 1.1]" in bad[0].message
+
+
+def test_others_by_tolerance(case, runner, tmp_path):
+    folder = write_test(tmp_path, case)
+    (folder / "nnfuzz.json").unlink()
+    assert {r.status for r in results_of(tmp_path, runner, judge_saying(WRONG))} == {"passed"}
+    output = folder / "test_data_set_0" / "output_0.pb"
+    from nnfuzz.corpus.layout import tensor_bytes
+
+    output.write_bytes(tensor_bytes("y", case.expected["y"] * np.float32(1.01)))
+    bad = results_of(tmp_path, runner, None)
+    assert {r.status for r in bad} == {Status.FAILED} and "3 of 3 elements" in bad[0].message
+    loose = results_of(tmp_path, runner, None, tolerance=Tolerance(rtol=0.1))
+    assert {r.status for r in loose} == {Status.PASSED}
+
+
+def test_a_damaged_test_costs_only_itself(case, runner, tmp_path):
+    from dataclasses import replace
+
+    for index in range(3):
+        write_test(tmp_path, replace(case, index=index))
+    tests = sorted(tmp_path.iterdir())
+    (tests[0] / "model.onnx").write_bytes(b"\xff")
+    from nnfuzz.corpus.layout import tensor_bytes
+
+    data = tests[1] / "test_data_set_0" / "input_0.pb"
+    data.write_bytes(tensor_bytes("x", np.zeros(9, np.int8)))
+    found = results_of(tmp_path, runner, judge_saying(), levels=["O0"])
+    assert [r.status for r in found] == ["error", "error", "passed"]
+    assert "inputs do not fit" in found[1].message
+
+
+@pytest.mark.parametrize(
+    "expected, actual, said",
+    [
+        (np.float32([1, 2]), np.float32([1, 2.0001]), ""),
+        (np.float32([1, 2]), np.float32([1, 2.1]), "1 of 2 elements, first [1]"),
+        (np.float32([np.nan, np.inf]), np.float32([np.nan, np.inf]), ""),
+        (np.float32([np.inf]), np.float32([-np.inf]), "1 of 1"),
+        (np.int64([1 << 60]), np.int64([(1 << 60) + 1]), "1 of 1"),
+        (np.array([True]), np.array([False]), "1 of 1"),
+        (np.float32(1), np.float64(1), "float64[], expected float32[]"),
+        (np.zeros((0, 2), np.float16), np.zeros((0, 2), np.float16), ""),
+        (np.zeros(2, np.float16), np.zeros(3, np.float16), "float16[3], expected float16[2]"),
+        (np.zeros(2), None, "missing"),
+    ],
+)
+def test_difference(expected, actual, said):
+    actual = None if actual is None else np.asarray(actual)
+    found = difference(np.asarray(expected), actual, Tolerance())
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_junit():
+    results = [
+        Result("a", "toy", "O0", Status.PASSED, seconds=0.5),
+        Result("b<&>", "toy", "O0", Status.FAILED, 'wrong "x"\nmore', "\x1b[1m\x00]]>", 0.25),
+        Result("c", "toy", "O1", Status.SKIPPED, "unsupported"),
+        Result("d", "toy", "O1", Status.ERROR, "damaged"),
+    ]
+    root = ElementTree.fromstring(junit_xml(results, "my\x07suite"))
+    (suite,) = root
+    assert suite.attrib["tests"] == "4" and suite.attrib["time"] == "0.750000"
+    assert [suite.attrib[k] for k in ("failures", "errors", "skipped")] == ["1", "1", "1"]
+    assert [[child.tag for child in case] for case in suite] == [
+        [],
+        ["failure"],
+        ["skipped"],
+        ["error"],
+    ]
+    assert suite[1].attrib["name"] == "b<&>" and "\x1b" not in suite[1][0].text

@@ -1,0 +1,70 @@
+"""Replaying: reproduced, fixed, failing in another way; regenerated test cases."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nnfuzz.report.replay import Answer, regeneration, replay, replay_export
+from nnfuzz.testcase.case import NotProduced
+from nnfuzz.triage.signature import export_failure
+
+from .conftest import judge
+
+
+@pytest.mark.parametrize(
+    "found, now, answer",
+    [
+        ("value", "value", Answer.REPRODUCED),
+        ("value", "none", Answer.FIXED),
+        ("value", "shape", Answer.DIFFERENT),
+        ("raise", "raise", Answer.REPRODUCED),
+        ("raise", "raise_all", Answer.DIFFERENT),
+        ("raise", "unsupported", Answer.UNSUPPORTED),
+        ("abort", "abort", Answer.REPRODUCED),
+    ],
+)
+def test_answer(found, now, answer, finding_of, runner_of):
+    finding = finding_of(f"planted,bug={found}")
+    result = replay(finding, runner_of(f"planted,bug={now}"), judge)
+    assert result.answer is answer
+    assert result.fails == (answer in (Answer.REPRODUCED, Answer.DIFFERENT))
+
+
+def test_on_another_backend(finding_of, runner_of):
+    result = replay(finding_of("planted,bug=value"), runner_of("onnxruntime"), judge)
+    assert result.answer is Answer.FIXED
+    assert {o.backend for o in result.examination.outcomes} == {"onnxruntime"}
+
+
+def test_regeneration_names_what_differs(finding_of):
+    finding = finding_of("planted,bug=value")
+    case = finding.case
+    assert regeneration(finding, case) == []
+    other = replace(
+        case, graph={}, model=b"other", inputs={"x": case.inputs["x"].astype(np.float64)}
+    )
+    differences = regeneration(finding, other)
+    assert len(differences) == 3 and "inputs differ: x" in differences
+    failed = regeneration(finding, NotProduced(3, "inputs", "no input"))
+    assert failed == ["not generated (inputs): no input"]
+
+
+class Producer:
+    def __init__(self, made):
+        self.made = made
+
+    def produce(self, job):
+        assert job == {"do": "produce", "index": 3}
+        return self.made
+
+
+def test_exporter_failures_are_exported_again(finding_of):
+    finding = finding_of("planted,bug=value")
+    failure = export_failure("torchscript", "SomeError", "no cosh 1")
+    finding = replace(finding, failure=failure, backend=None)
+    again = NotProduced(3, "export", "no cosh 2", "SomeError")
+    assert replay_export(finding, Producer(again)).answer is Answer.REPRODUCED
+    other = NotProduced(3, "export", "no sinh", "SomeError")
+    assert replay_export(finding, Producer(other)).answer is Answer.DIFFERENT
+    assert replay_export(finding, Producer(finding.case)).answer is Answer.FIXED
