@@ -1,0 +1,94 @@
+"""`nnfuzz reduce FINDING`: the smallest model that fails in the same way."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FAULT, FINDINGS, UsageError
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.reduce.engine import Progress
+    from nnfuzz.reduce.finding import Reduction
+    from nnfuzz.report.finding import Finding
+
+
+def reduce(
+    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    backend: Annotated[
+        str,
+        typer.Option(metavar="NAME[,KEY=VALUE]", help="Reduce for this backend; default: its own."),
+    ] = "",
+    plugin: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="File with further backends.")
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Candidates at a time; 0: one per processor.")
+    ] = 0,
+    budget: Annotated[int, typer.Option(min=1, help="Candidates that are run at most.")] = 800,
+) -> None:
+    """Reduce a finding to the smallest model that fails in the same way, in FINDING/reduced.
+
+    Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
+    """
+    from nnfuzz.execute.backend import OptionError
+    from nnfuzz.execute.registry import RegistryError
+    from nnfuzz.reduce.finding import NotReduced, ReduceConfig, reduce_folder
+    from nnfuzz.reduce.lanes import WorkerError
+    from nnfuzz.report.finding import FindingError, read_finding
+
+    try:
+        spec = _spec(read_finding(finding), backend, plugin or [])
+        config = ReduceConfig(workers or os.cpu_count() or 1, budget)
+        done = reduce_folder(finding, config, spec, _shown if sys.stderr.isatty() else _silent)
+    except (FindingError, NotReduced, RegistryError, OptionError) as error:
+        raise UsageError(f"{finding}: {error}") from error
+    except WorkerError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(FAULT) from error
+    _report(finding, done)
+    raise typer.Exit(FINDINGS)
+
+
+def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec | None:
+    """The backend that was asked for, or the finding's own. Raises: RegistryError, OptionError."""
+    from nnfuzz.execute.registry import BackendRegistry
+
+    own = found.backend
+    stored = [Path(path) for path in (own.plugins if own else ()) if Path(path).is_file()]
+    registry = BackendRegistry.discover(dict.fromkeys(p.resolve() for p in [*plugins, *stored]))
+    if backend:
+        return registry.parse(backend)
+    return registry.spec(own.name, own.options) if own else None
+
+
+def _silent(progress: Progress) -> None:
+    pass
+
+
+def _shown(progress: Progress) -> None:
+    line = f"{progress.run}/{progress.budget} candidates, {progress.nodes} nodes, {progress.by}"
+    print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _report(folder: Path, done: Reduction) -> None:
+    from nnfuzz.reduce.finding import CONFIRMATIONS, REDUCED
+
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    typer.echo(
+        f"{done.before[0]} -> {done.after[0]} nodes, {done.before[5]} -> {done.after[5]} elements; "
+        f"{done.run} candidates in {done.seconds:.1f} s"
+    )
+    for name, counter in done.counters.items():
+        if counter.accepted:
+            typer.echo(f"  {name}: {counter.accepted} of {counter.run} candidates accepted")
+    typer.echo(done.finding.failure.signature.title)
+    if done.confirmed < CONFIRMATIONS:
+        typer.echo(f"warning: failed in {done.confirmed} of {CONFIRMATIONS} fresh processes")
+    typer.echo(f"written to {folder / REDUCED}")

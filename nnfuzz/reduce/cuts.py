@@ -1,0 +1,220 @@
+"""Passes that take nodes, outputs and weights away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.subject import (
+    Inapplicable,
+    Subject,
+    clipped,
+    node_id,
+    pruned,
+    rebuilt,
+    restricted,
+)
+
+MOST_NEIGHBOURHOODS = 90
+LARGEST = 3
+"""Nodes of the connected sub-graphs that are tried by themselves."""
+
+
+# -- the exporter -----------------------------------------------------------------------------
+
+
+def propose_direct(subject: Subject) -> Iterator[Edit]:
+    """Emit the model without PyTorch's exporters."""
+    if subject.exporter != "direct":
+        yield Edit("direct")
+
+
+def apply_direct(subject: Subject, edit: Edit) -> Subject:
+    return replace(subject, exporter="direct")
+
+
+# -- outputs ----------------------------------------------------------------------------------
+
+
+def propose_outputs(subject: Subject) -> Iterator[Edit]:
+    """One output alone, each in turn; then all but one."""
+    outputs = subject.graph.outputs
+    if len(outputs) > 1:
+        yield from (Edit("outputs", value=[name]) for name in outputs)
+    if len(outputs) > 2:
+        yield from (Edit("outputs", value=[o for o in outputs if o != name]) for name in outputs)
+
+
+def propose_prefixes(subject: Subject) -> Iterator[Edit]:
+    """What one node's outputs need, each in turn, the smallest graph first."""
+    graph = subject.graph
+    sizes = [len(_with_outputs(graph, node.outputs).nodes) for node in graph.nodes]
+    for i in sorted(range(len(sizes)), key=lambda i: (sizes[i], i)):
+        if sizes[i] < len(graph.nodes):
+            yield Edit("prefixes", value=list(graph.nodes[i].outputs))
+
+
+def apply_outputs(subject: Subject, edit: Edit) -> Subject:
+    """value: the outputs to keep or to have."""
+    if any(name not in subject.graph.values for name in edit.value):
+        raise Inapplicable(f"{edit.value} is gone")
+    return restricted(subject, _with_outputs(subject.graph, edit.value), {})
+
+
+def _with_outputs(graph: Graph, outputs) -> Graph:
+    return pruned(graph.values, graph.nodes, graph.inputs, graph.weights, outputs)
+
+
+# -- sub-graphs -------------------------------------------------------------------------------
+
+
+def propose_neighbourhoods(subject: Subject) -> Iterator[Edit]:
+    """Connected sub-graphs of 1, 2 and 3 nodes, fed with the values of the whole.
+
+    Values that were computed become inputs; for one and two nodes also constants.
+    """
+    sets = list(_connected(subject.graph))[:MOST_NEIGHBOURHOODS]
+    for nodes in sets:
+        yield Edit("neighbourhoods", "input", nodes)
+    for nodes in sets:
+        if len(nodes) < LARGEST:
+            yield Edit("neighbourhoods", "weight", nodes)
+
+
+def _connected(graph: Graph) -> Iterator[list[str]]:
+    """Ids of connected sets of nodes, in topological order within, smallest sets first."""
+    order = {node_id(node): i for i, node in enumerate(graph.nodes)}
+    producer = graph.producer()
+    linked: dict[str, set[str]] = {name: set() for name in order}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name in producer:
+                linked[node_id(node)].add(node_id(producer[name]))
+                linked[node_id(producer[name])].add(node_id(node))
+    level = [frozenset([name]) for name in reversed(order)]
+    for _ in range(min(LARGEST, len(order) - 1)):
+        yield from (sorted(nodes, key=order.__getitem__) for nodes in level)
+        level = list(
+            dict.fromkeys(
+                nodes | {other}
+                for nodes in level
+                for name in sorted(nodes, key=order.__getitem__)
+                for other in sorted(linked[name] - nodes, key=order.__getitem__)
+            )
+        )
+
+
+def apply_neighbourhoods(subject: Subject, edit: Edit) -> Subject:
+    """target: what computed values become, "input" or "weight". value: ids of the nodes kept."""
+    graph = subject.graph
+    kept = [node for node in graph.nodes if node_id(node) in set(edit.value)]
+    if len(kept) < len(edit.value):
+        raise Inapplicable("a node is gone")
+    made = {name for node in kept for name in node.outputs}
+    read = dict.fromkeys(name for node in kept for name in node.inputs)
+    outputs = [n for node in kept for n in node.outputs if n not in read]
+    return _fed(subject, kept, outputs, {n: edit.target for n in read if n not in made})
+
+
+def _fed(subject: Subject, nodes: list[Node], outputs: list[str], roles: dict[str, str]) -> Subject:
+    """Some of the nodes; what they read and nobody computes becomes an input or a weight."""
+    graph, values = subject.graph, subject.values
+    params = {*graph.inputs, *graph.weights}
+    new = {name: role for name, role in roles.items() if name not in params}
+    inputs = [*graph.inputs, *(n for n, role in new.items() if role == "input")]
+    weights = [*graph.weights, *(n for n, role in new.items() if role == "weight")]
+    cut = pruned(graph.values, nodes, inputs, weights, outputs)
+    return restricted(subject, cut, {name: values[name] for name in new})
+
+
+# -- single nodes -----------------------------------------------------------------------------
+
+
+def propose_replacements(subject: Subject) -> Iterator[Edit]:
+    """Nodes whose outputs become inputs; together they cut off everything before a place."""
+    if len(subject.graph.nodes) > 1:
+        yield from (Edit("replacements", node_id(n), "input") for n in subject.graph.nodes)
+
+
+def propose_constants(subject: Subject) -> Iterator[Edit]:
+    """Nodes whose outputs become weights."""
+    if len(subject.graph.nodes) > 1:
+        yield from (Edit("constants", node_id(n), "weight") for n in subject.graph.nodes)
+
+
+def apply_replacement(subject: Subject, edit: Edit) -> Subject:
+    """target: the node; value: what its outputs become, "input" or "weight"."""
+    gone = _node(subject.graph, edit.target)
+    rest = [node for node in subject.graph.nodes if node is not gone]
+    if any(name in subject.graph.outputs for name in gone.outputs):
+        raise Inapplicable("an output of the model")
+    return _fed(subject, rest, subject.graph.outputs, dict.fromkeys(gone.outputs, edit.value))
+
+
+def propose_bypasses(subject: Subject) -> Iterator[Edit]:
+    """Nodes whose (first) output is replaced by one of their inputs, of any shape that fits."""
+    graph = subject.graph
+    if len(graph.nodes) == 1:
+        return
+    for node in reversed(graph.nodes):
+        for name in dict.fromkeys(node.inputs):
+            if graph.type(name).dtype is graph.type(node.outputs[0]).dtype:
+                yield Edit("bypasses", node_id(node), name)
+
+
+def apply_bypass(subject: Subject, edit: Edit) -> Subject:
+    """target: the node; value: the input that takes the place of its outputs."""
+    graph = subject.graph
+    node = _node(graph, edit.target)
+    if edit.value not in node.inputs:
+        raise Inapplicable(f"{edit.target} does not read {edit.value}")
+    rename = dict.fromkeys(node.outputs, edit.value)
+    params = {*graph.inputs, *graph.weights}
+    if any(rename.get(name, name) in params for name in graph.outputs):
+        raise Inapplicable("an input would be an output")
+    cut = rebuilt(graph, {}, rename=rename, drop=[edit.target])
+    subject = restricted(subject, cut, {})
+    return replace(subject, params=clipped(cut, subject.params))
+
+
+def _node(graph: Graph, name: str) -> Node:
+    for node in graph.nodes:
+        if node_id(node) == name:
+            return node
+    raise Inapplicable(f"the node {name} is gone")
+
+
+# -- parameters -------------------------------------------------------------------------------
+
+
+def propose_unfreezing(subject: Subject) -> Iterator[Edit]:
+    """Weights that become inputs."""
+    yield from (Edit("unfreezing", name) for name in subject.graph.weights)
+
+
+def apply_unfreezing(subject: Subject, edit: Edit) -> Subject:
+    graph = subject.graph
+    if edit.target not in graph.weights:
+        raise Inapplicable(f"{edit.target} is no weight")
+    weights = [name for name in graph.weights if name != edit.target]
+    inputs = [*graph.inputs, edit.target]
+    return replace(subject, graph=replace(graph, inputs=inputs, weights=weights))
+
+
+def propose_sharing(subject: Subject) -> Iterator[Edit]:
+    """Parameters whose place another one of the same type takes."""
+    graph = subject.graph
+    names = [*graph.inputs, *graph.weights]
+    for i, name in enumerate(names):
+        for other in names[:i]:
+            if graph.type(name).same(graph.type(other)):
+                yield Edit("sharing", name, other)
+
+
+def apply_sharing(subject: Subject, edit: Edit) -> Subject:
+    if edit.target not in subject.params or edit.value not in subject.params:
+        raise Inapplicable("a parameter is gone")
+    cut = rebuilt(subject.graph, {}, rename={edit.target: edit.value})
+    return restricted(subject, cut, {})

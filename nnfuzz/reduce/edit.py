@@ -1,0 +1,55 @@
+"""Edits: what a reduction pass proposes, as plain data that crosses process borders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a test case: the pass that knows how to apply it, where, and to what.
+
+    target: a value's name where the pass needs one. value: JSON.
+    """
+
+    by: str
+    target: str = ""
+    value: Any = None
+
+    @property
+    def key(self) -> str:
+        """Equal for equal edits."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"by": self.by, "target": self.target, "value": self.value}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Edit:
+        return cls(data["by"], data["target"], data["value"])
+
+
+Group = tuple[Edit, ...]
+"""Edits that are tried together."""
+
+
+def groups(edits: Sequence[Edit], merge: bool) -> Iterator[Group]:
+    """The order in which edits are tried: all at once, halves, quarters ... single ones.
+
+    merge: whether edits go together at all.
+    """
+    if not merge:
+        yield from ((edit,) for edit in edits)
+        return
+    level = [tuple(edits)] if edits else []
+    while level:
+        yield from level
+        level = [half for group in level if len(group) > 1 for half in _halves(group)]
+
+
+def _halves(group: Group) -> tuple[Group, Group]:
+    middle = (len(group) + 1) // 2
+    return group[:middle], group[middle:]

@@ -1,0 +1,179 @@
+"""The engine of the reducer: owns the interestingness test, the cache, the budget and the counters.
+
+Passes only propose. A candidate counts if it is simpler (nnfuzz.reduce.subject.Subject.measure)
+and still fails in the same way. Candidates are defined by their order, so the result does not
+depend on the number of workers: those behind the first success are speculation and only fill the
+cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nnfuzz.reduce.edit import Group
+from nnfuzz.reduce.lanes import Lanes, Question, Tried
+from nnfuzz.testcase.case import TestCase
+
+BUDGET = 800
+"""Candidates that are run."""
+SWEEPS = 6
+ORDER = (
+    "direct", "outputs", "neighbourhoods", "prefixes", "replacements", "bypasses", "constants",
+    "sharing", "unfreezing", "attributes", "dtypes", "shrinking", "ranks", "numbers", "elements",
+)  # fmt: skip
+"""Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
+
+
+@dataclass
+class Counter:
+    """What one pass did: candidates proposed, rejected before they ran, run, and accepted."""
+
+    proposed: int = 0
+    rejected: int = 0
+    run: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "seconds": round(self.seconds, 3)}
+
+
+@dataclass
+class Progress:
+    """How a reduction stands; handed to whoever watches. measure: see Subject.measure."""
+
+    by: str = ""
+    run: int = 0
+    budget: int = BUDGET
+    nodes: int = 0
+    measure: tuple[int, ...] = ()
+    counters: dict[str, Counter] = field(default_factory=dict)
+
+
+Watch = Callable[[Progress], None]
+
+
+class Engine:
+    """Reduces one test case.
+
+    found: the case as it failed in these lanes; wanted: the likeness that candidates must keep.
+    """
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        question: Question,
+        found: Tried,
+        wanted: str,
+        budget: int = BUDGET,
+        watch: Watch = lambda progress: None,
+    ) -> None:
+        self.lanes, self.question, self.wanted = lanes, question, wanted
+        self.best = found
+        self.budget, self.watch = budget, watch
+        self.known: dict[str, Tried] = {found.digest: found}
+        self.spent: set[str] = {found.digest}
+        self.progress = Progress(budget=budget, measure=found.measure, nodes=found.measure[0])
+
+    @property
+    def case(self) -> TestCase:
+        assert self.best.case is not None
+        return self.best.case
+
+    def reduce(self) -> Tried:
+        """Runs all passes until none succeeds any more or the budget is spent."""
+        for _ in range(SWEEPS):
+            before = self.best
+            for name in ORDER:
+                if not self._left():
+                    return self.best
+                self._pass(name)
+            if self.best is before:
+                break
+        return self.best
+
+    def interesting(self, tried: Tried) -> bool:
+        """Whether a candidate fails in the way that is wanted."""
+        return any(alike == self.wanted for _, alike in tried.failing)
+
+    def _left(self) -> int:
+        return self.budget - self.progress.run
+
+    def _pass(self, name: str) -> None:
+        """Applies one pass until it has nothing new to offer.
+
+        Groups that failed once are not tried again on what a later success left.
+        """
+        counter = self.progress.counters.setdefault(name, Counter())
+        self.progress.by = name
+        start = time.perf_counter()
+        done: set[tuple[str, ...]] = set()
+        while self._left() > 0:
+            proposed, _ = self.lanes.propose(self.case, name)
+            fresh = [g for g in proposed if tuple(e.key for e in g) not in done]
+            counter.proposed += len(fresh)
+            position = self._first(fresh, counter)
+            if position is None:
+                break
+            counter.accepted += 1
+            done.update(tuple(e.key for e in group) for group in fresh[:position])
+        counter.seconds += time.perf_counter() - start
+
+    def _first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
+        """Adopts the first candidate that is interesting; its position."""
+        results: dict[int, Tried] = {}
+        tries = iter(range(len(candidates)))
+        settled, hit = 0, False
+        while True:
+            while not hit and (lane := self.lanes.idle()) is not None:
+                position = next(tries, None)
+                if position is None:
+                    break
+                steps = lane.attempt(
+                    self.case, candidates[position], self.best.measure, self.question, self.known
+                )
+                lane.start(position, steps)
+            for position, tried in self.lanes.wait():
+                results[position] = tried
+                if tried.digest:
+                    self.known[tried.digest] = tried
+                hit = hit or self._better(tried)
+            while settled in results and self._left() > 0:
+                if self._consumed(results[settled], counter):
+                    self._drain()
+                    self._adopt(results[settled])
+                    return settled
+                settled += 1
+            if settled == len(candidates) or self._left() <= 0:
+                self._drain()
+                return None
+
+    def _consumed(self, tried: Tried, counter: Counter) -> bool:
+        """Counts a candidate; whether it is to be adopted."""
+        if not tried.digest:
+            counter.rejected += 1
+            return False
+        if tried.digest not in self.spent:
+            self.spent.add(tried.digest)
+            counter.run += 1
+            self.progress.run += 1
+            self.watch(self.progress)
+        return self._better(tried)
+
+    def _better(self, tried: Tried) -> bool:
+        return self.interesting(tried) and tried.measure < self.best.measure
+
+    def _adopt(self, tried: Tried) -> None:
+        self.best = tried
+        self.progress.measure, self.progress.nodes = tried.measure, tried.measure[0]
+        self.watch(self.progress)
+
+    def _drain(self) -> None:
+        """Waits for what was speculation."""
+        while self.lanes.busy:
+            for _, tried in self.lanes.wait():
+                if tried.digest:
+                    self.known[tried.digest] = tried

@@ -1,0 +1,108 @@
+"""The service inside of a reducer's worker: everything that needs torch, onnx and the specs.
+
+Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
+  propose  {"case", "pass"} with the case's blobs -> {"groups": [[edit, ...], ...], "measure"}
+  prepare  {"case", "edits", "below": measure or None} with the case's blobs
+           -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
+           fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
+from nnfuzz.materialize.exporters import exporters, opset_range
+from nnfuzz.reduce.edit import Edit, groups
+from nnfuzz.reduce.passes import PASSES, applied
+from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.service import ProducerService
+
+
+class ReduceService(ProducerService):
+    """A producer's service that also proposes and applies edits."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(0, config)
+        self.exporters = exporters()
+
+    def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
+        if header["do"] == "propose":
+            subject = self._subject(TestCase.from_frame(header["case"], blobs))
+            chosen = PASSES[header["pass"]]
+            found = groups(list(chosen.propose(subject)), chosen.merge)
+            answer = [[edit.to_json() for edit in group] for group in found]
+            return {"groups": answer, "measure": subject.measure()}, {}
+        if header["do"] == "prepare":
+            case = TestCase.from_frame(header["case"], blobs)
+            edits = [Edit.from_json(edit) for edit in header["edits"]]
+            try:
+                return self._prepared(case, edits, header["below"])
+            except Inapplicable as error:
+                return {"rejected": str(error)}, {}
+        return super().handle(header, blobs, report)
+
+    def _subject(self, case: TestCase) -> Subject:
+        return Subject(self.producer.load(case), {**case.inputs, **case.weights}, case.exporter)
+
+    def _prepared(self, case: TestCase, edits: list[Edit], below: list[int] | None) -> tuple:
+        subject = self._subject(case)
+        if edits:
+            subject = applied(subject, edits)
+        measure = subject.measure()
+        if below is not None and not list(measure) < below:
+            raise Inapplicable("not simpler")
+        answer = {"measure": measure, "digest": subject.digest()}
+        if not edits and case.model:
+            header, blobs = case.to_frame()
+            return {"case": header, **answer}, blobs
+        model, failed = self._exported(case, subject)
+        header, blobs = _as_case(case, subject, model).to_frame()
+        return {"case": header, "failed": failed, **answer}, blobs
+
+    def _exported(self, case: TestCase, subject: Subject) -> tuple[bytes, dict[str, str] | None]:
+        """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
+        weights = {name: subject.params[name] for name in subject.graph.weights}
+        export = self.exporters[subject.exporter].export
+        try:
+            return export(subject.graph, weights, subject.params, _opset(case, subject)), None
+        except ExportError as error:
+            return b"", describe(error)
+        except (MaterializeError, OpsetError) as error:
+            raise Inapplicable(str(error)) from error
+
+
+def _opset(case: TestCase, subject: Subject) -> int:
+    return min(case.opset, opset_range(subject.exporter)[1])
+
+
+def _as_case(case: TestCase, subject: Subject, model: bytes) -> TestCase:
+    graph = subject.graph
+    return replace(
+        case,
+        graph=graph.to_json(),
+        model=model,
+        inputs={name: subject.params[name] for name in graph.inputs},
+        weights={name: subject.params[name] for name in graph.weights},
+        expected={name: subject.values[name] for name in graph.outputs},
+        exporter=subject.exporter,
+        opset=_opset(case, subject),
+    )
+
+
+def describe(error: ExportError) -> dict[str, str]:
+    """What nnfuzz.triage.signature.export_failure takes, as the producer tells it."""
+    return {
+        "error_type": type(error).__name__,
+        "message": str(error),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+
+
+def reduce_service(config: Mapping[str, Any]) -> ReduceService:
+    """The factory that sandboxes name: "nnfuzz.reduce.service:reduce_service"."""
+    return ReduceService(config)

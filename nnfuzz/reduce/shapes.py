@@ -1,0 +1,274 @@
+"""Passes that shrink dimensions and ranks, consistently over the whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nnfuzz.ir.expr import BoolExpr, Int, Var, evaluate
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
+from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
+from nnfuzz.solve.domains import Contradiction, Propagator
+from nnfuzz.solve.smt import SmtSolver
+from nnfuzz.spec.operator import OpSpec
+
+SIZED = {
+    "shape": 1, "split": 1, "kernel_shape": 1, "ends": 1, "starts": 0, "pads": 0, "group": 1,
+}  # fmt: skip
+"""Integer attributes that may shrink with the dimensions, and the least they shrink to."""
+COMMON_CAPS = (1, 2, 3, 4, 8)
+PROPAGATIONS = 2000
+
+
+class Symbolic:
+    """A concrete graph with its dimensions and sizes turned back into variables.
+
+    `now` holds the present values; every one of the constraints holds under them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Raises: Inapplicable if an operator cannot be made symbolic at all."""
+        self.graph = graph
+        self.now: dict[Var, int] = {}
+        self.constraints: list[BoolExpr] = []
+        self.places: dict[Var, str] = {}
+        self.types: dict[str, TensorType] = {}
+        for name in (*graph.inputs, *graph.weights):
+            shape = graph.type(name).shape
+            dims = [self._var(f"{name}.{i}", 1, d) for i, d in enumerate(shape)]
+            self.types[name] = graph.type(name).with_shape(dims)
+        self.ops = [self._lifted(i) for i in range(len(graph.nodes))]
+
+    def _var(self, place: str, least: int, value: int) -> Int:
+        lo, hi = min(least, value), max(least, value)
+        if lo == hi:
+            return value
+        var = Var(place, lo, hi)
+        self.now[var], self.places[var] = value, place
+        return var
+
+    def _lifted(self, position: int) -> OpSpec:
+        node = self.graph.nodes[position]
+        types = [self.types[name] for name in node.inputs]
+        marks = dict(self.now), dict(self.places)
+        for op in (self._symbolic(node.op, position), node.op):
+            try:
+                conditions = list(op.requires(*types))
+                outputs = op.type_transfer(*types)
+            except TypeError:  # the spec asks for the truth of something that is open now
+                self.now, self.places = dict(marks[0]), dict(marks[1])
+                continue
+            if any(c is False for c in conditions):
+                continue
+            self.constraints += [c for c in conditions if isinstance(c, BoolExpr)]
+            self._keep(node.outputs, outputs)
+            return op
+        raise Inapplicable(f"{node!r} has no symbolic form")
+
+    def _keep(self, names: Sequence[str], types: Sequence[TensorType]) -> None:
+        for name, type_ in zip(names, types, strict=True):
+            self.types[name] = type_
+            limits = [d >= 1 for d in type_.shape]
+            self.constraints += [c for c in limits if isinstance(c, BoolExpr)]
+
+    def _symbolic(self, op: OpSpec, position: int) -> OpSpec:
+        changed = {
+            name: self._open(f"{position}.{name}", value, SIZED[name])
+            for name, value in op.attributes.items()
+            if name in SIZED
+        }
+        return type(op)(**{**op.attributes, **changed}) if changed else op
+
+    def _open(self, place: str, value: Any, least: int) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._open(f"{place}.{i}", v, least) for i, v in enumerate(value))
+        return self._var(place, least, value) if isinstance(value, int) and value >= 0 else value
+
+    def dimensions(self) -> list[Var]:
+        """The variables that are dimensions of inputs and weights, the largest first."""
+        names = {*self.graph.inputs, *self.graph.weights}
+        found = [v for v, place in self.places.items() if place.rpartition(".")[0] in names]
+        return sorted(found, key=lambda v: -self.now[v])
+
+    def solved(self, caps: Mapping[Var, int], least: bool) -> dict[Var, int]:
+        """Values with every capped variable at most at its cap.
+
+        least: as small as possible; otherwise near what they are now. Raises: Inapplicable.
+        """
+        limits = [c for v, cap in caps.items() if isinstance(c := v <= cap, BoolExpr)]
+        found = self._propagated([*self.constraints, *limits], caps, least)
+        return found if found is not None else self._smt(limits)
+
+    def _propagated(
+        self, constraints: list[BoolExpr], caps: Mapping[Var, int], least: bool
+    ) -> dict[Var, int] | None:
+        try:
+            system = Propagator(constraints)
+            system.propagate(steps=PROPAGATIONS)
+        except Contradiction:
+            raise Inapplicable("no such shapes") from None
+        order = sorted(self.now, key=lambda v: v not in caps)
+        for var in order:
+            lo, hi = system.domains.of(var)
+            wanted = range(lo, hi + 1)
+            if not least and var not in caps:
+                wanted = sorted(wanted, key=lambda x: abs(x - self.now[var]))
+            if not any(system.assign(var, value, value) for value in list(wanted)[:64]):
+                return None
+        found = {var: system.domains.of(var)[0] for var in order}
+        return found if self._holds(constraints, found) else None
+
+    def _smt(self, limits: list[BoolExpr]) -> dict[Var, int]:
+        with SmtSolver(0) as solver:
+            solver.add(self.constraints)
+            solver.add(limits)
+            model = solver.check()
+        if model is None:
+            raise Inapplicable("no such shapes")
+        return {**{v: v.lo for v in self.now}, **model}
+
+    def _holds(self, constraints: list[BoolExpr], found: Mapping[Var, int]) -> bool:
+        memo: dict = {}
+        return all(evaluate(c, found, memo) for c in constraints)
+
+    def concrete(self, env: Mapping[Var, int]) -> Graph:
+        """The graph under other values, its types inferred anew. Raises: Inapplicable."""
+        types = {
+            name: self.types[name].concrete(env)
+            for name in (*self.graph.inputs, *self.graph.weights)
+        }
+        ops = iter([op.concrete(env) for op in self.ops])
+        return rebuilt(self.graph, types, lambda op, old, new: (next(ops),))
+
+
+def propose_shrinking(subject: Subject) -> Iterator[Edit]:
+    """All dimensions to at most 1, 2, 3 ..., half of them; then each by itself, the largest first.
+
+    value: [cap, or 0 for half; whether to keep the first elements or the last].
+    """
+    try:
+        symbolic = Symbolic(subject.graph)
+    except Inapplicable:
+        return
+    dimensions = symbolic.dimensions()
+    if not dimensions:
+        return
+    largest = symbolic.now[dimensions[0]]
+    for cap in [c for c in COMMON_CAPS if c < largest]:
+        yield from (Edit("shrinking", "*", [cap, end]) for end in ("head", "tail"))
+    if largest > 2:
+        yield Edit("shrinking", "*", [0, "head"])
+    for var in dimensions:
+        now, place = symbolic.now[var], symbolic.places[var]
+        for cap in sorted({1, 2, now // 2, now - 1} & set(range(1, now))):
+            yield from (Edit("shrinking", place, [cap, end]) for end in ("head", "tail"))
+
+
+def apply_shrinking(subject: Subject, edit: Edit) -> Subject:
+    """target: the dimension, "VALUE.AXIS", or "*" for all of them."""
+    symbolic = Symbolic(subject.graph)
+    cap, end = edit.value
+    every = edit.target == "*"
+    caps = {
+        var: max(1, cap or symbolic.now[var] // 2)
+        for var, place in symbolic.places.items()
+        if place == edit.target or (every and var in set(symbolic.dimensions()))
+    }
+    if not caps:
+        raise Inapplicable(f"{edit.target} is gone")
+    graph = symbolic.concrete(symbolic.solved(caps, least=every and cap == 1))
+    params = {
+        name: fitted(subject.params[name], graph.type(name), end == "tail")
+        for name in (*graph.inputs, *graph.weights)
+    }
+    return restricted(subject, graph, clipped(graph, params))
+
+
+# -- ranks ------------------------------------------------------------------------------------
+
+
+def propose_ranks(subject: Subject) -> Iterator[Edit]:
+    """One axis less: in all parameters at once (counted from either end), then in each alone."""
+    graph = subject.graph
+    ranks = [graph.type(name).rank for name in (*graph.inputs, *graph.weights)]
+    most = max(ranks, default=0)
+    for axis in [i for k in range(most) for i in (k, -1 - k)]:
+        yield Edit("ranks", "*", axis)
+    for name in (*graph.inputs, *graph.weights):
+        for axis in range(graph.type(name).rank):
+            yield Edit("ranks", name, axis)
+
+
+def apply_rank(subject: Subject, edit: Edit) -> Subject:
+    """target: a parameter, or "*" for all of the highest rank. value: the axis that goes."""
+    graph = subject.graph
+    names = [*graph.inputs, *graph.weights]
+    most = max((graph.type(name).rank for name in names), default=0)
+    chosen = [n for n in names if edit.target in (n, "*") and _has(graph.type(n), edit, most)]
+    if not chosen:
+        raise Inapplicable("no such axis")
+    types, params = {}, {}
+    for name in chosen:
+        shape = list(graph.type(name).shape)
+        del shape[edit.value]
+        types[name] = graph.type(name).with_shape(shape)
+        params[name] = subject.params[name].take(0, axis=edit.value)
+    cut = rebuilt(graph, types, _of_lower_rank)
+    subject = restricted(subject, cut, params)
+    return replace(subject, params=clipped(cut, subject.params))
+
+
+def _has(type_: TensorType, edit: Edit, most: int) -> bool:
+    """Whether the axis is there, in one parameter or in all of the highest rank."""
+    axis = edit.value
+    return -type_.rank <= axis < type_.rank and (edit.target != "*" or type_.rank == most)
+
+
+def _of_lower_rank(op: OpSpec, old: list[TensorType], new: list[TensorType]) -> Iterator[OpSpec]:
+    """The operator for inputs that lost an axis: without each axis in turn, or as it is."""
+    if old and new and new[0].rank < old[0].rank:
+        for axis in range(old[0].rank):
+            yield from _without_axis(op, old[0].rank, axis)
+    yield op
+
+
+def _without_axis(op: OpSpec, rank: int, axis: int) -> Iterator[OpSpec]:
+    """Attributes that belong to an axis lose that axis."""
+    try:
+        changed = {n: _shorter(n, v, rank, axis) for n, v in op.attributes.items()}
+    except ValueError:
+        return
+    if isinstance(op.attributes.get("axes"), tuple) and "steps" in changed:
+        changed |= _sliced_less(op, rank, axis)
+    yield type(op)(**changed)
+
+
+def _shorter(name: str, value: Any, rank: int, axis: int) -> Any:
+    """Raises: ValueError if the attribute is about that axis itself."""
+    if name == "axis":
+        at = value % rank
+        if at == axis:
+            raise ValueError
+        return at - (at > axis)
+    if name == "axes":
+        return tuple(a % rank - (a % rank > axis) for a in value if a % rank != axis)
+    if name == "perm":
+        return tuple(p - (p > axis) for p in value if p != axis)
+    if not isinstance(value, tuple):
+        return value
+    for length, at in ((rank, axis), (rank - 2, axis - 2)):
+        if at >= 0 and len(value) == length > 0:
+            return value[:at] + value[at + 1 :]
+        if at >= 0 and len(value) == 2 * length > 0:
+            return tuple(v for i, v in enumerate(value) if i % length != at)
+    return value
+
+
+def _sliced_less(op: OpSpec, rank: int, axis: int) -> dict[str, Any]:
+    """Starts, ends and steps that go with the axes that stay."""
+    stay = [i for i, a in enumerate(op.attributes["axes"]) if a % rank != axis]
+    names = ("starts", "ends", "steps")
+    return {n: tuple(op.attributes[n][i] for i in stay) for n in names}

@@ -1,0 +1,66 @@
+"""How far attributes, dtypes and arrays are from the simplest ones: small integers, 0 is best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.operator import OpSpec
+
+SIZES = frozenset({"shape", "split", "ends", "kernel_shape"})
+"""Attributes that follow from shapes: small where these are small."""
+ONES = frozenset({"strides", "dilations", "group", "repeats", "steps", "alpha", "beta", "scales"})
+"""Attributes whose simplest value is 1 and not 0."""
+_DTYPES = {
+    DType.FLOAT32: 0, DType.BOOL: 0, DType.INT64: 0, DType.INT32: 1, DType.FLOAT64: 1,
+    DType.FLOAT16: 2, DType.INT8: 2, DType.UINT8: 2, DType.INT16: 3,
+}  # fmt: skip
+
+
+def dtype_cost(dtype: DType) -> int:
+    return _DTYPES[dtype]
+
+
+def attribute_cost(op: OpSpec) -> int:
+    """Over all attributes; 0 where each has its simplest value."""
+    return sum(
+        value_cost(name, value, op.declared[name])
+        for name, value in op.attributes.items()
+        if name not in SIZES
+    )
+
+
+def value_cost(name: str, value: Any, declared: Any = None) -> int:
+    """Of one attribute."""
+    if isinstance(value, tuple):
+        if name == "perm":
+            return sum(i != p for i, p in enumerate(value))
+        return sum(value_cost(name, v) for v in value)
+    if isinstance(value, DType):
+        return dtype_cost(value)
+    if isinstance(value, str):
+        options = getattr(declared, "options", None)
+        return options.index(value) if isinstance(options, tuple) and value in options else 0
+    best = 1 if name in ONES else 0
+    if value == best:
+        return 0
+    return (
+        (1 if float(value).is_integer() else 4) + (2 if value < 0 else 0) + min(int(abs(value)), 9)
+    )
+
+
+def array_cost(array: np.ndarray) -> int:
+    """The sum over the elements: 0, 1, a digit, an integer, few decimals, anything else."""
+    if array.dtype == bool:
+        return int(np.count_nonzero(array))
+    wide = np.abs(array.astype(np.float64))
+    cost = np.full(wide.shape, 8)
+    cost[np.abs(wide * 10 - np.round(wide * 10)) < 1e-3] = 5
+    whole = wide == np.round(wide)
+    cost[whole] = 4
+    cost[whole & (wide < 10)] = 3
+    cost[wide == 1] = 1
+    cost[wide == 0] = 0
+    return int(cost.sum()) + int(np.count_nonzero(array < 0))

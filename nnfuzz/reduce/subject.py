@@ -1,0 +1,195 @@
+"""The test case under reduction, as the passes see it: a concrete graph and its parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from nnfuzz.inputs.program import Program, index_ranges
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
+from nnfuzz.reduce.simplicity import array_cost, attribute_cost, dtype_cost
+from nnfuzz.spec.operator import OpSpec
+
+Measure = tuple[int, ...]
+
+
+class Inapplicable(ValueError):
+    """An edit that does not fit the test case, or makes an invalid one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """params: inputs and weights by name, in the dtypes of the graph."""
+
+    graph: Graph
+    params: Mapping[str, np.ndarray]
+    exporter: str = "direct"
+
+    @cached_property
+    def values(self) -> dict[str, np.ndarray]:
+        """Every value by name, as native PyTorch computes it.
+
+        Raises: Inapplicable where a value is not finite, an operator is outside of its domain, or
+        an index outside of its range.
+        """
+        for name, (lo, hi) in index_ranges(self.graph).items():
+            array = self.params.get(name)
+            if array is None or (array.size and (array.min() < lo or array.max() > hi)):
+                raise Inapplicable(f"the indices {name} are out of range or computed")
+        names = (*self.graph.inputs, *self.graph.weights)
+        tensors = {name: torch.from_numpy(np.array(self.params[name])) for name in names}
+        violation = Program(self.graph).run(tensors)
+        if violation is not None:
+            node = self.graph.nodes[violation.position]
+            raise Inapplicable(f"{node!r}: {violation.cause.value}")
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+    def measure(self) -> Measure:
+        """What reduction lowers, the most important part first; compared as tuples."""
+        graph = self.graph
+        types = [value.type for value in graph.values.values()]
+        arrays = [self.params[name] for name in (*graph.inputs, *graph.weights)]
+        return (
+            len(graph.nodes),
+            len(graph.outputs),
+            len(arrays),
+            sum(attribute_cost(node.op) for node in graph.nodes),
+            sum(dtype_cost(t.dtype) for t in types),
+            sum(int(t.numel) for t in types),
+            sum(t.rank for t in types),
+            len(graph.weights),
+            int(self.exporter != "direct"),
+            sum(array_cost(array) for array in arrays),
+        )
+
+    def digest(self) -> str:
+        """A hash of everything that decides what the backend sees."""
+        state = hashlib.sha256(json.dumps([self.exporter, self.graph.to_json()]).encode())
+        for name in (*self.graph.inputs, *self.graph.weights):
+            state.update(np.ascontiguousarray(self.params[name]).tobytes())
+        return state.hexdigest()
+
+    def checked(self) -> Subject:
+        """Itself, verified and valid. Raises: Inapplicable."""
+        if not self.graph.nodes or not self.graph.outputs:
+            raise Inapplicable("nothing is left")
+        try:
+            self.graph.verify()
+        except ValueError as error:
+            raise Inapplicable(str(error)) from error
+        _ = self.values
+        return self
+
+    def with_params(self, changed: Mapping[str, np.ndarray]) -> Subject:
+        return replace(self, params={**self.params, **changed})
+
+
+def node_id(node: Node) -> str:
+    """The name by which edits refer to a node: its first output."""
+    return node.outputs[0]
+
+
+def pruned(
+    values: Mapping[str, Value],
+    nodes: Iterable[Node],
+    inputs: Iterable[str],
+    weights: Iterable[str],
+    outputs: Iterable[str],
+) -> Graph:
+    """A graph of what the outputs need, and of nothing else."""
+    outputs = list(dict.fromkeys(outputs))
+    needed, kept = set(outputs), []
+    for node in reversed(list(nodes)):
+        if any(name in needed for name in node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    kept.reverse()
+    inputs, weights = ([n for n in names if n in needed] for names in (inputs, weights))
+    defined = [*inputs, *weights, *(name for node in kept for name in node.outputs)]
+    return Graph({n: values[n] for n in defined}, kept, inputs, weights, outputs)
+
+
+def restricted(subject: Subject, graph: Graph, params: Mapping[str, np.ndarray]) -> Subject:
+    """The subject with another graph and just the parameters that it names."""
+    merged = {**subject.params, **params}
+    return replace(
+        subject, graph=graph, params={n: merged[n] for n in (*graph.inputs, *graph.weights)}
+    )
+
+
+Adapt = Callable[[OpSpec, list[TensorType], list[TensorType]], Iterable[OpSpec]]
+"""(operator, its old input types, its new ones) -> operators to try, the best first."""
+
+
+def rebuilt(
+    graph: Graph,
+    types: Mapping[str, TensorType],
+    adapt: Adapt = lambda op, old, new: (op,),
+    rename: Mapping[str, str] | None = None,
+    drop: Iterable[str] = (),
+) -> Graph:
+    """The graph with other types of parameters, and all types after them inferred anew.
+
+    types: of parameters that change. rename: values that are read instead of others. drop: ids of
+    nodes to leave out. Raises: Inapplicable where no operator that `adapt` offers fits.
+    """
+    rename, drop = dict(rename or {}), set(drop)
+    values = {n: Value(n, types.get(n, graph.type(n))) for n in (*graph.inputs, *graph.weights)}
+    nodes = []
+    for node in graph.nodes:
+        if node_id(node) in drop:
+            continue
+        inputs = tuple(rename.get(name, name) for name in node.inputs)
+        new = [values[name].type for name in inputs]
+        op, outputs = _fitting(node, adapt(node.op, graph.types(node.inputs), new), new)
+        values.update((name, Value(name, t)) for name, t in zip(node.outputs, outputs, strict=True))
+        nodes.append(Node(op, inputs, node.outputs))
+    outputs = [rename.get(name, name) for name in graph.outputs]
+    return pruned(values, nodes, graph.inputs, graph.weights, outputs)
+
+
+def _fitting(
+    node: Node, ops: Iterable[OpSpec], types: list[TensorType]
+) -> tuple[OpSpec, list[TensorType]]:
+    for op in ops:
+        try:
+            op.check(*types)
+            outputs = op.type_transfer(*types)
+        except Exception:  # specs may index shapes of a rank that they have not seen
+            continue
+        sizes = [int(t.numel) for t in outputs]
+        if len(outputs) == len(node.outputs) and all(0 < size < 1 << 22 for size in sizes):
+            return op, outputs
+    raise Inapplicable(f"{node!r} does not admit {types}")
+
+
+def fitted(array: np.ndarray, type_: TensorType, tail: bool = False) -> np.ndarray:
+    """An array cut to a type of the same rank at most as large: its first (last) elements."""
+    index = tuple(
+        slice(n - d, n) if tail else slice(0, d) for n, d in zip(array.shape, type_.shape)
+    )
+    return np.ascontiguousarray(array[index]).astype(type_.dtype.numpy).reshape(type_.shape)
+
+
+def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The parameters with indices moved into their ranges."""
+    found = dict(params)
+    for name, (lo, hi) in index_ranges(graph).items():
+        if name in found:
+            lo, hi = math.ceil(lo), math.floor(hi)
+            found[name] = np.clip(found[name], lo, hi).astype(found[name].dtype)
+    return found
+
+
+def is_float(type_: TensorType) -> bool:
+    return type_.dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)

@@ -1,0 +1,186 @@
+"""Passes that simplify attributes, dtypes, and the numbers in inputs and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, value_cost
+from nnfuzz.reduce.subject import (
+    Inapplicable,
+    Subject,
+    clipped,
+    node_id,
+    rebuilt,
+    restricted,
+)
+from nnfuzz.spec.attributes import decode, encode
+from nnfuzz.spec.operator import OpSpec
+
+# -- attributes -------------------------------------------------------------------------------
+
+
+def propose_attributes(subject: Subject) -> Iterator[Edit]:
+    """Simpler values of every attribute. value: [attribute, value]."""
+    for node in subject.graph.nodes:
+        for name, value in node.op.attributes.items():
+            if name not in SIZES and name != "perm":
+                for simpler in _simpler(node.op, name, value):
+                    yield Edit("attributes", node_id(node), [name, encode(simpler)])
+
+
+def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
+    cost = value_cost(name, value, op.declared[name])
+    if not cost:
+        return []
+    if isinstance(value, tuple):
+        found = [(int(name in ONES),) * len(value)]
+        found += [
+            (*value[:i], v, *value[i + 1 :])
+            for i, old in enumerate(value)
+            for v in _less(name, old)
+        ]
+    elif isinstance(value, DType):
+        found = [DType.FLOAT32] if value.is_float else [DType.INT64, DType.INT32]
+    elif isinstance(value, str):
+        options = op.declared[name].options
+        found = list(options) if isinstance(options, tuple) else []
+    else:
+        found = _less(name, value)
+    costs = {i: value_cost(name, v, op.declared[name]) for i, v in enumerate(found)}
+    return [found[i] for i in sorted(costs, key=lambda i: costs[i]) if costs[i] < cost]
+
+
+def _less(name: str, value: Any) -> list[Any]:
+    """Simpler numbers; 0 and 1 first."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return []
+    found: list[Any] = [1, 0] if name in ONES else [0, 1]
+    found += [abs(value), value // 2] if isinstance(value, int) else [0.5, float(round(value))]
+    kind = type(value)
+    return [kind(v) for v in dict.fromkeys(found) if v != value]
+
+
+def apply_attribute(subject: Subject, edit: Edit) -> Subject:
+    name, value = edit.value
+    graph = subject.graph
+    found = [node for node in graph.nodes if node_id(node) == edit.target]
+    if not found or name not in found[0].op.attributes:
+        raise Inapplicable(f"{edit.target} is gone")
+    op = type(found[0].op)(**{**found[0].op.attributes, name: decode(value)})
+    nodes = [Node(op, n.inputs, n.outputs) if n is found[0] else n for n in graph.nodes]
+    return _retyped(subject, replace(graph, nodes=nodes), {}, {})
+
+
+# -- dtypes -----------------------------------------------------------------------------------
+
+SIMPLER = {
+    DType.FLOAT64: (DType.FLOAT32,),
+    DType.FLOAT16: (DType.FLOAT32,),
+    DType.INT8: (DType.INT64, DType.INT32),
+    DType.UINT8: (DType.INT64, DType.INT32),
+    DType.INT16: (DType.INT64, DType.INT32),
+    DType.INT32: (DType.INT64,),
+}
+
+
+def propose_dtypes(subject: Subject) -> Iterator[Edit]:
+    """One dtype instead of another, in the whole graph."""
+    there = {value.type.dtype for value in subject.graph.values.values()}
+    for old in sorted(there & SIMPLER.keys(), key=lambda d: d.value):
+        yield from (Edit("dtypes", old.value, new.value) for new in SIMPLER[old])
+
+
+def apply_dtype(subject: Subject, edit: Edit) -> Subject:
+    old, new = DType(edit.target), DType(edit.value)
+    graph = subject.graph
+    names = [n for n in (*graph.inputs, *graph.weights) if graph.type(n).dtype is old]
+    types = {name: graph.type(name).with_dtype(new) for name in names}
+    params = {name: subject.params[name].astype(new.numpy) for name in names}
+    nodes = [Node(_with_dtype(n.op, old, new), n.inputs, n.outputs) for n in graph.nodes]
+    return _retyped(subject, replace(graph, nodes=nodes), types, params)
+
+
+def _with_dtype(op: OpSpec, old: DType, new: DType) -> OpSpec:
+    if old not in op.attributes.values():
+        return op
+    return type(op)(**{n: new if v is old else v for n, v in op.attributes.items()})
+
+
+def _retyped(subject: Subject, graph: Graph, types: dict, params: dict) -> Subject:
+    made = rebuilt(graph, types)
+    subject = restricted(subject, made, params)
+    return replace(subject, params=clipped(made, subject.params))
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+WAYS = ("zeros", "ones", "first", "integers", "decimals")
+SMALL = 64
+"""Elements up to which parts of an array are simplified one by one."""
+
+
+def propose_numbers(subject: Subject) -> Iterator[Edit]:
+    """Simpler numbers in whole parameters. value: [way, start, stop] over the flat array."""
+    for way in WAYS:
+        for name in (*subject.graph.weights, *subject.graph.inputs):
+            array = subject.params[name]
+            edit = Edit("numbers", name, [way, 0, array.size])
+            if array.size and array_cost(_simplified(array, edit.value)) < array_cost(array):
+                yield edit
+
+
+def propose_elements(subject: Subject) -> Iterator[Edit]:
+    """The same for halves, quarters ... and single elements of small arrays."""
+    for name in (*subject.graph.weights, *subject.graph.inputs):
+        array = subject.params[name]
+        if not 1 < array.size <= SMALL:
+            continue
+        for start, stop in _parts(array.size):
+            for way in ("zeros", "ones", "integers", "decimals"):
+                edit = Edit("elements", name, [way, start, stop])
+                if array_cost(_simplified(array, edit.value)) < array_cost(array):
+                    yield edit
+
+
+def _parts(size: int) -> Iterator[tuple[int, int]]:
+    level = [(0, size)]
+    while level:
+        level = [
+            half
+            for a, b in level
+            if b - a > 1
+            for half in ((a, (a + b + 1) // 2), ((a + b + 1) // 2, b))
+        ]
+        yield from level
+
+
+def apply_numbers(subject: Subject, edit: Edit) -> Subject:
+    array = subject.params.get(edit.target)
+    if array is None or edit.value[2] > array.size:
+        raise Inapplicable(f"{edit.target} is gone")
+    changed = {edit.target: _simplified(array, edit.value)}
+    return replace(subject, params=clipped(subject.graph, {**subject.params, **changed}))
+
+
+def _simplified(array: np.ndarray, value: list) -> np.ndarray:
+    way, start, stop = value
+    flat = np.array(array).reshape(-1)
+    part = flat[start:stop]
+    if way == "zeros":
+        part[...] = 0
+    elif way == "ones":
+        part[...] = 1
+    elif way == "first":
+        part[...] = part[0]
+    elif array.dtype.kind == "f":
+        part[...] = np.round(part, 0 if way == "integers" else 1)
+    elif array.dtype.kind in "iu":
+        part[...] = np.clip(part, -9 if array.dtype.kind == "i" else 0, 9)
+    return flat.reshape(array.shape)
