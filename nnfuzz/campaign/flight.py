@@ -70,7 +70,6 @@ class Flight:
         self._flaky: list[Failure] = []
         self._events: list[EventRow] = []
         self._compare_seconds = 0.0
-        self._judged_at = 0.0
         for pool, levels in backends:
             pool.queue.append(Run(case, levels, partial(self._ran, pool.name)))
 
@@ -99,10 +98,9 @@ class Flight:
         self, outcomes: Sequence[Outcome], done: Callable[[dict[str, Any] | None], None]
     ) -> None:
         header, blobs = judge_job(self.case, outcomes)
-        self._judged_at = time.perf_counter()
 
-        def answer(event: Reply | Fault | Death, epoch: int) -> None:
-            self._compare_seconds += time.perf_counter() - self._judged_at
+        def answer(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+            self._compare_seconds += seconds
             if isinstance(event, Reply):
                 done(event.header["verdict"])
             else:

@@ -229,7 +229,12 @@ class Loop:
         return depth < room and len(self._flights) < 8 * room
 
     def _produced(
-        self, header: dict[str, Any], probe: Probe | None, event: Reply | Fault | Death, epoch: int
+        self,
+        header: dict[str, Any],
+        probe: Probe | None,
+        event: Reply | Fault | Death,
+        epoch: int,
+        seconds: float,
     ) -> None:
         index = header.get("index", -1)
         if not isinstance(event, Reply):

@@ -6,6 +6,7 @@ and passes each event to `feed`, which calls back whoever asked for the work.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,10 +30,10 @@ class PoolError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a producer. done: called with its end and the epoch it was done under."""
+    """Work for a producer. done: called with its end, the epoch and the seconds that it took."""
 
     header: dict[str, Any]
-    done: Callable[[Reply | Fault | Death, int], None]
+    done: Callable[[Reply | Fault | Death, int, float], None]
     blobs: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -41,6 +42,7 @@ class _ProducerLane:
     epoch: int = -1
     sandbox: Sandbox | None = None
     job: Job | None = None
+    began: float = 0.0
 
 
 class ProducerPool:
@@ -80,7 +82,7 @@ class ProducerPool:
                 if job is None:
                     return
                 self._renew(lane)
-                lane.job = job
+                lane.job, lane.began = job, time.perf_counter()
                 lane.sandbox.submit(job.header, job.blobs)
 
     def sandboxes(self) -> Iterator[Sandbox]:
@@ -95,7 +97,7 @@ class ProducerPool:
             return True
         job, lane.job = lane.job, None
         self._count(event)
-        job.done(event, lane.epoch)
+        job.done(event, lane.epoch, time.perf_counter() - lane.began)
         return True
 
     @property

@@ -151,11 +151,21 @@ class Store:
             raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
         lock = _lock(folder) if write else None
         db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+        store = cls(folder, db, lock)
         try:
-            version = db.execute("PRAGMA user_version").fetchone()[0]
+            store._prepare(write)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _prepare(self, write: bool) -> None:
+        path = self.folder / FILE
+        try:
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if write:
-                db.execute("PRAGMA journal_mode = WAL")
-                db.execute("PRAGMA synchronous = NORMAL")
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -163,7 +173,6 @@ class Store:
                 f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
                 "that made it, or start a new campaign"
             )
-        return cls(folder, db, lock)
 
     # -- the campaign as a whole --------------------------------------------------------------
 
@@ -238,38 +247,46 @@ class Store:
 
     def record(self, record: Record) -> None:
         """Adds everything that belongs to one test, or nothing."""
-        now = time.time()
-        db = self._db
-        db.execute("BEGIN")
+        self._db.execute("BEGIN")
+        try:
+            self._insert(record, time.time())
+            self.touch()
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _insert(self, record: Record, now: float) -> None:
         if record.test:
-            test = record.test
-            db.execute(
-                "INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    test.index,
-                    test.status,
-                    test.epoch,
-                    now,
-                    _dumps(test.outcomes),
-                    _dumps({k: round(v, 6) for k, v in test.seconds.items()}),
-                    test.comparable,
-                ],
-            )
+            self._add_test(record.test, now)
         for finding in record.findings:
             self._add_finding(finding)
         for seen in record.occurrences:
-            db.execute(
+            self._db.execute(
                 "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?)",
                 [seen.signature, seen.index, seen.origin, seen.bucket],
             )
         for e in record.events:
-            db.execute(
+            self._db.execute(
                 "INSERT INTO events (at, idx, kind, backend, stage, signal, message, details) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [now, e.index, e.kind, e.backend, e.stage, e.signal, e.message, e.details],
             )
-        self.touch()
-        db.execute("COMMIT")
+
+    def _add_test(self, test: TestRow, now: float) -> None:
+        seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
+        self._db.execute(
+            "INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                test.index,
+                test.status,
+                test.epoch,
+                now,
+                _dumps(test.outcomes),
+                _dumps(seconds),
+                test.comparable,
+            ],
+        )
 
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding

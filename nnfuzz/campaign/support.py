@@ -28,6 +28,7 @@ from nnfuzz.execute.registry import BackendSpec
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
+_WHY = {UNSUPPORTED: "", FAILING: "always fails: "}
 _ENGINE = ("spec", "materialize", "generate", "inputs")
 
 
@@ -86,7 +87,7 @@ class Support:
 
     def refused(self) -> dict[str, str]:
         """Refused signature -> why."""
-        return {k: f"{e.status}: {e.message}" for k, e in self.entries.items() if e.refused}
+        return {k: f"{_WHY[e.status]}{e.message}" for k, e in self.entries.items() if e.refused}
 
     def to_json(self) -> dict[str, Any]:
         return {key: asdict(entry) for key, entry in self.entries.items() if entry.status}

@@ -20,6 +20,7 @@ from nnfuzz.cli.verify import verify
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
+\b
   nnfuzz fuzz --backend tvm --time 10m      fuzz Apache TVM for ten minutes
   nnfuzz replay nnfuzz-out/.../FOLDER       does the finding still reproduce?
   nnfuzz backends                           which compilers are here, and how to get the others

@@ -155,26 +155,26 @@ def test_known_signatures_are_counted_and_not_reported(tmp_path):
 
 def test_a_killed_campaign_resumes_without_loss(tmp_path):
     folder = tmp_path / "c"
-    process = start(folder, 120, "lying", "liar")
-    wait_for_tests(folder, 30)
+    process = start(folder, 60, "lying", "liar")
+    wait_for_tests(folder, 15)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     with Store.open(folder) as store:
         before = {row.index: row for row in store.tests()}
         findings = {row.signature for row in store.findings()}
-    assert 30 <= len(before) < 120 and findings
-    resumed = start(folder, 120, "lying", "liar", "resume")
+    assert 15 <= len(before) < 60 and findings
+    resumed = start(folder, 60, "lying", "liar", "resume")
     output, _ = resumed.communicate(timeout=60)
     assert resumed.returncode == 0, output
     with Store.open(folder, write=False) as store:
         after = {row.index: row for row in store.tests()}
         (row,) = store.findings()
-    assert sorted(after) == list(range(120))
+    assert sorted(after) == list(range(60))
     assert all(after[index] == row for index, row in before.items())
     assert row.signature in findings
-    assert row.occurrences == 120 // 3
+    assert row.occurrences == 60 // 3
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["tests"] == 120 and summary["occurrences"] == row.occurrences
+    assert summary["tests"] == 60 and summary["occurrences"] == row.occurrences
 
 
 def test_ctrl_c_ends_with_the_summary(tmp_path):

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nnfuzz.campaign.config import CampaignConfig, ConfigError
+from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.testcase.case import CaseConfig
+
+TOY = BackendSpec("toy", {"timeout": "3"}, ("/some/file.py",))
+
+
+def config(**more) -> CampaignConfig:
+    return CampaignConfig((TOY,), CaseConfig(nodes=5, refused=("A(bool)->bool",)), **more)
+
+
+def test_json_round_trip():
+    original = config(seed=3, levels=("O0",), time_limit=60.0, known=("abc",), workers=2)
+    assert CampaignConfig.from_json(json.loads(json.dumps(original.to_json()))) == original
+
+
+def test_another_schema_is_refused():
+    with pytest.raises(ConfigError, match="another version of nnfuzz"):
+        CampaignConfig.from_json({**config().to_json(), "schema": 99})
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"backends": ()}, "add --backend"),
+        ({"backends": (TOY, TOY)}, "chosen twice"),
+        ({"workers": 0}, "at least 1"),
+        ({"full_check": 1.5}, "between 0 and 1"),
+    ],
+)
+def test_bad_settings_name_the_fix(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        CampaignConfig(**{"backends": (TOY,), **settings})
+
+
+def test_limits_may_change_on_resume():
+    changed = config(tests_limit=5).resumed_with({"tests_limit": 9, "workers": 3, "nodes": 5})
+    assert (changed.tests_limit, changed.workers) == (9, 3)
+    assert changed.case == config().case
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"seed": 4}, "--seed 4 contradicts the campaign, which has 0"),
+        ({"nodes": 6}, "--nodes 6 contradicts the campaign, which has 5"),
+        ({"levels": ("O1",)}, "--levels O1 contradicts"),
+        ({"backends": (BackendSpec("toy"),)}, "--backends toy contradicts .* toy,timeout=3"),
+    ],
+)
+def test_other_options_may_not(given, message):
+    with pytest.raises(ConfigError, match=message):
+        config().resumed_with(given)
+
+
+def test_sampling_depends_on_seed_and_index_alone():
+    picked = [i for i in range(20_000) if config(full_check=0.1).sampled(i)]
+    assert 1800 < len(picked) < 2200
+    assert picked == [i for i in range(20_000) if config(full_check=0.1).sampled(i)]
+    assert picked != [i for i in range(20_000) if config(full_check=0.1, seed=1).sampled(i)]

@@ -1,0 +1,104 @@
+"""What is recorded stays, whatever happens to the process."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from nnfuzz.campaign.recorder import mend
+from nnfuzz.campaign.store import (
+    FILE,
+    EventRow,
+    FindingRow,
+    Occurrence,
+    Record,
+    Store,
+    StoreError,
+    TestRow,
+)
+
+
+def finding(signature: str, index: int) -> FindingRow:
+    return FindingRow(signature, index, "crash", "compile", "toy", "O1", "title", "findings/x")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.create(tmp_path / "campaign", {"seed": 1}) as store:
+        store.begin_session()
+        yield store
+
+
+def test_records_come_back(store):
+    row = TestRow(7, "run", 2, {"toy": {"O0": "ok"}}, {"generate": 0.25}, 0.5)
+    event = EventRow(7, "death", "toy", "compile O1", "SIGSEGV", "killed", "trace")
+    store.record(Record(row, (finding("a", 7),), (Occurrence("a", 7),), (event,)))
+    store.record(Record(TestRow(3, "inputs", 2), (), (Occurrence("a", 3),)))
+    assert list(store.tests()) == [TestRow(3, "inputs", 2), row]
+    assert store.done() == {3, 7}
+    assert store.events() == [event]
+    (found,) = store.findings()
+    assert (found.signature, found.first_index, found.occurrences) == ("a", 7, 2)
+    assert store.buckets() == {"finding": 2}
+
+
+def test_an_index_that_is_redone_counts_once(store):
+    for _ in range(2):
+        store.record(Record(TestRow(1, "run", 1), (finding("a", 1),), (Occurrence("a", 1),)))
+    assert len(list(store.tests())) == 1
+    assert store.findings()[0].occurrences == 1
+
+
+def test_a_record_is_all_or_nothing(store):
+    broken = Occurrence("a", 1, bucket=None)
+    with pytest.raises(sqlite3.IntegrityError):
+        store.record(Record(TestRow(1, "run", 1), (finding("a", 1),), (broken,)))
+    assert store.done() == set() and store.findings() == []
+    store.record(Record(TestRow(2, "run", 1)))
+    assert store.done() == {2}
+
+
+def test_epochs_keep_their_refusals(store):
+    first = store.add_epoch([], {})
+    second = store.add_epoch({"B", "A"}, {"A": "toy: no"})
+    assert store.last_epoch() == (second, ["A", "B"])
+    assert store.refused_in(first) == () and store.refused_in(second) == ("A", "B")
+    assert store.reasons() == {"A": "toy: no"}
+
+
+def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
+    store.record(Record(TestRow(1, "run", 1)))
+    spent = store.session_seconds()
+    assert store.seconds_before() == 0
+    store.close()
+    with Store.open(tmp_path / "campaign") as again:
+        again.begin_session()
+        assert 0 < again.seconds_before() <= spent
+
+
+def test_readers_do_not_wait_for_the_writer(store, tmp_path):
+    store.record(Record(TestRow(1, "run", 1)))
+    with Store.open(tmp_path / "campaign", write=False) as reader:
+        assert reader.done() == {1} and reader.config() == {"seed": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough" * 50])
+def test_foreign_files_are_refused(tmp_path, content):
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(StoreError, match=r"schema 0|not the file of a campaign"):
+        Store.open(tmp_path)
+
+
+def test_an_empty_folder_is_no_campaign(tmp_path):
+    with pytest.raises(StoreError, match="holds no campaign"):
+        Store.open(tmp_path)
+
+
+def test_an_interrupted_replacement_is_mended(tmp_path):
+    (tmp_path / ".replaced-a").mkdir()
+    (tmp_path / ".replaced-b").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / ".partial-c-xyz").mkdir()
+    mend(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]

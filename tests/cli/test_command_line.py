@@ -1,0 +1,150 @@
+"""Options, errors and exit codes, as a user meets them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.campaign.loop import Snapshot
+from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.fuzz import choose_opset, default_processes
+from nnfuzz.cli.progress import Lines
+from nnfuzz.cli.values import duration, listed, spoken
+from nnfuzz.execute.registry import BackendRegistry
+
+HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+
+
+def nnfuzz(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "nnfuzz.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "text, seconds", [("90s", 90), ("4h", 14400), ("1h30m", 5400), ("45", 45), ("0.5m", 30)]
+)
+def test_durations(text, seconds):
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "4 parsecs", "-3s", "0s", "1h-2m"])
+def test_bad_durations(text):
+    with pytest.raises(UsageError, match="write 90s, 10m, 4h or 1h30m"):
+        duration(text)
+
+
+def test_spoken_durations():
+    assert [spoken(s) for s in (9.4, 185, 3725)] == ["9s", "3m05s", "1h02m"]
+
+
+def test_lists_may_be_repeated_or_have_commas():
+    assert listed(["Add,Mul", " Conv "]) == ("Add", "Mul", "Conv")
+    assert listed(None) == ()
+
+
+def test_the_opset_suits_all_backends():
+    registry = BackendRegistry.discover()
+    ort, tvm = registry.spec("onnxruntime"), registry.spec("tvm")
+    assert choose_opset(registry, (ort,), None) == 20
+    assert choose_opset(registry, (ort, tvm), None) == 18
+    assert choose_opset(registry, (tvm,), 15) == 15
+    with pytest.raises(UsageError, match="up to 26, not 28"):
+        choose_opset(registry, (ort,), 28)
+
+
+def test_there_is_always_a_worker():
+    assert min(default_processes(99).values()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fuzz", "--help"]])
+def test_help_answers_at_once_and_imports_nothing_heavy(arguments):
+    code = (
+        "import sys; sys.argv[1:] = sys.argv[1:]\n"
+        "from nnfuzz.cli.main import application\n"
+        "try: application()()\n"
+        "except SystemExit: pass\n"
+        "assert not {'numpy', 'torch', 'onnx', 'z3', 'rich'} & set(sys.modules)"
+    )
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nnfuzz fuzz" in done.stdout
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "Add --backend NAME; installed: "),
+        (("-b", "tmv"), "did you mean 'tvm'"),
+        (("-b", "onnxruntime,provdier=cpu"), "has no option 'provdier'"),
+        (("-b", "onnxruntime", "--level", "O9"), "has no level 'O9'; it has O0"),
+        (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
+        (("-b", "onnxruntime", "--known", "/no/such/file"), "--known /no/such/file"),
+        (("-b", "onnxruntime", "--plugin", "/no/such/file.py"), "no such file"),
+        (("--resume",), "--resume needs --out"),
+        (("--resume", "--out", "/no/such/folder"), "holds no campaign"),
+        (("-b", "onnxruntime", "--tests", "many"), "Invalid value"),
+    ],
+)
+def test_wrong_usage_is_told_with_its_fix(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = nnfuzz("fuzz", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
+    from nnfuzz.campaign.config import CampaignConfig
+
+    spec = BackendRegistry.discover([HOSTILE]).spec("hostile")
+    config = CampaignConfig((spec,), seed=5, tests_limit=3)
+    Store.create(tmp_path, config.to_json()).close()
+    before = (tmp_path / FILE).read_bytes()
+    again = nnfuzz("fuzz", "-b", "onnxruntime", "--out", tmp_path, "--tests", 1)
+    assert again.returncode == 2 and "add --resume" in again.stderr
+    other = nnfuzz("fuzz", "--out", tmp_path, "--resume", "--seed", 6)
+    assert other.returncode == 2 and "--seed 6 contradicts" in other.stderr
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_progress_in_plain_lines():
+    stream = io.StringIO()
+    lines = Lines(stream, every=3600)
+    state = Snapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15, "crash": 1}, 1, 2, 0, 0, 0.5, 20)
+    lines.update(state)
+    assert stream.getvalue() == ""
+    lines.note("something")
+    Lines(stream, every=0).update(state)
+    assert stream.getvalue().splitlines() == [
+        "note: something",
+        "[1m15s, 30s left] fuzzing: 8 tests, 2.5/s, ok 15 crash 1, 1 findings (2 times), "
+        "50% of the time in compilers",
+    ]
+
+
+def test_fuzzing_onnx_runtime_end_to_end(tmp_path):
+    out = tmp_path / "out"
+    module = [sys.executable, "-m", "nnfuzz.fuzz", "-b", "onnxruntime", "--tests", "5", "--seed"]
+    options = ["7", "--exporter", "direct", "--nodes", "3", "--probe", "0", "--out", str(out)]
+    done = subprocess.run([*module, *options], capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert "5 tests" in done.stdout or "4 tests" in done.stdout
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["seed"] == 7 and summary["faults"] == 0
+    assert summary["config"]["case"]["nodes"] == 3
+    wanted = {"generate", "export", "inputs", "execute", "compare"}
+    assert wanted <= summary["phase_ms"].keys()
+    finished = nnfuzz("fuzz", "--out", out, "--resume")
+    assert finished.returncode == 2 and "higher --tests" in finished.stderr
