@@ -36,7 +36,10 @@ EPOCH_SHARE = 0.05  # and the least share of the time so far
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of a running campaign, for people. left: seconds until the limit, if known."""
+    """The state of a running campaign, for people.
+
+    left: seconds until the limit, if known. decided: signatures known to be supported or refused.
+    """
 
     phase: str
     seconds: float
@@ -50,7 +53,9 @@ class Snapshot:
     faults: int
     refused: int
     sut_share: float
-    tests_limit: int | None
+    tests_limit: int | None = None
+    decided: int = 0
+    signatures: int = 0
 
 
 class Observer(Protocol):
@@ -105,6 +110,11 @@ class Loop:
 
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
+        if self._refused:
+            self.observer.note(
+                f"{len(self._refused)} operator signatures are left out: not supported, as earlier "
+                "probes and campaigns have shown"
+            )
         self._probe_first()
         while not self._over():
             self._step(self._supply)
@@ -117,6 +127,7 @@ class Loop:
         self.prober.ask(keys)
         while not self._stopped() and (len(self.prober) or self._busy()):
             self._step(self._probe_job)
+        self._tick(final=True)
 
     def seconds(self) -> float:
         """Wall seconds of the campaign, start-up and earlier sessions included."""
@@ -365,6 +376,8 @@ class Loop:
             refused=len(self._refused),
             sut_share=self.sut_share(),
             tests_limit=self.config.tests_limit,
+            decided=self.prober.decided(),
+            signatures=len(self.prober.keys),
         )
 
     def _time_left(self, seconds: float, rate: float) -> float | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from nnfuzz.campaign.support import OK, Support, signature_keys
+from nnfuzz.campaign.support import Support, signature_keys
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.testcase.case import NotProduced, TestCase
 
@@ -110,10 +110,10 @@ class Prober:
             for key, why in table.refused().items()
         }
 
-    def vouched(self) -> int:
-        """How many signatures every backend is known to support."""
-        tables = self.tables.values()
-        return sum(all(_ok(table, key) for table in tables) for key in self.keys)
+    def decided(self) -> int:
+        """How many signatures are known to be supported or refused on every backend."""
+        unknown = {key for table in self.tables.values() for key in table.unknown(self.keys)}
+        return len(self.keys) - len(unknown)
 
 
 def by_turns(keys: Sequence[str]) -> list[str]:
@@ -122,7 +122,3 @@ def by_turns(keys: Sequence[str]) -> list[str]:
     for key in keys:
         groups.setdefault(key.partition("(")[0], []).append(key)
     return [key for turn in zip_longest(*groups.values()) for key in turn if key is not None]
-
-
-def _ok(table: Support, key: str) -> bool:
-    return key in table.entries and table.entries[key].status == OK

@@ -98,12 +98,18 @@ def watcher(
 def line(s: Snapshot) -> str:
     """One line on where the campaign stands."""
     left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
+    if not s.tests and s.signatures:
+        return f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, {s.findings} findings"
     faults = f", {s.faults} faults of nnfuzz" if s.faults else ""
     return (
         f"[{spoken(s.seconds)}{left}] {s.phase}: {s.tests} tests, {s.rate:.1f}/s, "
         f"{counts(s)}, {s.findings} findings ({s.occurrences} times), "
         f"{s.sut_share:.0%} of the time in compilers{faults}"
     )
+
+
+def _probed(s: Snapshot) -> str:
+    return f"support of {s.decided} of {s.signatures} operator signatures known"
 
 
 def counts(s: Snapshot) -> str:
@@ -125,6 +131,8 @@ def panel(s: Snapshot) -> Any:
         ("tests", f"{s.tests}{goal}, {s.rate:.1f}/s, {s.sut_share:.0%} of the time in compilers"),
         ("outcomes", counts(s)),
     ]
+    if not s.tests and s.signatures:
+        rows = [rows[0], ("support", _probed(s))]
     if s.refused or s.faults:
         rows.append(("notes", f"{s.refused} signatures refused, {s.faults} faults of nnfuzz"))
     for name, text in rows:
