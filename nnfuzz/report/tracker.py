@@ -50,20 +50,22 @@ def tracker_report(finding: Finding) -> str:
 
 
 def model_text(model: bytes) -> str:
-    """A model in ONNX's textual form if it is short and its weights few, else its graph alone.
-
-    "" if that is long, too.
-    """
+    """A model in ONNX's textual form, without the values of large weights; "" if it is long."""
     import onnx
     from onnx import helper, printer
 
     proto = onnx.load_model_from_string(model)
-    many = [t.name for t in proto.graph.initializer if _elements(t) > _MANY]
-    if not many:
-        printed = printer.to_text(proto)
-        if len(printed) <= MAX_MODEL_TEXT:
-            return printed
-    printed = helper.printable_graph(proto.graph)
+    graph, note = proto.graph, ""
+    large = [t for t in graph.initializer if _elements(t) > _MANY]
+    for tensor in large:
+        graph.input.append(
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
+        graph.initializer.remove(tensor)
+    if large:
+        names = ", ".join(tensor.name for tensor in large)
+        note = f"# Shown as inputs, with their values in model.onnx: {names}\n"
+    printed = note + printer.to_text(proto)
     return printed if len(printed) <= MAX_MODEL_TEXT else ""
 
 

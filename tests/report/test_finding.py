@@ -20,6 +20,7 @@ from nnfuzz.report.finding import (
     write_finding,
 )
 from nnfuzz.report.repro import program_of
+from nnfuzz.report.tracker import model_text
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import failures
 
@@ -146,6 +147,23 @@ def test_damaged_findings_are_refused(text, tmp_path):
     (tmp_path / "finding.json").write_text(text)
     with pytest.raises(FindingError):
         read_finding(tmp_path)
+
+
+def test_large_weights_are_not_printed():
+    from onnx import TensorProto, helper, numpy_helper
+
+    large = numpy_helper.from_array(np.ones(1000, np.float32), "large")
+    small = numpy_helper.from_array(np.float32([0.125]), "small")
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["small", "large"], ["y"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1000])],
+        [large, small],
+    )
+    shown = model_text(helper.make_model(graph).SerializeToString())
+    assert "values in model.onnx: large" in shown and "float[1000] large" in shown
+    assert "0.125" in shown and len(shown) < 500
 
 
 def test_npz_of_any_name(tmp_path):

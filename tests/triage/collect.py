@@ -45,6 +45,7 @@ def ones(*shape, dtype=np.float32):
 def models():
     """Name -> (model, inputs). Most are invalid: what counts is what the compilers say."""
     x23, y = ("x", T.FLOAT, [2, 3]), ("y", T.FLOAT, None)
+    bools = ("y", T.BOOL, None)
     ints = [("x", T.INT32, [1]), ("z", T.INT32, [1])]
     return {
         "broadcast": (
@@ -84,6 +85,10 @@ def models():
         "acos_float16": (
             model([node("Acos", "x")], [("x", T.FLOAT16, [2])], [("y", T.FLOAT16, None)]),
             {"x": ones(2, dtype=np.float16)},
+        ),
+        "equal_bool": (
+            model([node("Equal", "x z")], [("x", T.BOOL, [2]), ("z", T.BOOL, [2])], [bools]),
+            {"x": ones(2, dtype=bool), "z": ones(2, dtype=bool)},
         ),
         "matmul_scalar": (
             model([node("MatMul", "x z")], [x23, ("z", T.FLOAT, [])], [y]),

@@ -1,0 +1,122 @@
+"""replay, generate and verify, from the command line to the exit code."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from nnfuzz.cli.main import application, run
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.report.finding import Finding, write_finding
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.triage.examine import ProducerClient, examine
+
+CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Relu"))
+OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Relu"]
+LIAR = '''
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+
+
+class Liar(OnnxRuntime):
+    """ONNX Runtime with a wrong answer at O3."""
+
+    name = "liar"
+
+    def build(self, module, level):
+        right = super().build(module, level)
+        if level != "O3":
+            return right
+        return lambda inputs: {k: v + v.dtype.type(1) for k, v in right(inputs).items()}
+'''
+
+
+def command(*args):
+    """Exit code of `nnfuzz ARGS`."""
+    with pytest.raises(SystemExit) as end:
+        run(lambda: application()([str(a) for a in args]))
+    return end.value.code
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    file = tmp_path_factory.mktemp("plugin") / "liar.py"
+    file.write_text(LIAR)
+    return file
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus") / "models"
+    assert command("generate", "--count", 3, "--seed", 5, *OPTIONS, "--out", folder) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finding(tmp_path_factory, plugin):
+    registry = BackendRegistry.discover([plugin])
+    spec = registry.spec("liar")
+    config = CONFIG.to_json()
+    with ProducerClient(5, config) as producer, BackendRunner(spec, registry) as runner:
+        case = producer.produce({"do": "produce", "index": 0})
+        seen = examine(case, runner, producer.judge)
+    (failure,) = seen.failures
+    found = Finding(failure, case, seen.outcomes, spec, config, seen.verdict)
+    return write_finding(tmp_path_factory.mktemp("findings") / "f", found)
+
+
+def test_replay_reproduces_and_regenerates(finding, capsys):
+    assert command("replay", finding, "--regenerate") == 1
+    shown = capsys.readouterr().out
+    assert "byte for byte the same test case" in shown
+    assert "liar O3: mismatch (compare)" in shown and shown.endswith("reproduced\n")
+
+
+def test_replay_on_an_honest_backend(finding, capsys):
+    assert command("replay", finding, "--backend", "onnxruntime") == 0
+    assert capsys.readouterr().out.endswith("fixed\n")
+
+
+def test_replay_of_nothing_is_usage(tmp_path, finding, capsys):
+    assert command("replay", tmp_path) == 2
+    assert "is not a finding" in capsys.readouterr().err
+    assert command("replay", finding, "--backend", "nothing") == 2
+    assert "there is no backend 'nothing'" in capsys.readouterr().err
+
+
+def test_corpus_is_complete(corpus):
+    manifest = json.loads((corpus / "manifest.json").read_text())
+    assert len(manifest["tests"]) == 3 and manifest["seed"] == 5
+    assert {p.name for p in corpus.iterdir()} == {*manifest["tests"], "manifest.json"}
+
+
+def test_generate_again_elsewhere_gives_the_same_bytes(corpus, tmp_path, capsys):
+    assert command("generate", "--count", 3, "--seed", 5, *OPTIONS, "--out", tmp_path / "m") == 0
+
+    def contents(folder):
+        return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    assert contents(tmp_path / "m") == contents(corpus)
+
+
+def test_generate_refuses_other_settings_and_operators(corpus, tmp_path, capsys):
+    assert command("generate", "--count", 3, "--seed", 6, *OPTIONS, "--out", corpus) == 2
+    assert "another seed (5 there, 6 wanted)" in capsys.readouterr().err
+    assert command("generate", "--operators", "Tahn", "--out", tmp_path / "x") == 2
+    assert "did you mean Tan" in capsys.readouterr().err
+
+
+def test_verify_passes_and_fails(corpus, plugin, tmp_path, capsys):
+    assert command("verify", corpus, "--backend", "onnxruntime", "--rtol", "1e-4") == 0
+    assert "onnxruntime O3: 3 passed" in capsys.readouterr().out
+    junit = tmp_path / "deep" / "results.xml"
+    args = ["--backend", "liar", "--plugin", plugin, "--level", "O0,O3", "--junit", junit]
+    assert command("verify", corpus, *args) == 1
+    assert "liar O0: 3 passed\nliar O3: 3 failed\n" in capsys.readouterr().out
+    (suite,) = ElementTree.fromstring(junit.read_bytes())
+    assert suite.attrib["failures"] == "3" and suite.attrib["tests"] == "6"
+
+
+def test_verify_of_nothing_is_usage(tmp_path, capsys):
+    assert command("verify", tmp_path, "--backend", "onnxruntime") == 2
+    assert "holds no tests" in capsys.readouterr().err
