@@ -141,12 +141,15 @@ def _around(box: Box, ref: Tensor) -> Box:
 
 def _widened(op: OpSpec, precision: Precision, ref: Tensor, box: Box, inputs: list[Box]) -> Box:
     """The box widened by the local rounding error of a correct implementation."""
-    radius = op.radius(precision.u, box.far(), *[b.far() for b in inputs])
+    far = box.far()
+    radius = op.radius(precision.u, far, *[b.far() for b in inputs])
     if isinstance(radius, float | int):
         if radius == 0:
             return box
         radius = torch.full_like(ref, radius)
-    radius = torch.where(radius > 0, radius * precision.twice + precision.tiny, radius)
+    # Not where it is 0, that is, exact; below `tiny` the product with u may itself underflow.
+    inexact = (radius != 0) | ((far != 0) & (far.abs() < precision.tiny))
+    radius = torch.where(inexact, radius * precision.twice + precision.tiny, 0.0)
     if op.exactness:
         radius = radius.masked_fill(_error_free(op, precision, box, inputs), 0.0)
         if not bool(radius.any()):

@@ -174,3 +174,9 @@ def test_params_are_not_written_to_and_may_be_read_only(build):
     graph, params = b.done(b.add("Relu", "x"))
     envelopes(graph, params)
     assert x.tolist() == [1.0, -2.0]
+
+
+def test_results_far_below_the_working_dtype_may_all_be_zero(build):
+    b = build(x=F32([[-731, -305, -104]]))
+    e = only(*b.done(b.add("ArgMin", b.add("Exp", "x"), axis=1, keepdims=0)))
+    assert (e.lo.tolist(), e.hi.tolist()) == ([0], [2])

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Show how much of each operator's error radius the installed backends use.
+
+    scripts/calibrate_oracle.py --backend onnxruntime --backend tvm --instances 20 [OPERATOR ...]
+
+Single-operator models with random inputs run on PyTorch and on the plain and the most optimised
+level of every backend, in this process. A column is the largest deviation from the float64
+reference as a share of what the envelope admits: above 1 is a mismatch (printed, exit code 1), and
+a radius of which every backend uses a tenth or less is a candidate for a smaller one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from nnfuzz.check import authorities, instances
+from nnfuzz.check.instances import Instance
+from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.usage import usage
+from nnfuzz.execute.backend import Backend
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.materialize.emit import emit_model
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.registry import OpRegistry
+
+Arrays = dict[str, np.ndarray]
+
+
+def main() -> int:
+    arguments = parse()
+    torch.set_num_threads(1)
+    registry = OpRegistry.load()
+    backends = [BackendRegistry.discover().get(name)() for name in arguments.backend]
+    for backend in backends:
+        print(backend.name, backend.versions(), file=sys.stderr)
+    parties = ["pytorch", *(f"{b.name}/{level}" for b in backends for level in b.default_levels())]
+    print(f"{'operator':24s}", *(f"{p:>20s}" for p in parties))
+    worst = 0.0
+    for name in arguments.operators or registry:
+        used = calibrate(registry.get(name), backends, arguments)
+        print(f"{name:24s}", *(f"{cell(used.get(p)):>20s}" for p in parties), flush=True)
+        worst = max([worst, *used.values()])
+    return int(worst > 1)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operators", nargs="*", help="names; all of them by default")
+    parser.add_argument("--backend", action="append", default=[])
+    parser.add_argument("--instances", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def cell(share: float | None) -> str:
+    return "-" if share is None else f"{share:.3f}"
+
+
+def calibrate(
+    spec: type[OpSpec], backends: list[Backend], arguments: argparse.Namespace
+) -> dict[str, float]:
+    """The largest usage by party."""
+    used: dict[str, float] = defaultdict(float)
+    for graph, params in samples(spec, arguments):
+        envelope = envelopes(graph, params)
+        for party, outputs in results(graph, params, backends):
+            for name, expected in envelope.items():
+                share = usage(expected, outputs[name])
+                if share > 1:
+                    print(f"{party} {share:.3g}: {graph.nodes[0]!r} {graph.values}")
+                used[party] = max(used[party], share)
+    return used
+
+
+def samples(spec: type[OpSpec], arguments: argparse.Namespace) -> Iterator[tuple[Graph, Arrays]]:
+    rng = random.Random(f"{arguments.seed}/{spec.name}")
+    values = np.random.default_rng(arguments.seed)
+    signatures = spec.signatures()
+    for _ in range(arguments.instances):
+        rank = rng.randint(spec.inputs[0].ranks[0], min(5, spec.inputs[0].ranks[1]))
+        draw = Draw(rng, instances.SIZES)
+        instance = instances.solved(spec, rng.choice(signatures), rank, draw)
+        if instance is None:
+            continue
+        arrays, valid = authorities.inputs_for(instance, values)
+        if rng.random() < 0.35:
+            arrays, valid = spread(instance, arrays, valid, rng, values)
+        if valid:
+            yield single(instance), {f"x{i}": np.asarray(a) for i, a in enumerate(arrays)}
+
+
+def spread(
+    instance: Instance,
+    arrays: list[np.ndarray],
+    valid: bool,
+    rng: random.Random,
+    values: np.random.Generator,
+) -> tuple[list[np.ndarray], bool]:
+    """The arrays with magnitudes spread over some decades, where the domain admits that."""
+    decades = rng.choice([1, 2, 4])
+    with np.errstate(over="ignore"):
+        wide = [
+            (a * 10.0 ** values.uniform(-decades, decades, a.shape)).astype(a.dtype)
+            if a.dtype.kind == "f"
+            else a
+            for a in arrays
+        ]
+    good = all(np.isfinite(a).all() for a in wide) and authorities.in_domain(instance.op, wide)
+    return (wide, True) if good else (arrays, valid)
+
+
+def single(instance: Instance) -> Graph:
+    """The graph of one application, inputs x0, x1 ... and outputs y0, y1 ..."""
+    outputs = instance.op.type_transfer(*instance.types)
+    ins = [f"x{i}" for i in range(len(instance.types))]
+    outs = [f"y{i}" for i in range(len(outputs))]
+    types = zip([*ins, *outs], [*instance.types, *outputs])
+    node = Node(instance.op, tuple(ins), tuple(outs))
+    return Graph({n: Value(n, t) for n, t in types}, [node], ins, [], outs)
+
+
+def results(graph: Graph, params: Arrays, backends: list[Backend]) -> Iterator[tuple[str, Arrays]]:
+    """Every party's outputs; what a backend can not run is left out."""
+    arrays = [params[n] for n in graph.inputs]
+    yield "pytorch", dict(zip(graph.outputs, authorities.run_torch(graph.nodes[0].op, arrays)))
+    model = emit_model(graph, {}, max(20, graph.nodes[0].op.since)).SerializeToString()
+    for backend in backends:
+        try:
+            imported = backend.import_model(model)
+        except Exception:
+            continue
+        for level in backend.default_levels():
+            try:
+                outputs = backend.compile(imported, level)(params)
+            except Exception:
+                continue
+            yield f"{backend.name}/{level}", outputs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
