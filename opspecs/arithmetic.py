@@ -219,7 +219,9 @@ class Mod(Binary):
 
     def value_range(self, x, y):
         most = max(abs(y[0]), abs(y[1]))
-        return -most, most
+        if not self.fmod:
+            return (0 if y[0] >= 0 else -most), (0 if y[1] <= 0 else most)
+        return max(-most, min(x[0], 0)), min(most, max(x[1], 0))
 
     def radius(self, u, y, x, divisor):
         return 2 * u * x.abs()

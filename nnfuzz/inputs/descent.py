@@ -18,7 +18,7 @@ from nnfuzz.inputs.program import Cause, Program, Values, Violation
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import Range, flatten
 
-BETAS = (0.9, 0.99)
+BETAS = (0.5, 0.9)
 SLOWER, FASTER = 0.6, 1.05
 """Factors of the rate after a step that made the loss larger, or smaller."""
 TINY = 1e-6
