@@ -111,7 +111,7 @@ def reduce_finding(
         wanted = _wanted(finding, found)
         engine = Engine(lanes, question, found, wanted, config.budget, watch)
         best = engine.reduce()
-    confirmed = _confirmed(finding, spec, registry, question, best, wanted)
+        confirmed = _confirmed(lanes, question, best, wanted)
     done = Reduction(
         finding,
         found.measure,
@@ -129,7 +129,6 @@ def _lanes(
     spec: BackendSpec | None,
     workers: int,
     registry: BackendRegistry | None,
-    fresh: bool = False,
 ) -> Lanes:
     limits = None
     if spec is not None:
@@ -137,8 +136,6 @@ def _lanes(
         limits = limits_of(known.get(spec.name).parse_options(spec.options))
         if finding.failure.kind is not OutcomeKind.TIMEOUT:
             limits = replace(limits, seconds=min(limits.seconds, SECONDS))
-        if fresh:
-            limits = replace(limits, jobs_per_process=1)
     return Lanes(finding.config, spec, workers, registry, limits)
 
 
@@ -175,18 +172,10 @@ def _alike(one: Failure, other: Failure) -> bool:
     return (one.kind, one.stage) == (other.kind, other.stage)
 
 
-def _confirmed(
-    finding: Finding,
-    spec: BackendSpec | None,
-    registry: BackendRegistry | None,
-    question: Question,
-    best: Tried,
-    wanted: str,
-) -> int:
+def _confirmed(lanes: Lanes, question: Question, best: Tried, wanted: str) -> int:
     """How often the reduced case fails in fresh processes."""
     assert best.case is not None
-    with _lanes(finding, spec, 1, registry, fresh=True) as lanes:
-        tries = [lanes.run(best.case, (), question) for _ in range(CONFIRMATIONS)]
+    tries = [lanes.run_fresh(best.case, question) for _ in range(CONFIRMATIONS)]
     return sum(any(mark == wanted for _, mark in tried.failing) for tried in tries)
 
 

@@ -16,7 +16,7 @@ from nnfuzz.execute.events import Death, Event, Fault, Limits, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner, limits_of, preload_of
+from nnfuzz.execute.runner import BackendRunner, preload_of
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.reduce.edit import Edit, Group
 from nnfuzz.testcase.case import TestCase
@@ -205,7 +205,8 @@ class Lanes:
         """
         self._servers = [ForkServer(PRELOAD)]
         self.backend = backend
-        registry = registry or BackendRegistry.discover(backend.plugins if backend else ())
+        plugins = backend.plugins if backend else ()
+        self._registry = registry = registry or BackendRegistry.discover(plugins)
         if backend:
             self._servers.append(ForkServer(preload_of(registry.get(backend.name))))
         arguments = {"config": dict(config)}
@@ -216,11 +217,6 @@ class Lanes:
                 runner = BackendRunner(backend, registry, self._servers[1], limits)
             service = Sandbox(SERVICE, arguments, LIMITS, PRELOAD, f"reduce {i}", self._servers[0])
             self.lanes.append(Lane(service, runner))
-
-    def once(self) -> Limits | None:
-        """The backend's limits with a new process for every test case."""
-        runner = self.lanes[0].runner
-        return replace(limits_of(runner.options), jobs_per_process=1) if runner else None
 
     def start(self) -> None:
         """Starts all workers ahead of the first job."""
@@ -253,6 +249,20 @@ class Lanes:
         lane = self.lanes[0]
         lane.start(None, lane.attempt(case, edits, None, question, {}))
         return self.wait()[0][1]
+
+    def run_fresh(self, case: TestCase, question: Question) -> Tried:
+        """The same for a case as it is, in a new process of the backend."""
+        lane = self.lanes[0]
+        if lane.runner is None:
+            return self.run(case, (), question)
+        limits = replace(lane.runner.sandbox.limits, jobs_per_process=1)
+        runner = BackendRunner(lane.runner.spec, self._registry, self._servers[1], limits)
+        with runner:
+            lane.runner, kept = runner, lane.runner
+            try:
+                return self.run(case, (), question)
+            finally:
+                lane.runner = kept
 
     def propose(self, case: TestCase, name: str) -> tuple[list[Group], tuple[int, ...]]:
         """The groups of edits that a pass proposes, and the case's measure.

@@ -48,7 +48,11 @@ class Subject:
                 raise Inapplicable(f"the indices {name} are out of range or computed")
         names = (*self.graph.inputs, *self.graph.weights)
         tensors = {name: torch.from_numpy(np.array(self.params[name])) for name in names}
-        violation = Program(self.graph).run(tensors)
+        try:
+            violation = Program(self.graph).run(tensors)
+        except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
+            # An attribute that was never drawn may be beyond what PyTorch implements.
+            raise Inapplicable(f"PyTorch refuses: {error}") from error
         if violation is not None:
             node = self.graph.nodes[violation.position]
             raise Inapplicable(f"{node!r}: {violation.cause.value}")

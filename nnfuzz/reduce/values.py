@@ -20,7 +20,7 @@ from nnfuzz.reduce.subject import (
     rebuilt,
     restricted,
 )
-from nnfuzz.spec.attributes import decode, encode
+from nnfuzz.spec.attributes import Attribute, Choice, decode, encode
 from nnfuzz.spec.operator import OpSpec
 
 # -- attributes -------------------------------------------------------------------------------
@@ -53,15 +53,26 @@ def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
         found = list(options) if isinstance(options, tuple) else []
     else:
         found = _less(name, value)
+    found = [v for v in found if _admitted(op.declared[name], v)]
     costs = {i: value_cost(name, v, op.declared[name]) for i, v in enumerate(found)}
     return [found[i] for i in sorted(costs, key=lambda i: costs[i]) if costs[i] < cost]
+
+
+def _admitted(declared: Attribute, value: Any) -> bool:
+    """Whether the declaration allows the value, as far as it says so itself."""
+    if isinstance(declared, Choice):
+        return not isinstance(declared.options, tuple) or value in declared.options
+    values = value if isinstance(value, tuple) else (value,)
+    return all(declared.lo <= v <= declared.hi for v in values)
 
 
 def _less(name: str, value: Any) -> list[Any]:
     """Simpler numbers; 0 and 1 first."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return []
-    found: list[Any] = [1, 0] if name in ONES else [0, 1]
+    if name in ONES:
+        return [type(value)(1)] if value != 1 else []
+    found: list[Any] = [0, 1]
     found += [abs(value), value // 2] if isinstance(value, int) else [0.5, float(round(value))]
     kind = type(value)
     return [kind(v) for v in dict.fromkeys(found) if v != value]

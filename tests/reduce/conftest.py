@@ -1,0 +1,83 @@
+"""Ten-node findings of a backend with a planted wrong rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.report.finding import Finding
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.examine import examine
+
+PLUGIN = Path(__file__).parent / "planted.py"
+OPERATORS = (
+    *("Add", "Mul", "Sub", "Relu", "Tanh", "Abs", "Neg", "Transpose", "Concat", "Softmax"),
+    *("MatMul", "Sigmoid", "ReduceSum", "Slice", "Pad"),
+)
+CONFIG = CaseConfig(
+    nodes=10, exporter="direct", operators=OPERATORS, dtypes={"float32": 3, "float64": 1}
+)
+
+
+@pytest.fixture(scope="session")
+def registry():
+    return BackendRegistry.discover([PLUGIN])
+
+
+@pytest.fixture(scope="session")
+def producer():
+    return Producer(7, CONFIG)
+
+
+def has_pattern(case: TestCase) -> bool:
+    """Whether some float32 or float64 Mul reads the result of an Add."""
+    types = {name: dtype for name, dtype, _ in case.graph["values"]}
+    sums = {o for n in case.graph["nodes"] if n["op"] == "Add" for o in n["outputs"]}
+    return any(
+        n["op"] == "Mul" and sums & set(n["inputs"]) and types[n["outputs"][0]].startswith("float")
+        for n in case.graph["nodes"]
+    )
+
+
+def finding_of(producer, registry, server, index: int, **options) -> Finding | None:
+    """The finding that a generated test case gives on the planted backend."""
+    case = producer.produce(index)
+    if not isinstance(case, TestCase) or not has_pattern(case):
+        return None
+    spec = registry.spec("planted", options)
+    with BackendRunner(spec, registry, server) as runner:
+        seen = examine(case, runner, lambda case, outcomes: _verdict(producer, case, outcomes))
+    if not seen.failures:
+        return None
+    return Finding(
+        seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
+    )
+
+
+def _verdict(producer, case, outcomes):
+    ok = [o for o in outcomes if o.ok]
+    return producer.judge(case, [(o.backend, o.level) for o in ok], [o.outputs for o in ok])
+
+
+@pytest.fixture(scope="session")
+def server():
+    with ForkServer(("numpy", "onnx", "onnx.reference", "nnfuzz.execute.service")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def findings(producer, registry, server):
+    """The first three findings of the wrong rule at O1."""
+    found = []
+    for index in range(400):
+        finding = finding_of(producer, registry, server, index)
+        if finding is not None:
+            found.append(finding)
+        if len(found) == 3:
+            return found
+    raise AssertionError("no test case has the pattern")

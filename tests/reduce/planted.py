@@ -1,0 +1,62 @@
+"""ONNX's reference evaluator as a backend whose O1 has a wrong rule: Mul after Add yields one more.
+
+With the option `where=always` the rule holds at every level, with `raises=1` it raises instead.
+"""
+
+from dataclasses import dataclass
+
+from nnfuzz.execute.backend import Backend, BackendOptions, option
+
+
+class Planted(Backend):
+    name = "planted"
+    levels = ("O0", "O1")
+    preload = ("onnx.reference",)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(BackendOptions):
+        where: str = option("O1", "level of the wrong rule, or always")
+        raises: bool = option(False, "raise instead")
+
+    def versions(self):
+        import onnx
+
+        return {"onnx": onnx.__version__}
+
+    def load(self, model):
+        import onnx
+
+        return onnx.load_model_from_string(model)
+
+    def build(self, module, level):
+        from onnx.reference import ReferenceEvaluator
+
+        if self.options.where in (level, "always"):
+            module = self._rewritten(module)
+        session = ReferenceEvaluator(module)
+        names = session.output_names
+        return lambda inputs: dict(zip(names, session.run(names, inputs)))
+
+    def _rewritten(self, module):
+        """Mul(Add(a, b), c) becomes Mul(Add(a, b), c) + 1."""
+        import onnx
+        from onnx import helper
+
+        result = onnx.ModelProto()
+        result.CopyFrom(module)
+        del result.graph.node[:]
+        sums = {n.output[0] for n in module.graph.node if n.op_type == "Add"}
+        for node in module.graph.node:
+            kept = result.graph.node.add()
+            kept.CopyFrom(node)
+            if node.op_type == "Mul" and sums & set(node.input):
+                if self.options.raises:
+                    raise RuntimeError(f"cannot fuse {node.name or node.output[0]} with Add")
+                name = node.output[0]
+                kept.output[0] = f"{name}_exact"
+                one = helper.make_node("Cos", [f"{name}_exact"], [f"{name}_cos"])
+                zero = helper.make_node("Sub", [f"{name}_cos", f"{name}_cos"], [f"{name}_0"])
+                step = helper.make_node("Exp", [f"{name}_0"], [f"{name}_1"])
+                last = helper.make_node("Add", [f"{name}_exact", f"{name}_1"], [name])
+                result.graph.node.extend([one, zero, step, last])
+        return result

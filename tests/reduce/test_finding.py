@@ -1,0 +1,87 @@
+"""Reduction end to end: small results, the same failure, the same answer for any workers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnfuzz.reduce.finding import NotReduced, ReduceConfig, reduce_finding, reduce_folder
+from nnfuzz.reduce.lanes import likeness
+from nnfuzz.report.finding import read_finding, write_finding
+from tests.reduce.conftest import finding_of
+
+
+@pytest.fixture(scope="module")
+def reductions(findings, registry):
+    return [reduce_finding(finding, ReduceConfig(2), registry=registry) for finding in findings]
+
+
+def test_ten_nodes_become_two(reductions):
+    for done in reductions:
+        assert done.before[0] == 10
+        nodes = done.finding.case.graph["nodes"]
+        assert sorted(node["op"] for node in nodes) == ["Add", "Mul"]
+
+
+def test_everything_else_becomes_as_simple_as_can_be(reductions):
+    for done in reductions:
+        case = done.finding.case
+        shapes = [shape for _, _, shape in case.graph["values"]]
+        assert all(np.prod(shape, dtype=int) == 1 for shape in shapes)
+        assert {dtype for _, dtype, _ in case.graph["values"]} == {"float32"}
+        assert not case.weights
+        assert all((array == 0).all() for array in case.inputs.values())
+
+
+def test_the_failure_stays_the_same_and_occurs_in_fresh_processes(findings, reductions):
+    for finding, done in zip(findings, reductions):
+        before = likeness(finding.failure, finding.verdict)
+        assert likeness(done.finding.failure, done.finding.verdict) == before
+        assert done.confirmed == 2
+
+
+def test_counters_add_up(reductions):
+    for done in reductions:
+        assert sum(counter.run for counter in done.counters.values()) == done.run
+        assert any(counter.accepted for counter in done.counters.values())
+
+
+def test_the_number_of_workers_does_not_matter(findings, reductions, registry):
+    alone = reduce_finding(findings[0], ReduceConfig(1), registry=registry)
+    assert alone.finding.case.graph == reductions[0].finding.case.graph
+    assert alone.finding.case.model == reductions[0].finding.case.model
+    assert alone.run == reductions[0].run
+
+
+@pytest.mark.parametrize("budget", [1, 7])
+def test_a_budget_holds_and_the_result_still_fails(findings, registry, budget):
+    done = reduce_finding(findings[1], ReduceConfig(2, budget), registry=registry)
+    assert done.run <= budget
+    assert done.after <= done.before
+    assert done.confirmed == 2
+
+
+def test_an_exception_keeps_its_message(producer, registry, server):
+    options = {"raises": True, "where": "always"}
+    made = (finding_of(producer, registry, server, i, **options) for i in range(200))
+    finding = next(f for f in made if f is not None)
+    done = reduce_finding(finding, ReduceConfig(2), registry=registry)
+    assert done.after[0] == 2
+    assert done.finding.failure.signature.hash == finding.failure.signature.hash
+
+
+def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry):
+    folder = write_finding(tmp_path / "f", findings[0])
+    done = reduce_folder(folder, ReduceConfig(2), registry=registry)
+    reduced = read_finding(folder / "reduced")
+    assert reduced.case.graph == done.finding.case.graph
+    assert reduced.campaign["reduction"]["nodes"] == [10, 2]
+    assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
+    reduce_folder(folder, ReduceConfig(2, 3), registry=registry)
+    assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
+
+
+def test_a_failure_that_is_gone_is_no_reduction(findings, registry):
+    fixed = registry.spec("planted", {"where": "never"})
+    with pytest.raises(NotReduced, match="does not reproduce: no failure"):
+        reduce_finding(findings[0], ReduceConfig(1), fixed, registry=registry)

@@ -1,0 +1,131 @@
+"""Every pass on random graphs: an edit yields a valid, verified test case, or says why not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from nnfuzz.reduce.edit import Edit, groups
+from nnfuzz.reduce.engine import ORDER
+from nnfuzz.reduce.passes import PASSES, applied
+from nnfuzz.reduce.shapes import Symbolic
+from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+
+MOST = 40
+FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "constants"}
+
+
+@pytest.fixture(scope="module")
+def subjects():
+    producer = Producer(11, CaseConfig(nodes=7, exporter="direct"))
+    made = [producer.produce(i) for i in range(24)]
+    cases = [case for case in made if isinstance(case, TestCase)]
+    return [Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter) for c in cases]
+
+
+def state(subject: Subject) -> tuple:
+    return subject.digest(), subject.measure()
+
+
+@pytest.mark.parametrize("name", [p for p in ORDER if p != "direct"])
+def test_edits_are_valid_or_inapplicable(subjects, name):
+    """What comes out verifies, has finite values of the declared types, and is a function."""
+    fit = 0
+    for subject in subjects:
+        before = state(subject)
+        edits = list(itertools.islice(PASSES[name].propose(subject), MOST))
+        assert [e.key for e in edits] == [
+            e.key for e in itertools.islice(PASSES[name].propose(subject), MOST)
+        ]
+        for edit in edits:
+            assert Edit.from_json(edit.to_json()) == edit
+            try:
+                made = applied(subject, [edit])
+            except Inapplicable:
+                continue
+            fit += 1
+            made.graph.verify()
+            for value, type_ in made.graph.values.items():
+                array = made.values[value]
+                assert array.shape == type_.type.shape
+                assert array.dtype == type_.type.dtype.numpy
+            assert set(made.params) == {*made.graph.inputs, *made.graph.weights}
+            if name in FEWER_NODES:
+                assert made.measure() < subject.measure()
+                assert len(made.graph.nodes) < len(subject.graph.nodes)
+        assert state(subject) == before
+    assert fit
+
+
+def test_reduction_without_a_question_reaches_one_node(subjects):
+    """If everything is interesting, the passes leave next to nothing; measures only fall."""
+    for subject in subjects:
+        for name in ORDER:
+            for group in groups(list(PASSES[name].propose(subject)), PASSES[name].merge):
+                try:
+                    made = applied(subject, group)
+                except Inapplicable:
+                    continue
+                if made.measure() < subject.measure():
+                    subject = made
+        assert len(subject.graph.nodes) == 1
+
+
+def test_every_graph_has_a_symbolic_form(subjects):
+    """And what it says of the present sizes is true."""
+    for subject in subjects:
+        symbolic = Symbolic(subject.graph)
+        same = symbolic.concrete(symbolic.now)
+        same.verify()
+        assert [repr(n) for n in same.nodes] == [repr(n) for n in subject.graph.nodes]
+        assert all(same.type(name).same(v.type) for name, v in subject.graph.values.items())
+
+
+def test_shrinking_reaches_single_elements(subjects):
+    """Nearly all graphs can have all of their dimensions small at once."""
+    small = 0
+    for subject in subjects:
+        before = sum(v.type.numel for v in subject.graph.values.values())
+        for cap in (1, 2, 3, 4):
+            try:
+                made = applied(subject, [Edit("shrinking", "*", [cap, "head"])])
+            except Inapplicable:
+                continue
+            small += sum(v.type.numel for v in made.graph.values.values()) < before
+            break
+    assert small >= 0.7 * len(subjects)
+
+
+def test_merged_edits_are_halved_down_to_single_ones():
+    edits = [Edit("numbers", str(i)) for i in range(5)]
+    sizes = [len(group) for group in groups(edits, merge=True)]
+    assert sizes == [5, 3, 2, 2, 1, 1, 1, 1, 1]
+    assert {e for g in groups(edits, True) if len(g) == 1 for e in g} == set(edits)
+    assert list(groups([], merge=True)) == []
+
+
+def test_groups_leave_out_edits_that_no_longer_fit(subjects):
+    subject = subjects[0]
+    good = next(iter(PASSES["neighbourhoods"].propose(subject)))
+    made = applied(subject, [good, Edit("constants", "nobody", "weight")])
+    assert made.digest() == applied(subject, [good]).digest()
+    with pytest.raises(Inapplicable, match="gone"):
+        applied(subject, [Edit("constants", "nobody", "weight")])
+
+
+def test_simplified_numbers_never_cost_more(subjects):
+    from nnfuzz.reduce.simplicity import array_cost
+    from nnfuzz.reduce.values import WAYS, _simplified
+
+    rng = np.random.default_rng(random.Random(1).getrandbits(32))
+    for dtype in ("float32", "int8", "uint8", "int64", "bool"):
+        array = (rng.normal(0, 20, (3, 4)) ** 2 % 100).astype(dtype)
+        for way in WAYS[:2]:
+            made = _simplified(array, [way, 0, array.size])
+            assert made.dtype == array.dtype
+            assert array_cost(made) <= array_cost(array)
