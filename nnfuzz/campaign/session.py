@@ -21,11 +21,13 @@ from nnfuzz.campaign.store import FindingRow, Store
 from nnfuzz.campaign.support import Support, SupportCache, specs_digest
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.backend import BackendOptions
-from nnfuzz.execute.events import Reply
+from nnfuzz.execute.events import Fault, Reply
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.files import write_atomically
 
 SUMMARY = "summary.json"
+# Errors of a producer that starts which the configuration is to blame for.
+_USERS = ("KeyError", "ValueError", "FileNotFoundError", "OpsetError")
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -128,9 +130,11 @@ class _Session:
             "faults": sum(event.kind == "fault" for event in self.store.events()),
             "flaky": self.recorder.buckets.get("flaky", 0),
             "known": self.recorder.buckets.get("known", 0),
+            "known_unseen": sorted(set(self.config.known) - self.store.signatures_in("known")),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
+            "sut_shares": {k: round(v, 4) for k, v in self.loop.sut_shares().items()},
             "versions": self.versions.flat(),
             "seed": self.config.seed,
             "config": self.config.to_json(),
@@ -224,8 +228,8 @@ def _prober(producers: ProducerPool, tables: dict[str, Support]) -> Prober:
     if isinstance(event, Reply):
         return Prober(tables, event.header["signatures"], event.header.get("variables", {}))
     text = describe(event)
-    if text.startswith(("KeyError", "ValueError", "FileNotFoundError")):
-        raise ConfigError(text.partition(": ")[2].strip("'\""))
+    if isinstance(event, Fault) and event.starting and event.error_type.endswith(_USERS):
+        raise ConfigError(event.message.strip("'\""))
     raise PoolError(f"producers cannot work: {text}\n{event.captured}")
 
 

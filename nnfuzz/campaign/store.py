@@ -6,6 +6,7 @@ folder is written before its row, so that a row never names a folder that is not
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -317,6 +318,11 @@ class Store:
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
         return [FindingRow(*row) for row in self._db.execute(query)]
 
+    def signatures_in(self, bucket: str) -> set[str]:
+        """The signatures that were seen in a bucket."""
+        query = "SELECT DISTINCT signature FROM occurrences WHERE bucket = ?"
+        return {row[0] for row in self._db.execute(query, [bucket])}
+
     def buckets(self) -> dict[str, int]:
         """Occurrences by bucket."""
         query = "SELECT bucket, count(*) FROM occurrences GROUP BY bucket"
@@ -337,6 +343,17 @@ class Store:
     def done(self) -> set[int]:
         """The indexes that need no more work."""
         return {row[0] for row in self._db.execute("SELECT idx FROM tests")}
+
+    def discard(self) -> None:
+        """Closes and removes a campaign in which nothing has happened; does nothing to others."""
+        unused = not self.done() and not self.findings() and not self.events()
+        self.close()
+        if unused:
+            for path in self.folder.glob(f"{FILE}*"):
+                path.unlink()
+            (self.folder / LOCK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty: other files are the user's
+                self.folder.rmdir()
 
     def close(self) -> None:
         """Idempotent; lets another process write."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 60.0
 DEFAULT_OPSET = 20
+ENGINES = ("symbolic",)
 WHAT, HOW, WHERE = "What to test", "How the campaign runs", "Where it goes"
 
 
@@ -65,10 +66,10 @@ def fuzz(
         typer.Option(metavar="O0", help="Levels to compare [default: the backend's pair]."),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="symbolic (default), concolic or direct.")
+        str | None, typer.Option(metavar="NAME", help="How models are made [default: symbolic].")
     ] = None,
     exporter: Annotated[
-        str | None, typer.Option(help="torchscript (default), dynamo or direct.")
+        str | None, typer.Option(metavar="NAME", help="torchscript (default), dynamo or direct.")
     ] = None,
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="ONNX opset [default: what the backends like].")
@@ -157,17 +158,24 @@ def _fuzz(
     quiet: bool,
     given: dict[str, Any],
 ) -> None:
+    from nnfuzz.campaign.config import ConfigError
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.campaign.support import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.cli.summary import print_summary
+    from nnfuzz.execute.runner import RunnerError
 
     open_ = _resumed if resume else _created
     store, config, registry = open_(backends, plugins, known, out, given)
+    cache = SupportCache(cache_folder())
     with store, Interrupt() as interrupt, watcher(quiet, config, store.folder) as observer:
-        cache = SupportCache(cache_folder())
-        result = run_campaign(store, config, registry, observer, cache, interrupt.asked)
+        try:
+            result = run_campaign(store, config, registry, observer, cache, interrupt.asked)
+        except (ConfigError, RunnerError):
+            if not resume:
+                store.discard()
+            raise
     print_summary(result, config)
     raise typer.Exit(_exit_code(result.summary))
 
@@ -272,6 +280,8 @@ def make_config(
     case_fields = ("nodes", "engine", "exporter", "operators", "exclude")
     case = {name: given[name] for name in case_fields if name in given}
     case["plugins"] = tuple(str(path.resolve()) for path in plugins)
+    if case.get("engine", ENGINES[0]) not in ENGINES:
+        raise UsageError(f"there is no engine {case['engine']!r}; there is {', '.join(ENGINES)}")
     case["opset"] = choose_opset(registry, specs, given.get("opset"))
     _check_levels(registry, specs, given.get("levels", ()))
     rest = {name: given[name] for name in given if name not in (*case_fields, "opset")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.values import spoken
@@ -16,46 +17,35 @@ MOST_ROWS = 40
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
     """Findings, outcomes, notes on support, where everything is, and what to type next."""
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True)
     s = result.summary
-    console.print(
+    print(
         f"\n{s['tests']} tests in {spoken(s['seconds'])} ({s['tests_per_second']:.1f}/s), "
-        f"{s['sut_share']:.0%} of the time in compilers, seed {s['seed']}",
-        markup=False,
+        f"{s['sut_share']:.0%} of the time in compilers, seed {s['seed']}"
     )
     for backend, counts in s["outcomes_by_backend"].items():
-        shown = ", ".join(f"{kind} {count}" for kind, count in counts.items())
-        console.print(f"  {backend}: {shown}", markup=False)
+        print(f"  {backend}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
     for text in _notes(s, config):
-        console.print(f"  {text}", markup=False)
-    console.print()
-    if result.findings:
-        _print_findings(console, result)
-    else:
-        console.print("nothing found")
-    console.print(f"summary: {result.folder / 'summary.json'}", markup=False)
+        print(f"  {text}")
+    print()
+    for text in _findings(result):
+        print(text)
+    print(f"summary: {result.folder / 'summary.json'}")
     for text in _next(result):
-        console.print(text, markup=False)
+        print(text)
 
 
-def _print_findings(console: Any, result: Result) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("times", justify="right")
-    table.add_column("finding", overflow="fold")
-    table.add_column("folder", overflow="fold")
+def _findings(result: Result) -> Iterator[str]:
+    """Two lines for each, the most frequent first."""
     rows = sorted(result.findings, key=lambda row: -row.occurrences)
+    if not rows:
+        yield "nothing found"
+        return
+    yield f"{len(rows)} unique findings in {result.folder}:"
     for row in rows[:MOST_ROWS]:
-        table.add_row(str(row.occurrences), Text(row.title), Text(row.folder))
-    console.print(f"{len(rows)} unique findings in {result.folder}:", markup=False)
-    console.print(table)
+        yield f"{row.occurrences:>6}x {row.title}"
+        yield f"        {row.folder}"
     if len(rows) > MOST_ROWS:
-        console.print(f"... and {len(rows) - MOST_ROWS} more")
+        yield f"        ... and {len(rows) - MOST_ROWS} more"
 
 
 def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
@@ -73,6 +63,8 @@ def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
         notes.append(f"{summary['flaky']} failures did not repeat in a fresh worker (flaky)")
     if summary["known"]:
         notes.append(f"{summary['known']} occurrences of known failures")
+    for signature in summary["known_unseen"]:
+        notes.append(f"the known failure {signature} never occurred: it may be fixed by now")
     if summary["refused"]:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(

@@ -23,7 +23,7 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph
-from nnfuzz.materialize.errors import ExportError
+from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
@@ -39,7 +39,13 @@ class Producer:
     """Makes the test cases of one campaign; each depends on (seed, index, config) only."""
 
     def __init__(self, seed: int, config: CaseConfig) -> None:
-        """Raises: KeyError for an unknown operator or exporter; ValueError if nothing is left."""
+        """Raises: KeyError for an unknown operator or exporter; ValueError if nothing is left.
+
+        OpsetError if the exporter does not reach the opset.
+        """
+        opsets = opset_range(config.exporter)
+        if not opsets[0] <= config.opset <= opsets[1]:
+            raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
         self.seed = seed
         self.config = config
         self.registry = OpRegistry.load(load_module(path) for path in config.plugins)

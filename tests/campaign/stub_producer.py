@@ -123,5 +123,9 @@ def hostile(seed, config):
     return Stub(seed, ["nothing import none"] * 30 + [*HOSTILE, *own])
 
 
+def hopeless(seed, config):
+    return Stub(seed, ["produce raise"])
+
+
 def lying(seed, config):
     return Stub(seed, ["right", "wrong", "flaky", "right", "unsupported", "wrong"])

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import drive
 import stub_producer
 
+from nnfuzz.campaign.pools import PATIENCE, PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.support import SupportCache
@@ -175,6 +176,13 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
     assert row.occurrences == 60 // 3
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["tests"] == 60 and summary["occurrences"] == row.occurrences
+
+
+def test_a_campaign_without_any_test_case_gives_up(tmp_path):
+    with pytest.raises(PoolError, match="a defect of the producer"):
+        run(tmp_path / "c", 1000, "hopeless", "liar")
+    summary = json.loads((tmp_path / "c" / "summary.json").read_text())
+    assert summary["tests"] == 0 and summary["faults"] == PATIENCE - 1
 
 
 def test_ctrl_c_ends_with_the_summary(tmp_path):

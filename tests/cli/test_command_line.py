@@ -84,6 +84,23 @@ def test_help_answers_at_once_and_imports_nothing_heavy(arguments):
 @pytest.mark.parametrize(
     "arguments, message",
     [
+        (("--operators", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
+        (("--exporter", "onnx"), "unknown exporter 'onnx'; known: torchscript"),
+        (("--opset", "25"), "exporter torchscript reaches the opsets"),
+        (("--engine", "quantum"), "there is no engine 'quantum'; there is symbolic"),
+    ],
+)
+def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, arguments, message):
+    out = tmp_path / "out"
+    done = nnfuzz("fuzz", "-b", "onnxruntime", "--out", out, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
         ((), "Add --backend NAME; installed: "),
         (("-b", "tmv"), "did you mean 'tvm'"),
         (("-b", "onnxruntime,provdier=cpu"), "has no option 'provdier'"),
