@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from nnfuzz.campaign.judgement import (
+    accused_party,
     comparable_share,
     disagreeing,
     judge_job,
@@ -29,6 +31,8 @@ TEST = "test"
 FAULT = "fault"
 DEATH = "death"
 FLAKY = "flaky"
+DIRECT = "@direct"  # what the judge calls a backend that ran the direct lowering
+IMPORTER_OR_KERNEL = "importer or kernel"
 
 
 class Services(Protocol):
@@ -169,7 +173,51 @@ class Flight:
             )
         self._waiting -= 1
         if not self._waiting:
-            self._land()
+            self._ask_direct()
+
+    # -- is the exporter to blame? --------------------------------------------------------------
+
+    def _ask_direct(self) -> None:
+        """Has new mismatches that the optimiser did not cause run by direct lowering as well."""
+        self._accused = [f for f in self._confirmed if self._may_be_exporter(f)]
+        if not self._accused:
+            return self._land()
+        header, blobs = self.case.to_frame()
+        self.services.judge(Job({"do": "lower", "case": header}, self._lowered, blobs))
+
+    def _may_be_exporter(self, failure: Failure) -> bool:
+        return (
+            failure.kind is OutcomeKind.MISMATCH
+            and self.case.exporter != "direct"
+            and accused_party(self._verdict, failure.backend) == IMPORTER_OR_KERNEL
+            and not self.services.knows(failure.signature.hash)
+        )
+
+    def _lowered(self, event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+        if not isinstance(event, Reply):
+            self._fault("lower", describe(event), details=event.captured, event=event)
+            return self._land()
+        case = replace(self.case, model=bytes(event.blobs["model"]))
+        self._waiting = len(self._accused)
+        self._direct: list[Outcome] = []
+        for failure in self._accused:
+            run = Run(case, failure.levels, self._ran_direct)
+            self._pools[failure.backend].urgent.append(run)
+
+    def _ran_direct(self, result: list[Outcome] | RunnerError) -> None:
+        if not isinstance(result, RunnerError):
+            self._direct += [replace(o, backend=o.backend + DIRECT) for o in result if o.ok]
+        self._waiting -= 1
+        if not self._waiting:
+            if self._direct:
+                self._ask_judge([*self._all(), *self._direct], self._judged_direct)
+            else:
+                self._land()
+
+    def _judged_direct(self, verdict: dict[str, Any] | None) -> None:
+        if verdict is not None and not suspects_reference(verdict):
+            self._verdict = verdict
+        self._land()
 
     def _land(self) -> None:
         outcomes = self._all()

@@ -59,6 +59,11 @@ def suspects_reference(verdict: Mapping[str, Any] | None) -> bool:
     return bool(verdict and verdict.get("suspect_reference"))
 
 
+def accused_party(verdict: Mapping[str, Any] | None, backend: str) -> str:
+    """Whom the verdict accuses of a backend's mismatch; "" without a verdict."""
+    return (verdict or {}).get("attribution", {}).get(backend, {}).get("party", "")
+
+
 def comparable_share(verdict: Mapping[str, Any]) -> float | None:
     """Mean share of comparable elements over the outputs; None if the verdict does not say."""
     shares = verdict.get("comparable") or {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.judgement import briefs
+from nnfuzz.campaign.judgement import accused_party, briefs
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import EventRow, FindingRow, Occurrence, Record, Store, TestRow
 from nnfuzz.execute.outcome import Outcome
@@ -120,6 +120,7 @@ class Recorder:
             folder=f"{FINDINGS}/{name}",
             origin=evidence.origin,
             found_at=before.found_at if before else self._seconds(),
+            party=accused_party(evidence.verdict, failure.backend),
             occurrences=before.occurrences if before else 0,
         )
 

@@ -241,6 +241,7 @@ def _shown(row: FindingRow) -> dict[str, Any]:
         "stage": row.stage,
         "backend": row.backend,
         "level": row.level,
+        "party": row.party,
         "first_index": row.first_index,
         "occurrences": row.occurrences,
         "folder": row.folder,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 60.0
 DEFAULT_OPSET = 20
+MOST_PRODUCERS = 16
 ENGINES = ("symbolic",)
 WHAT, HOW, WHERE = "What to test", "How the campaign runs", "Where it goes"
 
@@ -325,13 +326,16 @@ def _check_levels(
 
 
 def default_processes(backends: int) -> dict[str, int]:
-    """Workers per backend and producers for the cores of this machine."""
+    """Workers per backend and producers for the cores of this machine.
+
+    Either kind may be the bottleneck; the other then idles, which costs nothing.
+    """
     import os
 
     cores = len(os.sched_getaffinity(0))
     return {
-        "producers": max(1, min(8, cores // 2)),
-        "workers": max(1, cores // 2 // backends),
+        "producers": max(1, min(MOST_PRODUCERS, cores - 1)),
+        "workers": max(1, (cores - 1) // backends),
     }
 
 

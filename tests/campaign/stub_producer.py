@@ -39,7 +39,7 @@ def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
     x = np.full(4, index, np.float32)
     seconds = {"generate": 0.001, "export": 0.0005, "inputs": 0.0002}
     case = TestCase(
-        seed, index, GRAPH, model(doc), {"x": x}, {}, {"y": x}, "direct", 20, seconds=seconds
+        seed, index, GRAPH, model(doc), {"x": x}, {}, {"y": x}, "torchscript", 20, seconds=seconds
     )
     header, blobs = case.to_frame()
     return {"case": header}, blobs
@@ -59,6 +59,8 @@ class Stub:
             return {"signatures": [KEY], "variables": {"Identity": [0]}}, {}
         if do == "judge":
             return {"verdict": verdict(header, blobs)}, {}
+        if do == "lower":
+            return {}, {"model": model("right")}
         if do == "probe":
             return frame(self.seed, -1, "nothing import none")
         doc = self.plan[header["index"] % len(self.plan)]
@@ -91,7 +93,14 @@ def verdict(header, blobs) -> dict:
         same = np.array_equal(blobs[f"party/{number}/y"], blobs["expected/y"])
         wrong = {"output": "y", "kind": "value", "wrong": 4, "share": 1.0}
         found["/".join(party)] = [] if same else [wrong]
-    return {"mismatches": found, "comparable": {"y": 1.0}, "suspect_reference": False}
+    agreed = any("@direct/" in party and not wrong for party, wrong in found.items())
+    party = {"party": "exporter" if agreed else "importer or kernel"}
+    return {
+        "mismatches": found,
+        "comparable": {"y": 1.0},
+        "suspect_reference": False,
+        "attribution": {"liar": party},
+    }
 
 
 def quiet(seed, config):

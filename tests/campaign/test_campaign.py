@@ -146,6 +146,13 @@ def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
     assert row.first_index == 1
 
 
+def test_direct_lowering_tells_whether_the_exporter_is_to_blame(tmp_path):
+    result = run(tmp_path / "c", 2, "lying", "liar")
+    assert [row.party for row in result.findings] == ["exporter"]
+    finding = json.loads((tmp_path / "c" / result.findings[0].folder / "finding.json").read_text())
+    assert finding["verdict"]["mismatches"]["liar@direct/O1"] == []
+
+
 def test_known_signatures_are_counted_and_not_reported(tmp_path):
     first = run(tmp_path / "a", 6, "lying", "liar", learn=False)
     known = tuple(row.signature for row in first.findings)
