@@ -101,7 +101,7 @@ def show(bench: Bench, seconds: float, legal: bool) -> None:
         if not s.effective:
             console.print(f"never effective: {s.change.name} (reached {s.reached}): {s.change.text}")
         elif not s.found:
-            console.print(f"missed: {s.change.name} in cases {s.missed[:8]}")
+            console.print(f"missed: {s.change.name}: {s.misses[:4]}", highlight=False)
 
 
 if __name__ == "__main__":

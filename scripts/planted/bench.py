@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from nnfuzz.compare.cheap import cheap
+from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.verdict import outside
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from planted.changes import LEGAL, SUBTLE, Change
@@ -23,15 +25,29 @@ SPREAD = 8.0
 """... and how many times the largest deviation among the legal variations of the same model."""
 
 
+@dataclass(frozen=True)
+class Miss:
+    """An effective bug that was not found in a test case.
+
+    reason: "cheap" (the cheap check agreed), "masked" (no element that went wrong is comparable),
+    "wide" (one is, and lies in the envelope). excess: there, the largest ratio of the deviation
+    to what rounding explains.
+    """
+
+    case: int
+    reason: str
+    excess: float = 0.0
+
+
 @dataclass
 class Score:
     """What became of one change.
 
     reached: models whose outputs it changed at all. effective: beyond rounding (see `effective`).
     found: effective ones that the production pipeline flags. cheap: effective ones that the cheap
-    check let pass although the envelope objects. flagged: all that were flagged. first: how many
-    models it took until the first one was flagged. masked: of the effective ones that were missed,
-    those where no wrong element was comparable. missed: indices of test cases.
+    check let pass although the envelope objects. flagged: all that were flagged. failed: models
+    that it broke noisily. first: how many models it took until the first one was flagged.
+    misses: the effective ones that were not found, by reason. alarms: on legal variations.
     """
 
     change: Change
@@ -42,12 +58,15 @@ class Score:
     flagged: int = 0
     failed: int = 0
     first: int | None = None
-    missed: list[int] = field(default_factory=list)
+    misses: list[Miss] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        data = {k: v for k, v in vars(self).items() if k != "change"}
-        return {"name": self.change.name, "kind": self.change.kind, "text": self.change.text, **data}
+        change = self.change
+        data = {k: v for k, v in vars(self).items() if k not in ("change", "misses")}
+        misses = [asdict(miss) for miss in self.misses]
+        return {"name": change.name, "kind": change.kind, "text": change.text, **data,
+                "misses": misses}  # fmt: skip
 
 
 @dataclass
@@ -96,26 +115,30 @@ class Bench:
                  for name, m in verdict["mismatches"].items() if name.startswith(BACKEND)}
         if found[""]:
             self.baseline_alarms.append(describe(case, found[""]))
-        spread = None
+        spread = boxes = None
         for name, outputs in changed.items():
             score = self.scores[name]
             score.reached += 1
-            outside, agrees = bool(found[name]), cheap(case.expected, outputs)
-            if outside and not agrees:
+            wrong, agrees = bool(found[name]), cheap(case.expected, outputs)
+            if wrong and not agrees:
                 score.flagged += 1
                 score.first = score.first or self.models
             if score.change.kind == LEGAL:
-                if outside:
+                if wrong:
                     score.alarms.append(describe(case, found[name]))
                 continue
             if spread is None:
                 spread = legal_spread(self.legal, case, base, plain)
             if effective(plain, outputs, spread):
                 score.effective += 1
-                score.found += outside and not agrees
-                score.cheap += outside and agrees
-                if not outside or agrees:
-                    score.missed.append(case.index)
+                score.found += wrong and not agrees
+                score.cheap += wrong and agrees
+                if not wrong or agrees:
+                    boxes = boxes or self._envelopes(case)
+                    score.misses.append(why(case.index, plain, outputs, spread, boxes))
+
+    def _envelopes(self, case: TestCase) -> dict[str, Envelope]:
+        return envelopes(self.producer.load(case), {**case.inputs, **case.weights})
 
     def _changed(self, case: TestCase, base: Run, plain: Arrays) -> dict[str, Arrays]:
         """The outputs of every change that reaches them."""
@@ -170,21 +193,40 @@ def effective(plain: Arrays, outputs: Arrays, spread: Arrays) -> bool:
     Another dtype or shape; a discrete element that no legal variation changes; a float further
     away than BEYOND epsilons of its value and than SPREAD times the legal variations' deviation.
     """
-    for name, x in plain.items():
-        y = outputs[name]
-        if y.dtype != x.dtype or y.shape != x.shape:
-            return True
-        limit = SPREAD * spread[name]
-        if x.dtype.kind == "f":
-            info = np.finfo(x.dtype)
-            with np.errstate(invalid="ignore", over="ignore"):
-                limit = limit + BEYOND * (
-                    float(info.eps) * np.abs(x.astype(np.float64)) + float(info.tiny)
-                )
-            limit = np.where(np.isfinite(x), limit, np.inf)
-        if (distance(x, y) > limit).any():
-            return True
-    return False
+    return any(
+        outputs[n].dtype != x.dtype
+        or outputs[n].shape != x.shape
+        or bool((excess(x, outputs[n], spread[n]) > 1).any())
+        for n, x in plain.items()
+    )
+
+
+def excess(x: np.ndarray, y: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Per element, the deviation from O0 as a multiple of what rounding explains."""
+    limit = SPREAD * spread
+    if x.dtype.kind == "f":
+        info = np.finfo(x.dtype)
+        size = np.abs(x.astype(np.float64))
+        with np.errstate(invalid="ignore", over="ignore"):
+            limit = limit + BEYOND * (float(info.eps) * size + float(info.tiny))
+        limit = np.where(np.isfinite(x), limit, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(distance(x, y) / limit, nan=0.0, posinf=np.inf)
+
+
+def why(
+    index: int, plain: Arrays, outputs: Arrays, spread: Arrays, boxes: Mapping[str, Envelope]
+) -> Miss:
+    """The reason of a miss."""
+    found = [
+        float(np.where(boxes[n].comparable, excess(x, outputs[n], spread[n]), 0.0).max(initial=0.0))
+        for n, x in plain.items()
+    ]
+    most = max(found)
+    if most <= 1:
+        return Miss(index, "masked")
+    inside = all(not outside(boxes[n], outputs[n]).any() for n in plain)
+    return Miss(index, "wide" if inside else "cheap", min(most, 1e300))
 
 
 def describe(case: TestCase, mismatches: Sequence[Mapping[str, Any]]) -> str:

@@ -313,24 +313,35 @@ def norm_in_one_pass(run, a, x, scale, bias=None):
     return (y if bias is None else y + bias).to(x.dtype)
 
 
-def noisy(x: Tensor, y: Tensor, ulps: float) -> Tensor:
-    """y in float64 with up to `ulps` units of noise that is a function of x, rounded once."""
-    noise = torch.sin(x.double() * 12345.678 + 0.5)
-    info = torch.finfo(x.dtype)
-    return y * (1 + noise * ulps * info.eps / 2)
+RANGES = {"Erf": (-1, 1), "Tanh": (-1, 1), "Sin": (-1, 1), "Cos": (-1, 1), "Sigmoid": (0, 1)}
 
 
-def fast(ulps: float, *ops):
-    """Functions within a few ULP of the exact result."""
+def noisy(x: Tensor, y: Tensor, units: float) -> Tensor:
+    """y with up to `units` unit roundoffs of noise, a function of x."""
+    return y * (1 + torch.sin(x.double() * 12345.678 + 0.5) * units * torch.finfo(x.dtype).eps / 2)
 
-    def mutant(run, a, x):
-        if not x.is_floating_point() or x.dtype is torch.float64:
-            return None
-        return noisy(x, run(x.double()), ulps).to(x.dtype)
 
-    mutant.__name__ = f"{ops[0].lower()}_and_others_within_{ulps:g}_ulp"
-    mutant.__doc__ = f"{', '.join(ops)} off by up to {ulps:g} ULP."
-    formula(*ops)(mutant)
+def fast(units: int, *ops: str) -> None:
+    """Functions within a few unit roundoffs (half an ULP at the best), inside of their range."""
+
+    def mutant(op):
+        least, most = RANGES.get(op, (-math.inf, math.inf))
+
+        def mutated(run, a, x):
+            if x.dtype is torch.float64:
+                return None
+            y = noisy(x, run(x.double()), units).clamp(least, most)
+            # Elu copies positive numbers.
+            return (torch.where(x < 0, y, x) if op == "Elu" else y).to(x.dtype)
+
+        return mutated
+
+    def apply(program):
+        return by_operator(program, {op: mutant(op) for op in ops})
+
+    apply.__name__ = f"{ops[0].lower()}_and_others_off_by_{units}_u"
+    apply.__doc__ = f"{', '.join(ops)} off by up to {units} unit roundoffs."
+    VARIATIONS.program(LEGAL)(apply)
 
 
 fast(4, "Exp", "Sinh", "Cosh", "Sigmoid", "Erf", "Tan", "Atan", "Asin", "Log")
