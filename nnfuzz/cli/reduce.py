@@ -13,8 +13,8 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, UsageError
 
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.reduce.case import Reduction
     from nnfuzz.reduce.engine import Progress
-    from nnfuzz.reduce.finding import Reduction
     from nnfuzz.report.finding import Finding
 
 
@@ -38,9 +38,10 @@ def reduce(
     """
     from nnfuzz.execute.backend import OptionError
     from nnfuzz.execute.registry import RegistryError
-    from nnfuzz.reduce.finding import NotReduced, ReduceConfig, reduce_folder
+    from nnfuzz.reduce.case import NotReduced, ReduceConfig
     from nnfuzz.reduce.lanes import WorkerError
     from nnfuzz.report.finding import FindingError, read_finding
+    from nnfuzz.report.reduced import reduce_folder
 
     try:
         spec = _spec(read_finding(finding), backend, plugin or [])
@@ -77,7 +78,8 @@ def _shown(progress: Progress) -> None:
 
 
 def _report(folder: Path, done: Reduction) -> None:
-    from nnfuzz.reduce.finding import CONFIRMATIONS, REDUCED
+    from nnfuzz.reduce.case import CONFIRMATIONS
+    from nnfuzz.report.reduced import REDUCED
 
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
@@ -88,7 +90,7 @@ def _report(folder: Path, done: Reduction) -> None:
     for name, counter in done.counters.items():
         if counter.accepted:
             typer.echo(f"  {name}: {counter.accepted} of {counter.run} candidates accepted")
-    typer.echo(done.finding.failure.signature.title)
+    typer.echo(done.failure.signature.title)
     if done.confirmed < CONFIRMATIONS:
         typer.echo(f"warning: failed in {done.confirmed} of {CONFIRMATIONS} fresh processes")
     typer.echo(f"written to {folder / REDUCED}")

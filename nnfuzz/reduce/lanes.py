@@ -188,8 +188,30 @@ def _not_exported(found: Tried, failed: Mapping[str, str] | None) -> Tried:
     return replace(found, outcomes=(outcome,), failing=((failure, likeness(failure)),))
 
 
+class Servers:
+    """The fork servers of a reducer; one for all findings of a backend saves their start.
+
+    A context manager.
+    """
+
+    def __init__(self, backend: BackendSpec | None, registry: BackendRegistry) -> None:
+        self.service = ForkServer(PRELOAD)
+        self.backend = ForkServer(preload_of(registry.get(backend.name))) if backend else None
+
+    def close(self) -> None:
+        self.service.close()
+        if self.backend is not None:
+            self.backend.close()
+
+    def __enter__(self) -> Servers:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
 class Lanes:
-    """All lanes, their fork servers, and one job at a time beside them. A context manager."""
+    """All lanes, and one job at a time beside them. A context manager."""
 
     def __init__(
         self,
@@ -198,25 +220,27 @@ class Lanes:
         workers: int,
         registry: BackendRegistry | None = None,
         limits: Limits | None = None,
+        servers: Servers | None = None,
     ) -> None:
-        """config: CaseConfig.to_json(). backend: None for findings about an exporter.
+        """config: CaseConfig.to_json(). backend: None for findings about an exporter. servers: to
+        share, and then left open.
 
         Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
         """
-        self._servers = [ForkServer(PRELOAD)]
-        self.backend = backend
         plugins = backend.plugins if backend else ()
-        self._registry = registry = registry or BackendRegistry.discover(plugins)
-        if backend:
-            self._servers.append(ForkServer(preload_of(registry.get(backend.name))))
+        self._registry = registry or BackendRegistry.discover(plugins)
+        self._own = None if servers else Servers(backend, self._registry)
+        self._servers = servers or self._own
         arguments = {"config": dict(config)}
         self.lanes: list[Lane] = []
         for i in range(workers):
-            runner = None
-            if backend:
-                runner = BackendRunner(backend, registry, self._servers[1], limits)
-            service = Sandbox(SERVICE, arguments, LIMITS, PRELOAD, f"reduce {i}", self._servers[0])
+            runner = self._runner(backend, limits) if backend else None
+            name, server = f"reduce {i}", self._servers.service
+            service = Sandbox(SERVICE, arguments, LIMITS, PRELOAD, name, server)
             self.lanes.append(Lane(service, runner))
+
+    def _runner(self, backend: BackendSpec, limits: Limits | None) -> BackendRunner:
+        return BackendRunner(backend, self._registry, self._servers.backend, limits)
 
     def start(self) -> None:
         """Starts all workers ahead of the first job."""
@@ -256,8 +280,7 @@ class Lanes:
         if lane.runner is None:
             return self.run(case, (), question)
         limits = replace(lane.runner.sandbox.limits, jobs_per_process=1)
-        runner = BackendRunner(lane.runner.spec, self._registry, self._servers[1], limits)
-        with runner:
+        with self._runner(lane.runner.spec, limits) as runner:
             lane.runner, kept = runner, lane.runner
             try:
                 return self.run(case, (), question)
@@ -281,8 +304,8 @@ class Lanes:
         for lane in self.lanes:
             for sandbox in lane.sandboxes:
                 sandbox.close()
-        for server in self._servers:
-            server.close()
+        if self._own is not None:
+            self._own.close()
 
     def __enter__(self) -> Lanes:
         return self

@@ -5,27 +5,40 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.reduce.finding import NotReduced, ReduceConfig, reduce_finding, reduce_folder
-from nnfuzz.reduce.lanes import likeness
+from nnfuzz.reduce.case import NotReduced, ReduceConfig, reduce_case
+from nnfuzz.reduce.lanes import Servers, likeness
 from nnfuzz.report.finding import read_finding, write_finding
+from nnfuzz.report.reduced import problem_of, reduce_folder
 from tests.reduce.conftest import finding_of
 
 
 @pytest.fixture(scope="module")
-def reductions(findings, registry):
-    return [reduce_finding(finding, ReduceConfig(2), registry=registry) for finding in findings]
+def reduced(registry):
+    """Reduces findings with fork servers that are started once."""
+    with Servers(registry.spec("planted", {}), registry) as servers:
+
+        def reduce(finding, config, backend=None):
+            problem = problem_of(finding, backend)
+            return reduce_case(problem, config, registry=registry, servers=servers)
+
+        yield reduce
+
+
+@pytest.fixture(scope="module")
+def reductions(findings, reduced):
+    return [reduced(finding, ReduceConfig(2)) for finding in findings]
 
 
 def test_ten_nodes_become_two(reductions):
     for done in reductions:
         assert done.before[0] == 10
-        nodes = done.finding.case.graph["nodes"]
+        nodes = done.case.graph["nodes"]
         assert sorted(node["op"] for node in nodes) == ["Add", "Mul"]
 
 
 def test_everything_else_becomes_as_simple_as_can_be(reductions):
     for done in reductions:
-        case = done.finding.case
+        case = done.case
         shapes = [shape for _, _, shape in case.graph["values"]]
         assert all(np.prod(shape, dtype=int) == 1 for shape in shapes)
         assert {dtype for _, dtype, _ in case.graph["values"]} == {"float32"}
@@ -36,7 +49,7 @@ def test_everything_else_becomes_as_simple_as_can_be(reductions):
 def test_the_failure_stays_the_same_and_occurs_in_fresh_processes(findings, reductions):
     for finding, done in zip(findings, reductions):
         before = likeness(finding.failure, finding.verdict)
-        assert likeness(done.finding.failure, done.finding.verdict) == before
+        assert likeness(done.failure, done.best.verdict) == before
         assert done.confirmed == 2
 
 
@@ -46,42 +59,42 @@ def test_counters_add_up(reductions):
         assert any(counter.accepted for counter in done.counters.values())
 
 
-def test_the_number_of_workers_does_not_matter(findings, reductions, registry):
-    alone = reduce_finding(findings[0], ReduceConfig(1), registry=registry)
-    assert alone.finding.case.graph == reductions[0].finding.case.graph
-    assert alone.finding.case.model == reductions[0].finding.case.model
+def test_the_number_of_workers_does_not_matter(findings, reductions, reduced):
+    alone = reduced(findings[0], ReduceConfig(1))
+    assert alone.case.graph == reductions[0].case.graph
+    assert alone.case.model == reductions[0].case.model
     assert alone.run == reductions[0].run
 
 
 @pytest.mark.parametrize("budget", [1, 7])
-def test_a_budget_holds_and_the_result_still_fails(findings, registry, budget):
-    done = reduce_finding(findings[1], ReduceConfig(2, budget), registry=registry)
+def test_a_budget_holds_and_the_result_still_fails(findings, reduced, budget):
+    done = reduced(findings[1], ReduceConfig(2, budget))
     assert done.run <= budget
     assert done.after <= done.before
     assert done.confirmed == 2
 
 
-def test_an_exception_keeps_its_message(producer, registry, server):
+def test_an_exception_keeps_its_message(producer, registry, server, reduced):
     options = {"raises": True, "where": "always"}
     made = (finding_of(producer, registry, server, i, **options) for i in range(200))
     finding = next(f for f in made if f is not None)
-    done = reduce_finding(finding, ReduceConfig(2), registry=registry)
+    done = reduced(finding, ReduceConfig(2))
     assert done.after[0] == 2
-    assert done.finding.failure.signature.hash == finding.failure.signature.hash
+    assert done.failure.signature.hash == finding.failure.signature.hash
 
 
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry):
     folder = write_finding(tmp_path / "f", findings[0])
     done = reduce_folder(folder, ReduceConfig(2), registry=registry)
     reduced = read_finding(folder / "reduced")
-    assert reduced.case.graph == done.finding.case.graph
+    assert reduced.case.graph == done.case.graph
     assert reduced.campaign["reduction"]["nodes"] == [10, 2]
     assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
     reduce_folder(folder, ReduceConfig(2, 3), registry=registry)
     assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
 
 
-def test_a_failure_that_is_gone_is_no_reduction(findings, registry):
+def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):
     fixed = registry.spec("planted", {"where": "never"})
     with pytest.raises(NotReduced, match="does not reproduce: no failure"):
-        reduce_finding(findings[0], ReduceConfig(1), fixed, registry=registry)
+        reduced(findings[0], ReduceConfig(1), fixed)

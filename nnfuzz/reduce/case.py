@@ -1,0 +1,171 @@
+"""One failing test case -> the smallest that fails in the same way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import limits_of
+from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
+from nnfuzz.reduce.lanes import Lanes, Question, Servers, Tried
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure
+
+SECONDS = 20.0
+"""Limit for a candidate of a failure that is not about time."""
+CONFIRMATIONS = 2
+
+
+class NotReduced(ValueError):
+    """Why a failure cannot be reduced."""
+
+
+@dataclass(frozen=True)
+class ReduceConfig:
+    """workers: candidates at a time. budget: candidates that are run."""
+
+    workers: int = 2
+    budget: int = BUDGET
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be reduced.
+
+    backend: None for a failure of an exporter. config: CaseConfig.to_json(). levels: of the
+    backend that were run; empty: its default ones. exporter_accused: whether the direct lowering
+    has to run beside every candidate.
+    """
+
+    case: TestCase
+    failure: Failure
+    backend: BackendSpec | None
+    config: Mapping[str, Any]
+    levels: tuple[str, ...] = ()
+    exporter_accused: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """What came of it.
+
+    failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
+    (see nnfuzz.reduce.subject.Subject.measure), whose first entry is the number of nodes. run:
+    candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed.
+    """
+
+    failure: Failure
+    best: Tried
+    before: tuple[int, ...]
+    run: int
+    seconds: float
+    confirmed: int
+    counters: Mapping[str, Counter]
+
+    @property
+    def case(self) -> TestCase:
+        assert self.best.case is not None
+        return self.best.case
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        return self.best.measure
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "nodes": [self.before[0], self.after[0]],
+            "elements": [self.before[5], self.after[5]],
+            "candidates": self.run,
+            "seconds": round(self.seconds, 2),
+            "confirmed": [self.confirmed, CONFIRMATIONS],
+            "passes": {n: c.to_json() for n, c in self.counters.items() if c.proposed},
+        }
+
+
+def reduce_case(
+    problem: Problem,
+    config: ReduceConfig | None = None,
+    watch: Watch = lambda progress: None,
+    registry: BackendRegistry | None = None,
+    servers: Servers | None = None,
+) -> Reduction:
+    """The smallest test case with a failure of the same likeness that the passes reach.
+
+    servers: to share among reductions. A function of the problem, the budget and the backend's
+    behaviour; the number of workers changes the speed alone.
+    Raises: NotReduced if there is no graph or the failure does not occur again; RegistryError,
+    OptionError, RunnerError, WorkerError.
+    """
+    config = config or ReduceConfig()
+    if not (problem.case.graph or {}).get("nodes"):
+        raise NotReduced("there is no graph, only a model: nothing to reduce")
+    start = time.perf_counter()
+    with _lanes(problem, config.workers, registry, servers) as lanes:
+        lanes.start()
+        question = _question(problem, lanes)
+        found = lanes.run(problem.case, (), question)
+        wanted = _wanted(problem.failure, found)
+        engine = Engine(lanes, question, found, wanted, config.budget, watch)
+        best = engine.reduce()
+        confirmed = _confirmed(lanes, question, best, wanted)
+    return Reduction(
+        failure=next(f for f, mark in best.failing if mark == wanted),
+        best=best,
+        before=found.measure,
+        run=engine.progress.run,
+        seconds=time.perf_counter() - start,
+        confirmed=confirmed,
+        counters=engine.progress.counters,
+    )
+
+
+def _lanes(
+    problem: Problem,
+    workers: int,
+    registry: BackendRegistry | None,
+    servers: Servers | None,
+) -> Lanes:
+    limits, spec = None, problem.backend
+    if spec is not None:
+        known = registry or BackendRegistry.discover(spec.plugins)
+        limits = limits_of(known.get(spec.name).parse_options(spec.options))
+        if problem.failure.kind is not OutcomeKind.TIMEOUT:
+            limits = replace(limits, seconds=min(limits.seconds, SECONDS))
+    return Lanes(problem.config, spec, workers, registry, limits, servers)
+
+
+def _question(problem: Problem, lanes: Lanes) -> Question:
+    runner = lanes.lanes[0].runner
+    if runner is None:
+        return Question((), judged=False)
+    levels = [level for level in runner.backend.levels if level in problem.levels]
+    return Question(
+        tuple(levels) or runner.backend.default_levels(),
+        judged=problem.failure.kind is OutcomeKind.MISMATCH,
+        both=problem.exporter_accused and problem.case.exporter != "direct",
+    )
+
+
+def _wanted(failure: Failure, found: Tried) -> str:
+    """The likeness of the failure as it occurs now. Raises: NotReduced if it does not."""
+    if not found.digest or found.reason:
+        raise NotReduced(f"the test case cannot be prepared: {found.reason}")
+    exact = [mark for f, mark in found.failing if f.signature.hash == failure.signature.hash]
+    alike = [
+        mark for f, mark in found.failing if (f.kind, f.stage) == (failure.kind, failure.stage)
+    ]
+    if not (exact or alike):
+        seen = ", ".join(f.signature.title for f, _ in found.failing) or "no failure"
+        raise NotReduced(f"the failure does not reproduce: {seen}")
+    return (exact or alike)[0]
+
+
+def _confirmed(lanes: Lanes, question: Question, best: Tried, wanted: str) -> int:
+    """How often the reduced case fails in fresh processes."""
+    assert best.case is not None
+    tries = [lanes.run_fresh(best.case, question) for _ in range(CONFIRMATIONS)]
+    return sum(any(mark == wanted for _, mark in tried.failing) for tried in tries)
