@@ -15,6 +15,7 @@ from nnfuzz.cli.errors import FAULT, USAGE, UsageError
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
 from nnfuzz.cli.ops import ops
+from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.verify import verify
 
@@ -39,7 +40,7 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (fuzz, replay, generate, verify, backends):
+    for command in (fuzz, replay, reduce, generate, verify, backends):
         app.command(command.__name__)(command)
     app.add_typer(ops, name="ops")
     return app
