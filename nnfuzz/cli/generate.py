@@ -12,6 +12,7 @@ from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
+    from nnfuzz.testcase.case import NotProduced
 
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
@@ -76,7 +77,8 @@ def _fill(out: Path, plan: Plan) -> None:
     from nnfuzz.corpus.layout import CorpusError
     from nnfuzz.triage.examine import ProducerClient, ProducerSettingsError
 
-    skipped = kept = 0
+    kept = 0
+    skipped: list[NotProduced] = []
     try:
         with (
             ProducerClient(plan.seed, plan.config) as producer,
@@ -86,11 +88,19 @@ def _fill(out: Path, plan: Plan) -> None:
                 out, plan, lambda i: producer.produce({"do": "produce", "index": i})
             ):
                 kept += written.resumed
-                skipped += len(written.skipped)
-                advance(f"{skipped} indexes skipped" if skipped else "")
+                skipped += written.skipped
+                advance(f"{len(skipped)} indexes skipped" if skipped else "")
     except (CorpusError, ProducerSettingsError) as error:
         raise UsageError(str(error)) from error
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error}") from error
     there = f", {kept} of them were there" if kept else ""
-    typer.echo(f"{plan.count} models in {out}{there}; {skipped} indexes gave no model")
+    typer.echo(f"{plan.count} models in {out}{there}; {len(skipped)} indexes gave no model")
+    faults = [failed for failed in skipped if failed.stage == "fault"]
+    if faults:
+        first = faults[0].message.strip().partition("\n")[0]
+        typer.echo(
+            f"{len(faults)} of them by a fault of nnfuzz, please report it: "
+            f"index {faults[0].index}: {first}",
+            err=True,
+        )
