@@ -17,6 +17,7 @@ from nnfuzz.spec.families.elementwise import (
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
 SCALES = Choice((1.0, 1.0, 0.5, -1.0, 2.0, 0.25, 1.5))
 """Factors that float16 represents: ONNX stores float attributes in float32."""
@@ -89,6 +90,7 @@ class Gemm(Summing):
     Source: ONNX Gemm-13.
     """
 
+    unexportable = (SCALAR_DOUBLE,)
     inputs = (
         In("T", FLOATS, (2, 2)),
         In("T", ranks=(2, 2), weight=True),

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Decreasing, Increasing, Unary, exponent_limit
 from nnfuzz.spec.intervals import even, holds_multiple, monotone, periodic
 from nnfuzz.spec.operator import operator
@@ -147,6 +148,9 @@ class Erf(Increasing):
     within = (-1.0, 1.0)
     rounding = (0, 12)
     untrusted = {"onnx.reference": "computes float64 in float32 (onnx 1.23, op_erf.py)"}
+    unexportable = (
+        Unexportable("dynamo", "folds constants by onnx.reference", dtypes=(DType.FLOAT64,)),
+    )
 
 
 class ToInteger(Increasing):

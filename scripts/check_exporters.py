@@ -23,6 +23,7 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
 from nnfuzz.check.agreement import Expected
+from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -51,21 +52,23 @@ class Tally:
             self.failures[exporter, name, kind, reason].append((opset, what))
 
 
-def one_operator_graph(instance: draws.Instance) -> Graph:
-    """Inputs x0, x1 ..., outputs y0, y1 ..."""
+def one_operator_graph(instance: draws.Instance, constant: bool) -> Graph:
+    """Inputs (or weights, which exporters fold) x0, x1 ..., outputs y0, y1 ..."""
     outputs = instance.op.type_transfer(*instance.types)
     ins = [f"x{i}" for i in range(len(instance.types))]
     outs = [f"y{i}" for i in range(len(outputs))]
     values = {n: Value(n, t) for n, t in zip([*ins, *outs], [*instance.types, *outputs])}
-    return Graph(values, [Node(instance.op, tuple(ins), tuple(outs))], ins, [], outs)
+    node = Node(instance.op, tuple(ins), tuple(outs))
+    return Graph(values, [node], [] if constant else ins, ins if constant else [], outs)
 
 
 def judge(
     exporter: Exporter, opset: int, op: OpSpec, graph: Graph, arrays: Sequence[np.ndarray]
 ) -> tuple[str, str]:
     """(kind, reason) for one export."""
+    fed = {f"x{i}": array for i, array in enumerate(arrays)}
     try:
-        data = exporter.export(graph, {}, dict(zip(graph.inputs, arrays)), opset)
+        data = exporter.export(graph, fed, fed, opset)
     except ExportError as error:
         cause = error.__cause__
         return "export error", f"{type(cause).__name__}: {str(cause).strip().splitlines()[0][:110]}"
@@ -74,10 +77,12 @@ def judge(
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
         return "invalid model", str(error).strip().splitlines()[0][:150]
-    return compared(op, model, arrays)
+    return compared(op, model, arrays, [] if graph.weights else arrays)
 
 
-def compared(op: OpSpec, model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> tuple[str, str]:
+def compared(
+    op: OpSpec, model: onnx.ModelProto, arrays: Sequence[np.ndarray], fed: Sequence[np.ndarray]
+) -> tuple[str, str]:
     """Run the model; the first runtime that agrees decides."""
     expected = Expected.of(op, arrays)
     reasons = []
@@ -85,7 +90,7 @@ def compared(op: OpSpec, model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -
         if name in op.untrusted:
             continue
         try:
-            text = expected.contradicts(run(model, arrays))
+            text = expected.contradicts(run(model, fed))
         except auth.Unavailable:
             continue
         except Exception as error:
@@ -119,11 +124,12 @@ def survey(
     count: int,
     seed: int,
     known: bool,
+    constant: bool,
     tally: Tally,
 ) -> None:
     """Judge one operator; `known` counts what the spec declares as unexportable, too."""
     for instance, arrays in instances_of(spec, count, seed):
-        graph = one_operator_graph(instance)
+        graph = one_operator_graph(instance, constant)
         for exporter in chosen:
             for opset in opsets:
                 if not known and instance.op.refusal(exporter.name, opset, *instance.types):
@@ -167,7 +173,7 @@ def survey_graphs(
 
 
 def judge_graph(exporter: Exporter, opset: int, graph: Graph, found: Found) -> tuple[str, str]:
-    """(kind, reason) for a graph: outputs by ONNX Runtime against PyTorch, to a few percent."""
+    """(kind, reason) for a graph: outputs by ONNX Runtime against the error envelope."""
     try:
         data = exporter.export(graph, found.weights, found.inputs, opset)
     except ExportError as error:
@@ -181,20 +187,9 @@ def judge_graph(exporter: Exporter, opset: int, graph: Graph, found: Found) -> t
     except Exception as error:
         kind = "unconfirmed" if "NOT_IMPLEMENTED" in str(error) else "invalid model"
         return kind, str(error).splitlines()[0][:150]
-    for name in dict.fromkeys(graph.outputs):
-        text = _far(outputs[name], found.outputs[name])
-        if text:
-            return "differs", f"{graph.producer().get(name)}: {text}"
-    return "agrees", ""
-
-
-def _far(actual: np.ndarray, expected: np.ndarray) -> str:
-    if actual.dtype != expected.dtype or actual.shape != expected.shape:
-        return f"{actual.dtype}{actual.shape}, not {expected.dtype}{expected.shape}"
-    a, b = actual.astype(np.float64), expected.astype(np.float64)
-    tolerance = {"float16": 3e-2, "float32": 1e-3, "float64": 1e-6}.get(expected.dtype.name, 0.0)
-    wrong = ~np.isclose(a, b, tolerance, tolerance * max(1.0, float(np.abs(b).max(initial=0))))
-    return f"{wrong.sum()} of {wrong.size} elements differ" if wrong.any() else ""
+    verdict = judge_outputs(graph, {**found.inputs, **found.weights}, {"model": outputs})
+    wrong = verdict.mismatches["model"]
+    return ("differs", f"{graph.producer().get(wrong[0].output)}") if wrong else ("agrees", "")
 
 
 def _general(reason: str) -> str:
@@ -229,6 +224,7 @@ def main() -> int:
     parser.add_argument("--graphs", type=int, default=50, help="random graphs; 0 for none")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--known", action="store_true", help="include declared failures")
+    parser.add_argument("--constant", action="store_true", help="feed operators by weights")
     parser.add_argument("--examples", type=int, default=2, help="printed per failure")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -240,7 +236,16 @@ def main() -> int:
     tally = Tally()
     start = time.perf_counter()
     for i, spec in enumerate(specs, 1):
-        survey(spec, chosen, opsets, options.instances, options.seed, options.known, tally)
+        survey(
+            spec,
+            chosen,
+            opsets,
+            options.instances,
+            options.seed,
+            options.known,
+            options.constant,
+            tally,
+        )
         seconds = time.perf_counter() - start
         print(f"\r{i}/{len(specs)} {spec.name:20} {seconds:4.0f} s", end="", file=sys.stderr)
     if options.graphs:

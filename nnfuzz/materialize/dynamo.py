@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from nnfuzz.materialize.scoped import Patch, patched, patches, private, quiet
+from nnfuzz.materialize.scoped import Patch, patched, patches, private, quiet, unlogged
 
 OPSETS = (18, 23)
 """Translations are written for 18, the rest is the work of a version converter; beyond 23 it
@@ -28,7 +28,7 @@ def stock(
     opset: int,
 ) -> bytes:
     """The public call on plain tensors; the serialized model."""
-    with quiet():
+    with quiet(), unlogged():
         program = torch.onnx.export(
             module,
             args,

@@ -20,11 +20,25 @@ def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str
             raise ValueError(f"the model has the {kind} {have}, not {list(want)}")
     constants = [tensor.name for tensor in graph.initializer if tensor.name in set(found[1])]
     if found == (list(inputs), list(outputs)) and not constants:
-        return False
+        return _drop_loops(graph)
     _rename(graph, {name: f"{name}_constant" for name in constants})
     _rename(graph, {a: b for a, b in zip(found[0], inputs) if a != b})
+    _drop_loops(graph)
     _own_outputs(graph, outputs)
     return True
+
+
+def _drop_loops(graph: onnx.GraphProto) -> bool:
+    """Remove the Identity from a value to itself by which PyTorch returns an input under its name.
+
+    The model is invalid with it: the name is defined twice. Whether there was one.
+    """
+    before = len(graph.node)
+    for i in reversed(range(len(graph.node))):
+        node = graph.node[i]
+        if node.op_type == "Identity" and list(node.input) == list(node.output):
+            del graph.node[i]
+    return len(graph.node) < before
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:

@@ -70,13 +70,13 @@ class TorchScriptExport:
         opset: int,
     ) -> bytes:
         call = (module, args, input_names, output_names, opset)
+        if self.shortcuts:
+            try:
+                with patched(self.shortcuts):
+                    return stock(*call)
+            except Exception:  # the call below has the last word
+                pass
         with patched(self.silence):
-            if self.shortcuts:
-                try:
-                    with patched(self.shortcuts):
-                        return stock(*call)
-                except Exception:  # the call below has the last word
-                    pass
             return stock(*call)
 
 
@@ -145,11 +145,11 @@ def _create_node(jit: Any) -> Any:
         kind: str,
         inputs: Sequence,
         attributes: dict[str, Any],
-        params: dict,
-        opset: int,
+        params_dict: dict,
+        opset_version: int,
         n_outputs: int,
         shape_inference: bool = True,
-    ) -> Any:
+    ) -> Any:  # called by keywords: the names are the original's
         if isinstance(block, block_type):
             node = block.addNode(kind, inputs)
             for _ in range(1, n_outputs):
@@ -162,7 +162,7 @@ def _create_node(jit: Any) -> Any:
             if key not in skipped:
                 add_attribute(node, key, attributes[key], aten=kind.startswith("aten::"))
         if shape_inference:
-            infer(node, params, opset)
+            infer(node, params_dict, opset_version)
         return node
 
     return create

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -14,15 +14,15 @@ class Unexportable:
     """Where an exporter refuses a correct operator, or exports it wrong, and why.
 
     exporter: "torchscript" or "dynamo". dtypes: only where an input has one of these; empty means
-    any. scalars: only where two of those inputs, or the only one, have rank 0. below: only under
-    that opset; 0 means at all.
+    any. scalars: only where so many of those inputs (or all, if there are fewer) have rank 0.
+    below: only under that opset; 0 means at all.
     `scripts/check_exporters.py --known` tells which declarations a new PyTorch makes obsolete.
     """
 
     exporter: str
     reason: str
     dtypes: tuple[DType, ...] = ()
-    scalars: bool = False
+    scalars: int = 0
     below: int = 0
 
     def covers(self, exporter: str, opset: int, types: Sequence[TensorType]) -> bool:
@@ -30,7 +30,7 @@ class Unexportable:
         if not self.concerns(exporter, opset, [t.dtype for t in types]):
             return False
         ranks = [t.rank for t in types if not self.dtypes or t.dtype in self.dtypes]
-        return not self.scalars or ranks.count(0) >= min(2, len(ranks))
+        return ranks.count(0) >= min(self.scalars, len(ranks))
 
     def concerns(self, exporter: str, opset: int, dtypes: Sequence[DType]) -> bool:
         """The same for inputs of any rank."""
@@ -46,11 +46,13 @@ SCALAR_DOUBLES = Unexportable(
     "takes float64 of rank 0 for Python numbers, that is for float32 (torch 2.13, "
     "scalar_type_analysis.cpp)",
     dtypes=(DType.FLOAT64,),
-    scalars=True,
+    scalars=2,
 )
+SCALAR_DOUBLE = replace(SCALAR_DOUBLES, scalars=1)
 
 HALF_PROMOTED = Unexportable(
     "dynamo",
-    "casts float16 to float32 in front of abs, amax and amin, and not back (torch 2.13)",
+    "casts float16 to float32 in front of abs, amax, amin, sum, prod and cumsum, and not back "
+    "(torch 2.13)",
     dtypes=(DType.FLOAT16,),
 )
