@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -46,7 +47,7 @@ class Precision:
 PRECISIONS: Mapping[DType, Precision] = MappingProxyType({d: Precision.of(d) for d in FLOATS})
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Envelope:
     """What one output may be: `ref` and the ends in float64 (or the discrete dtype), as arrays.
 
@@ -63,6 +64,20 @@ class Envelope:
     def comparable(self) -> np.ndarray:
         """Mask of elements that a verdict can rest on: discrete ones must be certain."""
         return ~self.any if self.dtype.is_float else ~self.any & (self.lo == self.hi)
+
+    @cached_property
+    def ulp(self) -> np.ndarray:
+        """One unit in the last place of the dtype at the reference, in float64."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = np.abs(self.ref).astype(self.dtype.numpy)
+            return np.nan_to_num(np.spacing(near).astype(np.float64), posinf=0.0)
+
+    @cached_property
+    def admitted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ends that a verdict goes by: floats may be one unit in the last place off."""
+        if not self.dtype.is_float:
+            return self.lo, self.hi
+        return self.lo - self.ulp, self.hi + self.ulp
 
 
 def envelopes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.compare.verdict import outside, ulps
+from nnfuzz.compare.verdict import outside
 
 
 def usage(expected: Envelope, actual: np.ndarray) -> float:
@@ -21,6 +21,6 @@ def usage(expected: Envelope, actual: np.ndarray) -> float:
     with np.errstate(all="ignore"):
         off = actual.astype(np.float64) - expected.ref
         room = np.where(off > 0, expected.hi - expected.ref, expected.ref - expected.lo)
-        share = np.abs(off) / (room + ulps(expected))
+        share = np.abs(off) / (room + expected.ulp)
     share = np.where(expected.any | (off == 0), 0.0, np.nan_to_num(share, nan=np.inf))
     return float(share.max(initial=0.0))

@@ -108,3 +108,13 @@ def test_the_reference_is_suspect_when_all_independent_parties_are_flagged(case)
     assert not judge(graph, params, {**runs, "b/0": good}, groups).suspect_reference
     assert not judge(graph, params, {"a/0": bad, "a/1": bad}, groups[:1]).suspect_reference
     assert not judge(graph, params, runs).suspect_reference
+
+
+def test_a_scalar_output(build):
+    b = build(x=np.float32(2.0))
+    name = b.add("Exp", "x")
+    graph, params = b.done(name)
+    good, bad = ({name: np.asarray(v, np.float32)} for v in (np.exp(2), 7))
+    verdict = judge(graph, params, {"good": good, "bad": bad})
+    assert verdict.mismatches["good"] == ()
+    assert verdict.mismatches["bad"][0].worst.index == ()
