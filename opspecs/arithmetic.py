@@ -59,6 +59,10 @@ class Sign(Increasing):
     inputs = (In("T", NUMBERS),)
     torch = staticmethod(torch.sign)
 
+    def certain(self, x):
+        """Search does not hit 0, so all elements are -1 or 1; negative ones are held avoidable."""
+        return ((1, 1),)
+
     def proxy(self, x):
         return x
 
@@ -260,6 +264,11 @@ class Pow(Broadcasting):
             y * size.clamp(min=AWAY).log() - exponent_limit(x),
             y.abs() - 1 / torch.finfo(x.dtype).eps,
         ]
+
+    def value_range(self, x, y):
+        """Fractional exponents go with positive bases."""
+        whole = all(isinstance(end, int) for end in y)
+        return ANY_RANGE if whole and x[0] < 0 else (0.0, math.inf)
 
     def feasible(self, x, y):
         """Negative bases need integer exponents."""

@@ -78,12 +78,12 @@ class Conv(Summing, Window):
         shapes = (x.shape, (channels, inner, *kernel), (channels,))
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
-    def constants(self, x, w, *bias):
+    def certain(self, x, w, *bias):
         """0 where a window lies in the padding."""
         for _, window, _, dilation, *pads in self.axes(x, w):
             reach = (window - 1) * dilation + 1
             if not bias and any((p < reach) is not True for p in pads):
-                return (0,)
+                return ((0, 0),)
         return ()
 
     def cost(self, x, w, *_):

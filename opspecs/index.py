@@ -165,8 +165,8 @@ class Trilu(Moving):
     k = Choice((0, 0, 1, -1, 2, -3))
     upper = Choice((0, 1))
 
-    def constants(self, x):
-        return (0,)
+    def certain(self, x):
+        return ((0, 0),)
 
     def torch(self, x):
         return torch.triu(x, self.k) if self.upper else torch.tril(x, self.k)

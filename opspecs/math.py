@@ -14,6 +14,8 @@ from nnfuzz.spec.unexportable import Unexportable
 
 POSITIVE = 1e-4
 """The least positive number that no dtype takes for zero, even when it flushes subnormals."""
+POLE = 0.05
+"""How far Tan stays from its poles, as a cosine."""
 LONGEST = 709.0
 """The largest exponent whose exponential is finite in float64."""
 
@@ -79,7 +81,10 @@ class Tan(Unary):
     torch = staticmethod(torch.tan)
 
     def domain(self, x):
-        return [0.05 - x.cos().abs()]
+        return [POLE - x.cos().abs()]
+
+    def feasible(self, x):
+        return x[1] - x[0] > 2 * POLE or abs(math.cos(x[0])) >= POLE or abs(math.cos(x[1])) >= POLE
 
     def interval(self, x):
         return [monotone(torch.tan, (1,), x).masked(holds_multiple(x, math.pi / 2, math.pi))]

@@ -39,8 +39,11 @@ class Softmax(AlongAxis):
     def value_range(self, x):
         return 0.0, 1.0
 
-    def constants(self, x):
-        return (1,) if may_be_one(x.shape[self.axis]) else ()
+    def certain(self, x):
+        """The least one is 1 / size at most."""
+        size = x.shape[self.axis]
+        one = ((1, 1),) if may_be_one(size) else ()
+        return (*one, (0.0, 1 / (size if isinstance(size, int) else 2)))
 
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
@@ -61,8 +64,11 @@ class LogSoftmax(AlongAxis):
     def value_range(self, x):
         return -math.inf, 0.0
 
-    def constants(self, x):
-        return (0,) if may_be_one(x.shape[self.axis]) else ()
+    def certain(self, x):
+        """The least one is -log(size) at most."""
+        size = x.shape[self.axis]
+        zero = ((0, 0),) if may_be_one(size) else ()
+        return (*zero, (-math.inf, -math.log(size if isinstance(size, int) else 3)))
 
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
@@ -191,8 +197,8 @@ class LayerNormalization(Normalization):
     def infer_input_types(self, draw, first, dtypes, output):
         return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
 
-    def constants(self, x, scale, *bias):
-        return (0,) if not bias and may_be_one(*scale.shape) else ()
+    def certain(self, x, scale, *bias):
+        return ((0, 0),) if not bias and may_be_one(*scale.shape) else ()
 
     def torch(self, x, scale, bias=None):
         d, s = centred(x, self._axes(x.dim()), self.eps)

@@ -74,9 +74,9 @@ class Pad(Moving):
             return x
         return min(x[0], self.value), max(x[1], self.value)
 
-    def constants(self, x):
+    def certain(self, x):
         grows = any(not isinstance(p, int) or p > 0 for p in self.pads)
-        return (self.value,) if self.mode == "constant" and grows else ()
+        return ((self.value, self.value),) if self.mode == "constant" and grows else ()
 
     def torch(self, x):
         n = x.dim()

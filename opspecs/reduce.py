@@ -7,6 +7,8 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import signed
 from nnfuzz.spec.families.reduce import ArgReduction, Reduction, touched
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.intervals import Box, ends, greatest, underflow
@@ -19,6 +21,7 @@ ORDERED = (*FLOATS, DType.INT32, DType.INT64, DType.INT8, DType.UINT8)
 
 @operator
 class ReduceSum(Reduction, Summing):
+    unexportable = (HALF_PROMOTED,)
     inputs = (In("T", SUMMED, (1, 5)),)
     axes_input = 13
     monotone = (1,)
@@ -84,9 +87,29 @@ class ReduceMin(Reduction):
         return x
 
 
+LONGEST_PRODUCT = (32, 8, 4)
+"""The largest size of a reduced axis, by the number of them."""
+
+
+def _one_or_two(draw, rank):
+    return signed(draw, draw.subset(range(rank), 1, 1 if draw.chance(0.7) else 2), rank)
+
+
 @operator
 class ReduceProd(Reduction):
-    """Floats only: integer products overflow, and ONNX Runtime does not wrap around then."""
+    """Floats only: integer products overflow, and ONNX Runtime does not wrap around then.
+
+    A product of many random numbers is 0 or infinite, so axes are few and short.
+    """
+
+    unexportable = (HALF_PROMOTED,)
+    axes = Choice(by=lambda draw, op, first, *_: _one_or_two(draw, first.rank))
+
+    def requires(self, x):
+        yield from super().requires(x)
+        most = LONGEST_PRODUCT[min(len(self.axes), len(LONGEST_PRODUCT)) - 1]
+        for axis in self.axes:
+            yield x.shape[axis] <= most
 
     def torch(self, x):
         if torch.onnx.is_in_onnx_export():

@@ -13,6 +13,7 @@ from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 
 @operator
@@ -23,6 +24,7 @@ class CumSum(Summing, Unary):
     """
 
     since = 14
+    unexportable = (HALF_PROMOTED,)
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
     axis = AXIS
     exclusive = Choice((0, 0, 1))
@@ -50,8 +52,8 @@ class CumSum(Summing, Unary):
     def interval(self, x):
         return [linear(self.torch, x)]
 
-    def constants(self, x):
-        return (0,) if self.exclusive else ()
+    def certain(self, x):
+        return ((0, 0),) if self.exclusive else ()
 
     def value_range(self, x):
         lo, hi = (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)

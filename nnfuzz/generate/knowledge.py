@@ -19,8 +19,8 @@ MOST_SPECIAL = 3
 class Known:
     """Bounds of every element of a value; `special`: ranges that hold some element for certain.
 
-    A constant padding, for instance, is special. One object stands for one value: operands that
-    are the same object are equal, which is how x - x is known to be 0.
+    Those come from `OpSpec.certain`, a constant padding for instance, or are derived. One object
+    stands for one value: operands that are the same object are equal, so x - x is known to be 0.
     """
 
     range: Range = ANY_RANGE
@@ -34,7 +34,9 @@ def derive(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> 
         return None
     dtype = op.output_dtype(*types)
     whole = _stored(dtype, _outcome(op, ranges))
-    special = [(c, c) for c in op.constants(*types)]
+    special = list(op.certain(*types))
+    if isinstance(op, Moving):  # Some elements of each input come out.
+        special += ranges
     for variant in _variants(op, inputs):
         if not op.feasible(*variant):
             return None
@@ -95,12 +97,15 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
 
 
 def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
-    """The input ranges with one input replaced by a special element of it.
+    """The input ranges with one input, or all of them, replaced by a special element.
 
     Data movement carries elements along unmixed. Other operators may mix a special element with
-    usual ones (sums do); that is ignored, which refuses a little too much.
+    usual ones (sums do), and special elements of several inputs need not meet; that is ignored,
+    which refuses a little too much.
     """
     moves = isinstance(op, Moving)
+    if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
+        yield _ranges([Known(k.special[0]) for k in inputs])
     for chosen in dict.fromkeys(inputs):
         for special in chosen.special:
             ranges = _ranges(inputs)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nnfuzz.inputs.program import Cause, Program, Values, Violation
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import Range, flatten
+from nnfuzz.spec.operator import ANY_RANGE, Range, flatten
 
 BETAS = (0.5, 0.9)
 SLOWER, FASTER = 0.6, 1.05
@@ -41,7 +41,7 @@ class _As(torch.autograd.Function):
 class Descent:
     """Adam on the parameters that one violated node depends on.
 
-    `limits` are hard bounds of index inputs, which are left alone.
+    frozen: parameters (indices) that are left alone. limits: bounds that parameters stay within.
     """
 
     def __init__(
@@ -50,10 +50,12 @@ class Descent:
         values: Values,
         violation: Violation,
         frozen: Mapping[str, Range],
+        limits: Mapping[str, Range],
         rate: float,
         rng: np.random.Generator,
     ) -> None:
         self.rng = rng
+        self.limits = limits
         self.program = program
         self.violation = violation
         self.rate = rate
@@ -102,7 +104,8 @@ class Descent:
         unbias = (1 - b2**self._count) ** 0.5 / (1 - b1**self._count)
         least = 0.4 if self.program.dtypes[name].is_float else 1.0
         pace = theta.abs().clamp_(min=least).mul_(self.rate * unbias)
-        theta.sub_(pace * m / v.sqrt().add_(1e-300))
+        lo, hi = self.limits.get(name, ANY_RANGE)
+        theta.sub_(pace * m / v.sqrt().add_(1e-300)).clamp_(lo, hi)
 
     # -- the gradient pass --------------------------------------------------------------------
 

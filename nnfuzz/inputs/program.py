@@ -11,7 +11,8 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.operator import OpSpec, flatten
+from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
 class Cause(Enum):
@@ -83,6 +84,28 @@ class Program:
             if not names.isdisjoint(node.inputs):
                 return i
         return len(self.graph.nodes)
+
+
+def admitted(graph: Graph) -> dict[str, Range]:
+    """Of inputs and weights, the range that operators admit which read them, data movement aside.
+
+    Values that every range is missing for are missing; contradictory ones too.
+    """
+    found: dict[str, Range] = {}
+    for node in reversed(graph.nodes):
+        if isinstance(node.op, Moving):
+            bounds = [found[name] for name in node.outputs if name in found]
+            claims = [(name, b) for b in bounds for name in node.inputs]
+        else:
+            claims = [(name, b) for name, b in zip(node.inputs, node.op.valid) if b is not None]
+        for name, (lo, hi) in claims:
+            least, most = found.get(name, ANY_RANGE)
+            found[name] = max(lo, least), min(hi, most)
+    return {n: found[n] for n in (*graph.inputs, *graph.weights) if n in found and _wide(found[n])}
+
+
+def _wide(range_: Range) -> bool:
+    return range_[0] < range_[1]
 
 
 def index_ranges(graph: Graph) -> dict[str, tuple[float, float]]:

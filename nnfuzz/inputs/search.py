@@ -19,10 +19,13 @@ import torch
 
 from nnfuzz.inputs.descent import Descent, as_array
 from nnfuzz.inputs.draws import draw
-from nnfuzz.inputs.program import Program, Values, Violation, index_ranges
+from nnfuzz.inputs.program import Program, Values, Violation, admitted, index_ranges
 from nnfuzz.inputs.wishes import wishes
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.operator import Range
+
+BACK = 0.7
+"""Factor of the rate after a step for one operator violated an earlier one again."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class _Search:
         self.rng = np.random.default_rng(rng.getrandbits(64))
         self.program = Program(graph)
         self.bounds = index_ranges(graph)
+        self.limits = admitted(graph)
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0
         self.start = time.perf_counter()
@@ -122,12 +126,12 @@ class _Search:
 
     def _descend(self, values: Values, violation: Violation) -> bool:
         """Step until no node is violated; whether that came to pass."""
-        descent = None
+        descent, rate = None, self.settings.rate
         for _ in range(self.settings.steps):
             if descent is None or descent.violation != violation:
-                descent = Descent(
-                    self.program, values, violation, self.bounds, self.settings.rate, self.rng
-                )
+                if descent is not None and violation.position < descent.violation.position:
+                    rate *= BACK
+                descent = self._target(values, violation, rate)
             self.steps += 1
             if not descent.step(values):
                 return False
@@ -138,6 +142,9 @@ class _Search:
                 return False
             violation = found
         return False
+
+    def _target(self, values: Values, violation: Violation, rate: float) -> Descent:
+        return Descent(self.program, values, violation, self.bounds, self.limits, rate, self.rng)
 
     def _found(self, values: Values) -> Found:
         def arrays(names: list[str]) -> dict[str, np.ndarray]:

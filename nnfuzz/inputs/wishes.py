@@ -23,7 +23,8 @@ from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 Wishes = dict[str, Range]
 
 FLOAT_CHOICES: tuple[Range, ...] = (
-    (-3, 3), (0.1, 3), (-0.9, 0.9), (-3, -0.1), (1.1, 4), (0.1, 0.9), (0.6, 1.4), (-12, -4), (4, 12),
+    (-3, 3), (0.1, 3), (-0.9, 0.9), (-3, -0.1), (1.1, 4), (0.1, 0.9),
+    (0.6, 1.4), (-12, -4), (4, 12),
 )  # fmt: skip
 INTEGER_CHOICES: tuple[Range, ...] = ((-8, 8), (1, 9), (-9, -1), (0, 3), (1, 1), (10, 99))
 BOOL_CHOICES: tuple[Range, ...] = ((0, 1), (1, 1), (0, 0))

@@ -317,10 +317,11 @@ class OpSpec:
             bounds is None or meets(range_, bounds) for range_, bounds in zip(ranges, self.valid)
         )
 
-    def constants(self, *inputs: TensorType) -> tuple[float, ...]:
-        """Numbers that some output elements are, whatever the input values (constant padding).
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """Ranges that hold some output element each, whatever the input values.
 
-        Dimensions may be symbolic; a number that may occur counts. Default: none.
+        Constant padding, for instance, and the least of several probabilities. Dimensions may be
+        symbolic; a range that may be certain, depending on them, counts. Default: none.
         """
         return ()
 

@@ -12,7 +12,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import AXES, AXIS, RankChanging, may_be_one, positive
 from nnfuzz.spec.intervals import Box, ends
-from nnfuzz.spec.operator import In
+from nnfuzz.spec.operator import In, Range
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,8 +166,8 @@ class ArgReduction(Reducing):
         top = self.ordered(x).topk(2, dim=self.axis).values
         return [top.select(self.axis, 0) - top.select(self.axis, 1)]
 
-    def constants(self, *inputs: TensorType) -> tuple[float, ...]:
-        return (0,) if may_be_one(inputs[0].shape[self.axis]) else ()
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        return ((0, 0),) if may_be_one(inputs[0].shape[self.axis]) else ()
 
     def proxy(self, *tensors: Tensor) -> Tensor:
         """The mean position, weighted by softmax."""
