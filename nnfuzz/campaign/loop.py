@@ -136,14 +136,8 @@ class Loop:
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
         lanes = sum(len(pool.lanes) for pool in self.backends)
-        return sum(p.seconds for p in self.backends) / (self._wall() * lanes)
-
-    def sut_shares(self) -> dict[str, float]:
-        """The same for each backend."""
-        return {p.name: p.seconds / (self._wall() * len(p.lanes)) for p in self.backends}
-
-    def _wall(self) -> float:
-        return self.recorder.store.session_seconds()
+        wall = self.recorder.store.session_seconds()
+        return sum(pool.seconds for pool in self.backends) / (wall * lanes)
 
     def _probe_first(self) -> None:
         """Probes until the budget is spent; the rest is learnt by and by."""

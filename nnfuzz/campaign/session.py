@@ -77,7 +77,6 @@ def run_campaign(
             result = session.result()
             text = json.dumps(result.summary, indent=1) + "\n"
             write_atomically(store.folder / SUMMARY, text.encode())
-            store.touch()
     return result
 
 
@@ -125,6 +124,8 @@ class _Session:
         findings = self.store.findings()
         reasons = self.store.reasons()
         figures = self.recorder.figures
+        self.store.touch()
+        shares = self.store.sut_shares()
         extra = {
             "signatures": [_shown(row) for row in findings],
             "faults": sum(event.kind == "fault" for event in self.store.events()),
@@ -134,12 +135,13 @@ class _Session:
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
-            "sut_shares": {k: round(v, 4) for k, v in self.loop.sut_shares().items()},
+            "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
             "seed": self.config.seed,
             "config": self.config.to_json(),
         }
-        content = summary(figures, findings, self.loop.seconds(), self.loop.sut_share(), extra)
+        mean = sum(shares.values()) / len(shares) if shares else 0.0
+        content = summary(figures, findings, self.loop.seconds(), mean, extra)
         return Result(self.store.folder, content, findings, reasons)
 
 
@@ -160,6 +162,7 @@ def _open(
         for spec in config.backends:
             pools.append(BackendPool(spec, registry, config.levels, config.workers))
             stack.callback(pools[-1].close)
+        store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
         paths, tables = _tables(config, versions, cache)
         epoch, refused = _first_epoch(store, config, tables if refuse else {})

@@ -40,7 +40,6 @@ class Statistics:
     """Counts over all sessions of a campaign.
 
     outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
-    sut_seconds: inside of compilers under test, this session only.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +25,8 @@ LOCK = "campaign.lock"
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL);
+CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
+    workers INTEGER NOT NULL, sut TEXT NOT NULL);
 CREATE TABLE epochs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL, refused TEXT NOT NULL,
     reasons TEXT NOT NULL);
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
@@ -122,6 +124,8 @@ class Store:
         self._lock = lock
         self._began = time.monotonic()
         self._session: int | None = None
+        self._workers = 1
+        self._sut: Callable[[], dict[str, float]] = dict
 
     @classmethod
     def create(cls, folder: Path, config: dict[str, Any]) -> Store:
@@ -191,9 +195,17 @@ class Store:
         """Starts the clock of a session; its time is kept with every record."""
         self._began = time.monotonic()
         cursor = self._db.execute(
-            "INSERT INTO sessions (started, seconds) VALUES (?, 0)", [time.time()]
+            "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
+            [time.time()],
         )
         self._session = cursor.lastrowid
+
+    def account(self, workers: int, sut: Callable[[], dict[str, float]]) -> None:
+        """From now on, the session's time in compilers is kept as well.
+
+        workers: per backend. sut: tells the seconds by backend.
+        """
+        self._workers, self._sut = workers, sut
 
     def seconds_before(self) -> float:
         """Wall seconds of all earlier sessions, as far as they were recorded."""
@@ -204,11 +216,19 @@ class Store:
         """Wall seconds since begin_session."""
         return time.monotonic() - self._began
 
+    def sut_shares(self) -> dict[str, float]:
+        """Seconds inside each compiler / (wall seconds x workers), over all sessions."""
+        lanes, busy = 0.0, Counter[str]()
+        for seconds, workers, sut in self._db.execute("SELECT seconds, workers, sut FROM sessions"):
+            lanes += seconds * workers
+            busy.update(json.loads(sut))
+        return {backend: spent / lanes for backend, spent in busy.items()} if lanes else {}
+
     def touch(self) -> None:
         """Keeps the time of the session."""
         self._db.execute(
-            "UPDATE sessions SET seconds = ? WHERE id = ?",
-            [self.session_seconds(), self._session],
+            "UPDATE sessions SET seconds = ?, workers = ?, sut = ? WHERE id = ?",
+            [self.session_seconds(), self._workers, _dumps(self._sut()), self._session],
         )
 
     # -- epochs -------------------------------------------------------------------------------

@@ -234,6 +234,7 @@ def _resumed(
             given["known"] = known_hashes(known)
         config = stored.resumed_with(given)
         _refuse_finished(store, config)
+        store.set_meta("config", config.to_json())
     except BaseException:
         store.close()
         raise

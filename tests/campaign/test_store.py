@@ -77,6 +77,16 @@ def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
         assert 0 < again.seconds_before() <= spent
 
 
+def test_the_share_of_time_in_compilers_is_over_all_sessions(tmp_path):
+    store = Store.create(tmp_path, {})
+    for _ in range(2):
+        store.begin_session()
+        store.account(2, lambda: {"toy": 3 * store.session_seconds() / 2})
+        store.record(Record(TestRow(1, "run", 1)))
+    assert store.sut_shares() == {"toy": pytest.approx(0.75, rel=0.5)}
+    store.close()
+
+
 def test_readers_do_not_wait_for_the_writer(store, tmp_path):
     store.record(Record(TestRow(1, "run", 1)))
     with Store.open(tmp_path / "campaign", write=False) as reader:
