@@ -1,7 +1,7 @@
 """Command line of the bench of planted bugs; see planted.bench for what the columns mean.
 
-    scripts/planted_bugs --models 300              recall of the planted bugs
-    scripts/planted_bugs --legal --models 5000     false alarms on legal variations
+scripts/planted_bugs --models 300              recall of the planted bugs
+scripts/planted_bugs --legal --models 5000     false alarms on legal variations
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import torch
@@ -16,19 +17,23 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from nnfuzz.testcase.case import CaseConfig
 from planted.bench import Bench, recalls
 from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
 
+BUG_COLUMNS = ("reached", "effective", "found", "cheap", "first")
 
-def main() -> int:
-    args = arguments()
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments(argv)
     pool = LEGAL_VARIATIONS if args.legal else PLANTED_BUGS
     chosen = [c for c in pool if not args.only or c.name in args.only]
     if not chosen:
         print("error: no such change; known are " + ", ".join(c.name for c in pool))
         return 2
     torch.set_num_threads(1)
-    bench = Bench(args.seed, chosen, LEGAL_VARIATIONS)
+    config = CaseConfig(nodes=args.nodes, exporter="direct", dtypes=dict(args.dtypes))
+    bench = Bench(args.seed, chosen, LEGAL_VARIATIONS, config)
     start = time.perf_counter()
     console = Console(stderr=True)
     with Progress(
@@ -46,16 +51,26 @@ def main() -> int:
     return 1 if alarms else 0
 
 
-def arguments() -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="planted_bugs", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--models", type=int, default=300, help="models to judge (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of the test cases (default 0)")
+    parser.add_argument("--nodes", type=int, default=10, help="operators per model (default 10)")
+    parser.add_argument(
+        "--dtypes", type=weight, nargs="+", default=[], metavar="NAME=WEIGHT",
+        help="relative frequencies of dtypes, such as int64=6",
+    )  # fmt: skip
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these changes alone")
     parser.add_argument("--legal", action="store_true", help="legal variations, not bugs")
     parser.add_argument("--json", action="store_true", help="everything as JSON on stdout")
-    return parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def weight(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    return name, float(value)
 
 
 def summary(bench: Bench, seconds: float) -> dict:
@@ -75,7 +90,7 @@ def show(bench: Bench, seconds: float, legal: bool) -> None:
     console = Console()
     scores = sorted(bench.scores.values(), key=lambda s: (s.change.kind, s.change.name))
     table = Table(box=None)
-    columns = ("reached", "alarms") if legal else ("reached", "effective", "found", "cheap", "first")
+    columns = ("reached", "alarms") if legal else BUG_COLUMNS
     table.add_column("change", no_wrap=True)
     table.add_column("kind")
     for column in columns:
@@ -99,7 +114,7 @@ def show(bench: Bench, seconds: float, legal: bool) -> None:
         console.print(f"{kind}: {recall}", highlight=False)
     for s in scores:
         if not s.effective:
-            console.print(f"never effective: {s.change.name} (reached {s.reached}): {s.change.text}")
+            console.print(f"never effective: {s.change.name}: {s.change.text}", highlight=False)
         elif not s.found:
             console.print(f"missed: {s.change.name}: {s.misses[:4]}", highlight=False)
 

@@ -111,8 +111,11 @@ class Bench:
         changed = self._changed(case, base, plain)
         parties = [(BACKEND, "O0"), *((f"{BACKEND}:{name}", "O1") for name in changed)]
         verdict = self.producer.judge(case, parties, [plain, *changed.values()])
-        found = {name.partition(":")[2].partition("/")[0]: m
-                 for name, m in verdict["mismatches"].items() if name.startswith(BACKEND)}
+        found = {
+            name.partition(":")[2].partition("/")[0]: m
+            for name, m in verdict["mismatches"].items()
+            if name.startswith(BACKEND)
+        }
         if found[""]:
             self.baseline_alarms.append(describe(case, found[""]))
         spread = boxes = None

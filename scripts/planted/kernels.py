@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from planted.windows import average_pool, conv, max_pool
 from planted.resampling import resize
+from planted.windows import average_pool, conv, max_pool
 
 
 def _unary(f):
@@ -248,7 +248,9 @@ def slice_(a, x, starts, ends, axes=None, steps=None):
     axes = range(count) if axes is None else axes.tolist()
     steps = [1] * count if steps is None else steps.tolist()
     for start, end, axis, step in zip(starts.tolist(), ends.tolist(), axes, steps):
-        picked = range(x.shape[axis])[start:end:step] if step > 0 else _down(x, axis, start, end, step)
+        picked = (
+            range(x.shape[axis])[start:end:step] if step > 0 else _down(x, axis, start, end, step)
+        )
         x = x.index_select(axis, torch.tensor(list(picked), dtype=torch.int64))
     return x
 

@@ -89,7 +89,7 @@ def summing(total: Total) -> dict[str, Mutant]:
         return mean_of(x, spatial(x), True)
 
     def matmul(run, a, x, y):
-        x, y, row, column = *(t if t.dim() > 1 else t for t in (x, y)), x.dim() > 1, y.dim() > 1
+        row, column = x.dim() > 1, y.dim() > 1
         x = x if row else x[None]
         y = y if column else y[:, None]
         if x.numel() * y.shape[-1] * math.prod(y.shape[:-2]) > MOST:

@@ -76,7 +76,9 @@ class Program:
 def load(model: bytes) -> Program:
     """Raises: Unsupported."""
     graph = onnx.load_model_from_string(model).graph
-    constants = {t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in graph.initializer}
+    constants = {
+        t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in graph.initializer
+    }
     nodes = []
     for proto in graph.node:
         if proto.op_type not in KERNELS:
@@ -119,8 +121,10 @@ def run(program: Program, feeds: Mapping[str, np.ndarray], base: Run | None = No
     with torch.inference_mode():
         if base is not None and base.program.carry == program.carry:
             return _rerun(program, base)
-        values = {name: program.carried(torch.from_numpy(np.array(feeds[name])))
-                  for name in program.inputs}
+        values = {
+            name: program.carried(torch.from_numpy(np.array(feeds[name])))
+            for name in program.inputs
+        }
         values.update({name: program.carried(x) for name, x in program.constants.items()})
         for node in program.nodes:
             values.update(zip(node.outputs, node(*_arguments(values, node)), strict=True))

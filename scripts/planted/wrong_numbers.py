@@ -6,7 +6,6 @@ import math
 
 import torch
 
-
 from planted.changes import SUBTLE, Catalogue
 from planted.kernels import per_channel, spatial, trailing
 from planted.resampling import resize
@@ -302,5 +301,3 @@ def mean_by_short_reciprocal(run, a, x, *axes):
     y = run(x, *axes)
     n = x.numel() // max(1, y.numel())
     return y * (n * float(torch.tensor(1 / n).half())) if single(x) else None
-
-

@@ -13,24 +13,25 @@ from planted.wrong_numbers import halved, single
 
 BUGS = Catalogue()
 
-UNARY = frozenset(
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+UNARY = names(
     "Abs Neg Sign Exp Log Sqrt Sin Cos Tan Asin Acos Atan Sinh Cosh Erf Floor Ceil Round Sigmoid "
-    "Tanh Relu Reciprocal Not Softsign Clip Gelu Elu HardSigmoid HardSwish LeakyRelu Softplus".split()
+    "Tanh Relu Reciprocal Not Softsign Clip Gelu Elu HardSigmoid HardSwish LeakyRelu Softplus"
 )
-BINARY = frozenset(
-    "Add Sub Mul Div Mod Pow Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor".split()
+BINARY = names("Add Sub Mul Div Mod Pow Equal Greater Less GreaterOrEqual LessOrEqual And Or Xor")
+SWAPPABLE = names("Sub Div Greater Less GreaterOrEqual LessOrEqual Mod")
+LINEAR = names("ReduceSum ReduceMean GlobalAveragePool AveragePool CumSum MatMul Gemm Conv")
+EXTREMAL = names("ReduceMax ReduceMin MaxPool GlobalMaxPool Max Min")
+CLAMPING = names("Relu Clip Abs HardSigmoid LeakyRelu Elu HardSwish Softplus PRelu Sigmoid Gelu")
+INTEGRAL = names("Floor Ceil Round Sign Cast")
+ALONG = names(
+    "Softmax LogSoftmax CumSum ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL2 "
+    "ArgMax ArgMin"
 )
-SWAPPABLE = frozenset("Sub Div Greater Less GreaterOrEqual LessOrEqual Mod".split())
-LINEAR = frozenset(
-    "ReduceSum ReduceMean GlobalAveragePool AveragePool CumSum MatMul Gemm Conv".split()
-)
-EXTREMAL = frozenset("ReduceMax ReduceMin MaxPool GlobalMaxPool Max Min".split())
-CLAMPING = frozenset(
-    "Relu Clip Abs HardSigmoid LeakyRelu Elu HardSwish Softplus PRelu Sigmoid Gelu".split()
-)
-INTEGRAL = frozenset("Floor Ceil Round Sign Cast".split())
-ALONG = frozenset("Softmax LogSoftmax CumSum ReduceSum ReduceMean ReduceMax ReduceMin ArgMax ArgMin "
-                  "ReduceProd ReduceL2".split())  # fmt: skip
 
 
 def chains(
@@ -164,9 +165,9 @@ def division_and_multiplication_reordered(program):
 
     def fuse(node, source):
         def mutant(y, xs, inner):
-            if node.op == "Mul":
-                return source(inner[0], node(inner[1], xs[1])[0])[0]
-            return source(inner[0], node(inner[1], xs[1])[0])[0] if not y.is_floating_point() else None
+            if node.op == "Div" and y.is_floating_point():
+                return None  # a * (b / c) differs from (a * b) / c in rounding alone
+            return source(inner[0], node(inner[1], xs[1])[0])[0]
 
         return guarded(node, *source.inputs, mutant=mutant)
 
