@@ -1,0 +1,70 @@
+"""One folder per signature, of the lowest index, whatever the order of arrival."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.campaign.recorder import Evidence, Recorder
+from nnfuzz.campaign.store import Store
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.triage.signature import failures
+
+CRASH = Outcome(OutcomeKind.CRASH, Stage.COMPILE, "toy", "O1", signal="SIGSEGV")
+FINE = Outcome(OutcomeKind.OK, Stage.EXECUTE, "toy", "O0")
+(FAILURE,) = failures([FINE, CRASH])
+
+
+def evidence(index: int, **more) -> Evidence:
+    fields = {"outcomes": (FINE, CRASH), "confirmed": (FAILURE,), **more}
+    return Evidence(index, "test", 1, **fields)
+
+
+@pytest.fixture
+def announced():
+    return []
+
+
+@pytest.fixture
+def recorder(tmp_path, announced):
+    def write(folder, failure, shown):
+        folder.mkdir(parents=True)
+        (folder / "index").write_text(str(shown.index))
+
+    with Store.create(tmp_path, {}) as store:
+        store.begin_session()
+        yield Recorder(store, ("abc",), write, announced.append)
+
+
+def test_the_lowest_index_takes_the_folder(recorder, announced, tmp_path):
+    for index in (5, 7, 2, 3):
+        recorder.record(evidence(index))
+    (row,) = recorder.store.findings()
+    assert (row.first_index, row.occurrences) == (2, 4)
+    assert (tmp_path / row.folder / "index").read_text() == "2"
+    assert [path.name for path in (tmp_path / "findings").iterdir()] == [
+        row.folder.partition("/")[2]
+    ]
+    assert [found.first_index for found in announced] == [5]
+    assert recorder.knows(row.signature) and recorder.knows("abc") and not recorder.knows("x")
+
+
+def test_what_does_not_repeat_is_no_finding(recorder, announced):
+    recorder.record(evidence(1, confirmed=(), flaky=(FAILURE,)))
+    assert recorder.store.findings() == [] == announced
+    assert recorder.buckets == {"flaky": 1}
+    assert recorder.figures.outcomes["crash"] == 1
+
+
+def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
+    recorder.record(evidence(1, seconds={"execute": 0.5}, comparable=0.25))
+    recorder.record(Evidence(2, "test", 1, status="inputs"))
+    recorder.store.close()
+    with Store.open(tmp_path) as store:
+        store.begin_session()
+        again = Recorder(store, (), recorder._write, print)
+        assert again.rows.keys() == recorder.rows.keys()
+        assert again.buckets == recorder.buckets == {"finding": 1}
+        before, after = recorder.figures, again.figures
+        assert (after.tests, after.not_run) == (before.tests, before.not_run) == (1, {"inputs": 1})
+        assert after.outcomes == before.outcomes
+        assert after.phase_ms() == before.phase_ms()
