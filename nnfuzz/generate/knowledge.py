@@ -63,9 +63,12 @@ def unread(type_: TensorType) -> Known:
 
 
 def _stored(dtype: DType, range_: Range) -> Range:
-    """Bounds of what is left of a number in a dtype: integers wrap around."""
+    """Bounds of what is left of a number in a dtype: integers wrap around.
+
+    Bounds of floats are of type float.
+    """
     if dtype.is_float:
-        return range_
+        return float(range_[0]), float(range_[1])
     lo, hi = dtype.limits
     return range_ if lo <= range_[0] and range_[1] <= hi else (lo, hi)
 
