@@ -131,6 +131,12 @@ def moved(op: OpSpec, *boxes: Box) -> list[Box]:
     ]
 
 
+def opaque(op: OpSpec, *boxes: Box) -> list[Box]:
+    """Boxes behind an operator of which nothing is known: masked unless every input is exact."""
+    known = all(b.any is None and (b.exact or bool((b.lo == b.hi).all())) for b in boxes)
+    return [Box(y, y, everywhere(y, not known)) for y in outputs(op, *[b.lo for b in boxes])]
+
+
 def outputs(op: OpSpec, *tensors: Tensor) -> list[Tensor]:
     """What `op.torch` returns, as a list."""
     result = op.torch(*tensors)

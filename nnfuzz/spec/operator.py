@@ -356,13 +356,12 @@ class OpSpec:
     def interval(self, *boxes: Box) -> Sequence[Box]:
         """Output boxes that contain every exact result for inputs inside of the given boxes.
 
-        Default: by `monotone`; without it data movement, that is, `torch` applied to lower ends,
-        upper ends and masks alike.
+        Default: by `monotone`; without it nothing is known unless every input is exact.
         """
-        from nnfuzz.spec.intervals import Box, ends, moved, reached
+        from nnfuzz.spec.intervals import Box, ends, opaque, reached
 
         if not self.monotone:
-            return moved(self, *boxes)
+            return opaque(self, *boxes)
         lo, hi = ends(self.torch, self.monotone, *boxes)
         return [Box(lo, hi, reached(self, *boxes))]
 

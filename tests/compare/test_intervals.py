@@ -126,3 +126,16 @@ def test_sum_radius_grows_with_the_terms_and_is_infinite_where_sums_overflow():
     assert few[0] < many[0] < 32 * u
     assert math.isinf(many[1])
     assert intervals.sum_radius(u, 8, torch.zeros(1, dtype=torch.float64)).tolist() == [0.0]
+
+
+def test_nothing_is_known_behind_an_operator_without_an_interval():
+    from nnfuzz.spec.operator import OpSpec
+
+    class Odd(OpSpec):
+        def torch(self, x):
+            return x.sum().reshape(1)
+
+    (known,) = Odd().interval(exact([1.0, 2.0]))
+    (unknown,) = Odd().interval(box([1.0, 2.0], [1.0, 2.5]))
+    assert known.any is None
+    assert unknown.any.tolist() == [True]

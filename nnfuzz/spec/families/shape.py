@@ -9,6 +9,7 @@ from nnfuzz.ir.expr import Bool, Int, IntExpr, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import RankChanging
+from nnfuzz.spec.intervals import Box, moved
 from nnfuzz.spec.operator import In
 
 
@@ -16,6 +17,9 @@ class Moving(RankChanging):
     """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
 
     inputs = (In("T", ALL),)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return super().interval(*boxes) if self.monotone else moved(self, *boxes)
 
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
         return min(r[0] for r in ranges), max(r[1] for r in ranges)
