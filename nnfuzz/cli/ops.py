@@ -13,9 +13,13 @@ from nnfuzz.cli.errors import FINDINGS, OK, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.console import Console
+
     from nnfuzz.check.authorities import Runtime
     from nnfuzz.spec.operator import OpSpec
     from nnfuzz.spec.registry import OpRegistry
+
+LOG_WIDTH = 160
 
 Plugins = Annotated[
     list[Path] | None, typer.Option("--plugin", metavar="FILE.py", help="File with more operators.")
@@ -78,8 +82,6 @@ def check(
     Solved instances must run and have the inferred type, instances with one broken condition must
     be rejected, and what PyTorch accepts should not be refused (the share that is, is shown).
     """
-    from rich.console import Console
-
     from nnfuzz.check.operators import check_operators
     from nnfuzz.check.report import listing
     from nnfuzz.check.report import table as report_table
@@ -92,7 +94,7 @@ def check(
         for report in check_operators(specs, seed, instances, runtimes):
             reports.append(report)
             advance(report.operator)
-    console = Console(highlight=False)
+    console = _console()
     console.print(report_table(reports))
     for text in listing(reports):
         console.print(text, markup=False, soft_wrap=True)
@@ -132,7 +134,6 @@ def _runtimes(backends: Sequence[str], plugins: Sequence[Path]) -> dict[str, Run
 
 def _show_operators(specs: list[type[OpSpec]]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -150,8 +151,15 @@ def _show_operators(specs: list[type[OpSpec]]) -> None:
             str(len(signatures)),
             " ".join(dtypes),
         )
-    Console(highlight=False).print(shown)
+    _console().print(shown)
     print(f"{len(specs)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+
+
+def _console() -> Console:
+    """The terminal, or lines that are wide enough for a table in a log."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
