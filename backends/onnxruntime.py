@@ -5,6 +5,10 @@ Level O0 still runs four transformers (among them the one that computes float16 
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +32,18 @@ _UNSUPPORTED = (
     "is not supported",
     "is not a registered function/op",
 )
+_FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
+# Rewrite rules, which the log hides under the names of rule-based transformers.
+_RULES = (
+    *("CastElimination", "CastChainElimination", "ClipQuantRewrite", "ConvAddFusion"),
+    *("ConvBNFusion", "ConvMulFusion", "DivMulFusion", "EliminateDropout", "EliminateIdentity"),
+    *("EliminateSlice", "ExpandElimination", "FuseReluClip", "GemmSumFusion"),
+    *("GemmTransposeFusion", "LabelEncoderFusion", "MatMul_BatchNormalization_Fusion"),
+    *("NoopElimination", "NotWhereFusion", "Pad_Fusion", "PreShapeNodeElimination"),
+    *("ReluQuantRewrite", "UnsqueezeElimination"),
+)
+# They run at every level, and cannot be switched off.
+_ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
 _REPRO = """\
 OPTIMISATION = {levels!r}
 
@@ -72,20 +88,63 @@ class OnnxRuntime(Backend):
         return model
 
     def build(self, module: bytes, level: str) -> Program:
-        import onnxruntime as ort
+        return self.build_without(module, level, ())
 
-        options = ort.SessionOptions()
-        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[level])
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        session = ort.InferenceSession(module, options, providers=self._providers())
+    def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
+        """Unknown names are accepted silently."""
+        session = self._session(module, level, passes)
         names = [output.name for output in session.get_outputs()]
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return dict(zip(names, session.run(names, inputs)))
 
         return run
+
+    def fired_passes(self, module: bytes, level: str) -> list[str]:
+        """Transformers by the log, and every rule where a rule-based transformer fired.
+
+        One that raises is not in the log: then all that would have followed count as well.
+        """
+        failed, ran = self._logged(module, level)
+        fired = [name for name, count in ran if count != "0"]
+        if failed:
+            last = ran[-1][0] if ran else ""
+            every = [name for name, _ in self._logged(_trivial(), level)[1]]
+            fired += every[every.index(last) + 1 :] if last in every else every
+        rules = _RULES if failed or any("RuleBased" in name for name in fired) else ()
+        names = dict.fromkeys([*rules, *fired])
+        return [name for name in names if name not in _ALWAYS]
+
+    def _logged(self, module: bytes, level: str) -> tuple[bool, list[tuple[str, str]]]:
+        """Whether the session failed; transformers in order, with "0" where nothing changed."""
+        # The log goes to file descriptor 2, past sys.stderr.
+        with tempfile.TemporaryFile() as log:
+            stderr = os.dup(2)
+            os.dup2(log.fileno(), 2)
+            try:
+                self._session(module, level, (), severity=1)
+                failed = False
+            except Exception:
+                failed = True
+            finally:
+                os.dup2(stderr, 2)
+                os.close(stderr)
+            log.seek(0)
+            return failed, _FIRED.findall(log.read().decode(errors="replace"))
+
+    def _session(
+        self, module: bytes, level: str, passes: Collection[str], severity: int = 3
+    ) -> Any:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[level])
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = severity
+        return ort.InferenceSession(
+            module, options, providers=self._providers(), disabled_optimizers=list(passes)
+        )
 
     def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
         if type(error).__name__ == "NotImplemented":
@@ -102,3 +161,13 @@ class OnnxRuntime(Backend):
             # TF32 is on by default in CUDA convolutions and matrix products.
             return [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
         return ["CPUExecutionProvider"]
+
+
+def _trivial() -> bytes:
+    """A model that every transformer leaves alone."""
+    from onnx import TensorProto, helper
+
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model.SerializeToString()

@@ -10,8 +10,10 @@ FastMathTransform and ToMixedPrecision are in none of them: they do not preserve
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +28,16 @@ _EXTRA_PASSES = (
     "RemoveRedundantReshape",
     "AdjustMatmulOrder",
     "DataflowUseInplaceCalls",
+)
+# Without these no program comes out.
+_REQUIRED = frozenset(
+    (
+        *("_pipeline", "sequential", "LegalizeOps", "tirx.BindTarget", "s_tir.LowerInitBlock"),
+        *("s_tir.ConvertBlocksToOpaque", "s_tir.LowerOpaqueBlock", "tirx.FlattenBuffer"),
+        *("tirx.MakePackedAPI", "tirx.LowerIntrin", "CallTIRRewrite", "LowerAllocTensor"),
+        *("LowerRuntimeBuiltin", "AttachGlobalSymbol", "tirx.Filter", "ToNonDataflow"),
+        *("VMShapeLower", "RemovePurityChecking", "tirx.LowerTVMBuiltin", "tirx.SplitHostDevice"),
+    )
 )
 # The importer's own statements; what the code generator cannot do stays an exception.
 _UNSUPPORTED = re.compile(
@@ -125,13 +137,28 @@ class Tvm(Backend):
         )
 
     def build(self, module: _Module, level: str) -> Program:
+        return self._build(module, level, [])
+
+    def fired_passes(self, module: _Module, level: str) -> list[str]:
+        """By comparing the module before and after every pass; one that raises counts as well."""
+        watch = _watch()
+        with contextlib.suppress(Exception):
+            self._build(module, level, [watch])
+        names = dict.fromkeys([*watch.changed, *(name for name, _ in watch.open)])
+        return [name for name in names if name not in _REQUIRED]
+
+    def build_without(self, module: _Module, level: str, passes: Collection[str]) -> Program:
+        return self._build(module, level, [_skip(passes)])
+
+    def _build(self, module: _Module, level: str, instruments: list[Any]) -> Program:
         import tvm
         from tvm import relax
 
         if self.options.target == "cuda":  # otherwise TVM compiles with --use_fast_math
             os.environ.update(TVM_CUDA_COMPILE_MODE="nvcc", TVM_CUDA_NVCC_NO_FAST_MATH="1")
         target = self._target(level)
-        with target, tvm.transform.PassContext(opt_level=3 if level in ("O3", "O4") else 0):
+        opt_level = 3 if level in ("O3", "O4") else 0
+        with target, tvm.transform.PassContext(opt_level=opt_level, instruments=instruments):
             executable = relax.build(
                 _with_extra_passes(module.ir) if level == "O4" else module.ir,
                 target,
@@ -195,3 +222,37 @@ def _with_extra_passes(module: Any) -> Any:
     return transform.Sequential([getattr(relax.transform, name)() for name in _EXTRA_PASSES])(
         module
     )
+
+
+def _watch() -> Any:
+    """A pass instrument that notes which passes change the module, and which did not return."""
+    import tvm
+    import tvm_ffi
+
+    @tvm.ir.instrument.pass_instrument
+    class Watch:
+        def __init__(self) -> None:
+            self.changed: list[str] = []
+            self.open: list[tuple[str, Any]] = []
+
+        def run_before_pass(self, module: Any, info: Any) -> None:
+            self.open.append((info.name, module))
+
+        def run_after_pass(self, module: Any, info: Any) -> None:
+            name, before = self.open.pop()
+            if not tvm_ffi.structural_equal(before, module, map_free_vars=True):
+                self.changed.append(name)
+
+    return Watch()
+
+
+def _skip(passes: Collection[str]) -> Any:
+    """A pass instrument that leaves passes out."""
+    import tvm
+
+    @tvm.ir.instrument.pass_instrument
+    class Skip:
+        def should_run(self, module: Any, info: Any) -> bool:
+            return info.name not in passes
+
+    return Skip()

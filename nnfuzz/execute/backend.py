@@ -30,7 +30,7 @@ import difflib
 import importlib.util
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -168,6 +168,18 @@ class Backend(ABC):
         The callable maps input names to C-contiguous arrays and returns output names to arrays.
         """
 
+    def fired_passes(self, module: Any, level: str) -> list[str]:
+        """Names of the passes that changed the module on the way to `level`, in order, once each.
+
+        Leaves out those that `build_without` cannot switch off. Where compilation fails, what ran
+        and what may have failed. Optional. Raises: NotImplementedError if it cannot be told.
+        """
+        raise NotImplementedError(f"{self.name} does not tell its passes")
+
+    def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
+        """The same as `build` with some passes of `fired_passes` switched off. Optional."""
+        raise NotImplementedError(f"{self.name} cannot switch passes off")
+
     def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
         """Whether the error is the compiler's own statement that it does not implement this."""
         return isinstance(error, NotImplementedError)
@@ -186,13 +198,19 @@ class Backend(ABC):
         inputs, outputs = read_interface(model)
         return Imported(self.load(model), inputs, outputs)
 
-    def compile(self, imported: Imported, level: str) -> Executable:
-        """Runs `build` and wraps its program with the checks of `Executable`."""
+    def compile(self, imported: Imported, level: str, without: Collection[str] = ()) -> Executable:
+        """Runs `build` and wraps its program with the checks of `Executable`.
+
+        without: passes to switch off, with `build_without`.
+        """
         if level not in self.levels:
             raise OptionError(
                 f"backend {self.name} has no level {level!r}; {suggest(level, self.levels)}"
             )
-        program = self.build(imported.module, level)
+        if without:
+            program = self.build_without(imported.module, level, without)
+        else:
+            program = self.build(imported.module, level)
         if not callable(program):
             raise AdapterError(
                 f"{self.name}: build() returned {type(program).__name__}, which cannot be called"

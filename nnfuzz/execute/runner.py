@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.execute.backend import OptionError, suggest
-from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress
+from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
@@ -56,6 +56,7 @@ class BackendRunner:
         )
         self._model = b""
         self._inputs: dict[str, np.ndarray] = {}
+        self._without: list[str] = []
         self._pending: list[str] = []
         self._done: list[Outcome] = []
 
@@ -73,10 +74,12 @@ class BackendRunner:
         model: bytes,
         inputs: Mapping[str, np.ndarray],
         levels: Iterable[str] | None = None,
+        without: Iterable[str] = (),
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
-        Returns at once. Raises: OptionError for an unknown level, RuntimeError while busy.
+        without: passes to switch off, where the backend can. Returns at once.
+        Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
         for level in levels:
@@ -86,6 +89,7 @@ class BackendRunner:
         if self.busy:
             raise RuntimeError(f"runner {self.spec} is busy")
         self._model, self._inputs = model, dict(inputs)
+        self._without = list(without)
         self._pending, self._done = levels, []
         self._send()
 
@@ -113,14 +117,20 @@ class BackendRunner:
         model: bytes,
         inputs: Mapping[str, np.ndarray],
         levels: Iterable[str] | None = None,
+        without: Iterable[str] = (),
     ) -> list[Outcome]:
         """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
-        self.submit(model, inputs, levels)
+        self.submit(model, inputs, levels, without)
         while True:
             for _, event in wait([self.sandbox]):
                 outcomes = self.feed(event)
                 if outcomes is not None:
                     return outcomes
+
+    def fired_passes(self, model: bytes, level: str) -> list[str] | None:
+        """The passes that changed the model at a level; None if the backend cannot tell."""
+        event = self.sandbox.call({"do": "passes", "level": level}, {"model": model})
+        return event.header["passes"] if isinstance(event, Reply) else None
 
     def versions(self) -> dict[str, str]:
         """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
@@ -145,7 +155,8 @@ class BackendRunner:
     def _send(self) -> None:
         blobs: dict[str, Any] = {"model": self._model}
         blobs.update((INPUT + name, array) for name, array in self._inputs.items())
-        self.sandbox.submit({"do": "run", "levels": self._pending}, blobs)
+        job = {"do": "run", "levels": self._pending, "without": self._without}
+        self.sandbox.submit(job, blobs)
 
     def _accept(self, progress: Progress) -> None:
         outputs = {name.removeprefix(OUTPUT): a for name, a in progress.blobs.items()}

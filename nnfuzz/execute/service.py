@@ -2,8 +2,10 @@
 
 Jobs, by the header's "do":
   versions  -> {"versions": {...}}
-  run       header {"levels": [...]}, blobs "model" and "input/NAME"; sends one partial answer per
-            level, an outcome with blobs "output/NAME", then an empty reply.
+  passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
+  run       header {"levels": [...], "without": passes to switch off}, blobs "model" and
+            "input/NAME"; sends one partial answer per level, an outcome with blobs "output/NAME",
+            then an empty reply.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class BackendService:
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
+        self._without: tuple[str, ...] = ()
         self._backend.versions()  # imports the compiler before crash handlers are installed
 
     def handle(
@@ -53,6 +56,10 @@ class BackendService:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         if header["do"] == "versions":
             return {"versions": self._backend.versions()}, {}
+        if header["do"] == "passes":
+            module = self._backend.import_model(blobs["model"]).module
+            return {"passes": self._backend.fired_passes(module, header["level"])}, {}
+        self._without = tuple(header.get("without", ()))
         inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
         for outcome in self._run(blobs["model"], inputs, header["levels"], report):
             outputs = {OUTPUT + k: v for k, v in (outcome.outputs or {}).items()}
@@ -89,7 +96,7 @@ class BackendService:
                 level,
                 seconds,
                 report,
-                lambda: self._backend.compile(imported, level),
+                lambda: self._backend.compile(imported, level, self._without),
             )
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, lambda: program(inputs))
         except _Stopped as stop:

@@ -25,6 +25,7 @@ from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
+from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -139,6 +140,18 @@ class Producer:
         """The model of the same graph and weights by direct emission."""
         opset = min(self.config.opset, opset_range("direct")[1])
         return exporters()["direct"].export(self.load(case), case.weights, case.inputs, opset)
+
+    def expose(self, case: TestCase) -> TestCase:
+        """The same model with every computed value as an output, in topological order.
+
+        Raises: ExportError, and as the exporters do.
+        """
+        graph = self.load(case)
+        graph.outputs = [name for node in graph.nodes for name in node.outputs]
+        values = execute(graph, tensors({**case.inputs, **case.weights}))
+        model = exporters()[case.exporter].export(graph, case.weights, case.inputs, case.opset)
+        expected = {name: values[name].numpy() for name in graph.outputs}
+        return replace(case, graph=graph.to_json(), model=model, expected=expected)
 
     def judge(
         self,

@@ -6,6 +6,7 @@ Jobs, by the header's "do":
   probe    {"signature": key, "instance": k} -> the same, for a model of that operator alone
   signatures {} -> {"signatures": [key, ...], "variables": {operator: [input, ...]}}
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
+  expose   {"case": header} with the case's blobs -> the case with every value as an output
   judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
            "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
 """
@@ -38,6 +39,8 @@ class ProducerService:
         if header["do"] == "lower":
             case = TestCase.from_frame(header["case"], blobs)
             return {}, {"model": self.producer.lower(case)}
+        if header["do"] == "expose":
+            return _answer(self.producer.expose(TestCase.from_frame(header["case"], blobs)))
         if header["do"] == "judge":
             return {"verdict": self._judge(header, blobs)}, {}
         raise ValueError(f"unknown job {header['do']!r}")

@@ -85,6 +85,12 @@ class ProducerClient:
         }
         return self._call(job, blobs).header["verdict"]
 
+    def expose(self, case: TestCase) -> TestCase:
+        """The case with every computed value as an output. Raises: ProducerError."""
+        header, blobs = case.to_frame()
+        reply = self._call({"do": "expose", "case": header}, blobs)
+        return TestCase.from_frame(reply.header["case"], reply.blobs)
+
     def close(self) -> None:
         self._sandbox.close()
 

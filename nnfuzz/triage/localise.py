@@ -1,0 +1,185 @@
+"""Where a failure comes from: which levels, which optimiser pass, which operator; and so, who.
+
+Three experiments on one test case. Every level of the backend runs; at the first one that fails,
+passes are switched off until it no longer does; and every value becomes an output, so that the
+first wrong one names its operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.examine import Judge, ProducerError
+from nnfuzz.triage.mismatch import wrong_outputs
+from nnfuzz.triage.signature import Failure, failures
+
+FAILS, CURED = "fails", "ok"
+MOST_RUNS = 120
+"""Of the backend, over all of the ablation."""
+
+Expose = Callable[[TestCase], TestCase]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One row: passes switched off, and what came of it (FAILS, CURED or another outcome)."""
+
+    without: tuple[str, ...]
+    answer: str
+
+
+@dataclass(frozen=True)
+class Localisation:
+    """levels: outcome by level. level: the first that fails. passes: which, when switched off, cure
+    it. operator, value: the first wrong value in topological order, and what computes it. party:
+    the accused; evidence: sentences.
+    """
+
+    levels: Mapping[str, str]
+    level: str
+    party: str
+    evidence: tuple[str, ...]
+    passes: tuple[str, ...] = ()
+    ablation: tuple[Ablation, ...] = ()
+    operator: str = ""
+    value: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class _Search:
+    """The experiments on one case, with a count of runs."""
+
+    case: TestCase
+    failure: Failure
+    runner: BackendRunner
+    judge: Judge
+    rows: list[Ablation] = field(default_factory=list)
+
+    def answers(self, levels: Sequence[str], without: Collection[str] = ()) -> dict[str, str]:
+        """By level: FAILS if in the way of the failure, CURED if all is well, else what happens."""
+        outcomes = self.runner.run(self.case.model, self.case.inputs, levels, without)
+        return {outcome.level: self._answer(outcome) for outcome in outcomes}
+
+    def _answer(self, outcome: Outcome) -> str:
+        verdict = self.judge(self.case, [outcome]) if outcome.ok else None
+        seen = failures([outcome], verdict, self.case.graph)
+        if any(same_error(found, self.failure) for found in seen):
+            return FAILS
+        return str(seen[0].kind if seen else outcome.kind)
+
+    def cured(self, level: str, without: Collection[str]) -> bool:
+        answer = self.answers([level], without)[level]
+        self.rows.append(Ablation(tuple(without), answer))
+        return answer == CURED
+
+    def culprits(self, level: str, passes: Sequence[str]) -> tuple[str, ...]:
+        """The first pass that cures alone; else a set of passes none of which can be left out."""
+        for name in passes[:MOST_RUNS]:
+            if self.cured(level, [name]):
+                return (name,)
+        if len(passes) < 2 or not self.cured(level, passes):
+            return ()
+        needed = list(passes)
+        for name in passes:
+            rest = [n for n in needed if n != name]
+            if len(self.rows) < 2 * MOST_RUNS and rest and self.cured(level, rest):
+                needed = rest
+        return tuple(needed)
+
+
+def localise(
+    case: TestCase, failure: Failure, runner: BackendRunner, judge: Judge, expose: Expose
+) -> Localisation | None:
+    """Runs the experiments on the backend of `runner`; None if the failure does not occur.
+
+    Raises: RunnerError; whatever `judge` raises.
+    """
+    search = _Search(case, failure, runner, judge)
+    levels = search.answers(runner.backend.levels)
+    failing = [level for level, answer in levels.items() if answer == FAILS]
+    if not failing:
+        return None
+    level = failing[0]
+    passes: tuple[str, ...] = ()
+    evidence = [_swept(levels, runner.name)]
+    optimised = levels[runner.backend.levels[0]] == CURED
+    if optimised:
+        fired = runner.fired_passes(case.model, level)
+        passes = search.culprits(level, fired) if fired else ()
+        evidence.append(_ablated(level, fired, passes))
+    operator = value = ""
+    if failure.kind is OutcomeKind.MISMATCH:
+        operator, value, sentence = _first_wrong(case, level, runner, judge, expose)
+        evidence.append(sentence)
+    party = _party(failure, optimised, passes)
+    return Localisation(
+        levels, level, party, tuple(evidence), passes, tuple(search.rows), operator, value
+    )
+
+
+def same_error(found: Failure, wanted: Failure) -> bool:
+    """Whether two failures are of one kind, whatever the levels and operators."""
+    if (found.kind, found.stage) != (wanted.kind, wanted.stage):
+        return False
+    if found.kind is OutcomeKind.MISMATCH:
+        return True
+    a, b = found.signature.parts, wanted.signature.parts
+    return all(a.get(part) == b.get(part) for part in ("error", "signal", "message"))
+
+
+def _swept(levels: Mapping[str, str], backend: str) -> str:
+    told = ", ".join(f"{level}: {answer}" for level, answer in levels.items())
+    return f"levels of {backend}: {told}"
+
+
+def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> str:
+    if fired is None:
+        return "the backend does not tell which passes run"
+    if len(passes) == 1:
+        return f"{level} is right without {passes[0]}, one of {len(fired)} passes tried"
+    if passes:
+        return f"{level} is right only without all of {', '.join(passes)}"
+    return f"none of {len(fired)} passes that may be switched off at {level} is the cause"
+
+
+def _first_wrong(
+    case: TestCase, level: str, runner: BackendRunner, judge: Judge, expose: Expose
+) -> tuple[str, str, str]:
+    """Operator and value, and a sentence; both empty if the error goes when values are outputs."""
+    try:
+        shown = expose(case)
+    except ProducerError:
+        return "", "", "the model cannot be exported with every value as an output"
+    outcomes = runner.run(shown.model, shown.inputs, [level])
+    verdict = judge(shown, outcomes) if outcomes[0].ok else None
+    wrong = {m.output for m in wrong_outputs(verdict) if m.backend == runner.name}
+    for node in shown.graph["nodes"]:
+        for name in node["outputs"]:
+            if name in wrong:
+                sentence = f"with every value as an output, the first wrong one is {name}, "
+                return node["op"], name, sentence + f"computed by {node['op']}"
+    if not outcomes[0].ok:
+        return "", "", f"with every value as an output: {outcomes[0].kind} in {outcomes[0].stage}"
+    return "", "", "with every value as an output nothing is wrong: it takes a fusion"
+
+
+def _party(failure: Failure, optimised: bool, passes: Sequence[str]) -> str:
+    if passes:
+        return f"optimiser ({', '.join(passes)})"
+    if optimised:
+        return "optimiser"
+    if failure.stage is Stage.COMPARE:
+        return "importer or kernel"
+    return {
+        Stage.EXPORT: "exporter",
+        Stage.IMPORT: "importer",
+        Stage.COMPILE: "importer or code generation",
+    }.get(failure.stage, "kernel or runtime")
