@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(summary(bench, seconds), indent=1))
     else:
         show(bench, seconds, args.legal)
-    alarms = bench.baseline_alarms or any(s.alarms for s in bench.scores.values())
+    alarms = bench.baseline_alarms or bench.faults or any(s.alarms for s in bench.scores.values())
     return 1 if alarms else 0
 
 
@@ -81,6 +81,7 @@ def summary(bench: Bench, seconds: float) -> dict:
         "refused": bench.refused,
         "seconds": round(seconds, 1),
         "baseline_alarms": bench.baseline_alarms,
+        "faults": bench.faults,
         "recall": {kind: asdict(r) for kind, r in recalls(scores).items()},
         "changes": [s.to_json() for s in scores],
     }
@@ -103,6 +104,8 @@ def show(bench: Bench, seconds: float, legal: bool) -> None:
     console.print(f"{bench.models} models, {bench.refused} refused, {seconds:.0f} s")
     for alarm in bench.baseline_alarms:
         console.print(f"O0 itself: {alarm}", highlight=False)
+    for fault in bench.faults:
+        console.print(f"fault of nnfuzz: {fault}", highlight=False)
     for s in scores:
         for alarm in s.alarms[:5]:
             console.print(f"{s.change.name}: {alarm}", highlight=False)

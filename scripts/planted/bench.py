@@ -11,6 +11,7 @@ import numpy as np
 
 from nnfuzz.compare.cheap import cheap
 from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import outside
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -74,7 +75,8 @@ class Bench:
     """The changes, their scores and the counts of models.
 
     changes: what is scored. legal: variations whose spread says what rounding can do; they are run
-    on every model in which a planted bug reaches the output.
+    on every model in which a planted bug reaches the output. baseline_alarms: O0 was flagged.
+    faults: of nnfuzz's own reference.
     """
 
     seed: int
@@ -84,6 +86,7 @@ class Bench:
     models: int = 0
     refused: int = 0
     baseline_alarms: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.producer = Producer(self.seed, self.config)
@@ -103,7 +106,10 @@ class Bench:
                 self.refused += 1
                 continue
             self.models += 1
-            self._judge(case, run(program, case.inputs))
+            try:
+                self._judge(case, run(program, case.inputs))
+            except ReferenceFault as error:
+                self.faults.append(f"case {case.index}: {error}")
             report(self.models)
 
     def _judge(self, case: TestCase, base: Run) -> None:
