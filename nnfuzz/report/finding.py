@@ -43,6 +43,7 @@ class Finding:
     case has no model. config: CaseConfig.to_json() of the case. versions: of the compilers.
     campaign: whatever else is worth keeping, JSON; "origin" may hold the producer's job
     ({"do": "probe", "signature": ..., "instance": ...}) where it was not {"do": "produce"}.
+    localisation: Localisation.to_json(), where that was looked for.
     """
 
     failure: Failure
@@ -53,6 +54,7 @@ class Finding:
     verdict: Mapping[str, Any] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     campaign: Mapping[str, Any] = field(default_factory=dict)
+    localisation: Mapping[str, Any] | None = None
 
     @property
     def signature(self) -> Signature:
@@ -134,6 +136,7 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "config": dict(finding.config),
         "versions": dict(finding.versions),
         "verdict": finding.verdict,
+        "localisation": finding.localisation,
         "outcomes": [outcome.to_json() for outcome in finding.outcomes],
         "graph": case.graph,
         "campaign": dict(finding.campaign),
@@ -178,6 +181,7 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
         data["verdict"],
         data["versions"],
         data["campaign"],
+        data.get("localisation"),
     )
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.engine import Watch
 from nnfuzz.reduce.lanes import Servers
 from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.report.repro import program_of
+from nnfuzz.triage.examine import ProducerClient
+from nnfuzz.triage.localise import localise
 
 REDUCED = "reduced"
 """Name of the folder inside of a finding's."""
@@ -24,22 +28,47 @@ def reduce_folder(
     watch: Watch = lambda progress: None,
     registry: BackendRegistry | None = None,
     servers: Servers | None = None,
+    localised: bool = True,
 ) -> Reduction:
-    """Reduces a finding and writes FINDING/reduced, replacing an earlier one.
+    """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
 
     Raises: FindingError, and as nnfuzz.reduce.case.reduce_case.
     """
     folder = Path(folder)
     finding = read_finding(folder)
     problem = problem_of(finding, backend)
-    done = reduce_case(problem, config, watch, registry, servers)
     spec = problem.backend
+    registry = registry or BackendRegistry.discover(spec.plugins if spec else ())
+    with nullcontext(servers) if servers else Servers(spec, registry) as shared:
+        done = reduce_case(problem, config, watch, registry, shared)
+        reduced = reduced_finding(finding, problem, done)
+        if localised and spec is not None:
+            reduced = localised_finding(reduced, registry, shared)
     program = program_of(spec, registry) if spec and done.case.model else None
     target = folder / REDUCED
     if target.exists():
         shutil.rmtree(target)
-    write_finding(target, reduced_finding(finding, problem, done), program)
+    write_finding(target, reduced, program)
     return done
+
+
+def localised_finding(
+    finding: Finding, registry: BackendRegistry, servers: Servers | None = None
+) -> Finding:
+    """The finding with its localisation; as it is if it does not occur or has no backend.
+
+    Raises: RunnerError, ProducerError.
+    """
+    spec = finding.backend
+    if spec is None:
+        return finding
+    ours, theirs = (servers.service, servers.backend) if servers else (None, None)
+    with (
+        BackendRunner(spec, registry, theirs) as runner,
+        ProducerClient(finding.case.seed, finding.config, ours) as producer,
+    ):
+        found = localise(finding.case, finding.failure, runner, producer.judge, producer.expose)
+    return replace(finding, localisation=found.to_json() if found else None)
 
 
 def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
@@ -68,4 +97,5 @@ def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Find
         backend=problem.backend,
         verdict=done.best.verdict,
         campaign={**finding.campaign, **origin},
+        localisation=None,
     )

@@ -34,6 +34,9 @@ def tracker_report(finding: Finding) -> str:
             symptom=_symptom(finding, outcome),
             values=_values(finding),
             levels=[_level(finding, o) for o in finding.outcomes],
+            localisation=finding.localisation,
+            ablation=_ablation(finding),
+            nodes=(finding.campaign.get("reduction") or {}).get("nodes"),
             versions={**finding.versions, **platform_versions()},
             has_model=bool(case.model),
             exit_codes=exit_codes(outcome, failure.kind),
@@ -162,6 +165,20 @@ def _level(finding: Finding, outcome: Outcome) -> dict[str, str]:
         return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
     said = outcome.signal or outcome.error_type or outcome.message
     return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, 200)}
+
+
+def _ablation(finding: Finding) -> list[dict[str, str]]:
+    """Rows of the ablation table: what cured the failure or changed it, and how many did not."""
+    rows = (finding.localisation or {}).get("ablation") or ()
+    telling = [row for row in rows if row["answer"] != "fails"]
+    shown = [{"without": ", ".join(r["without"]), "answer": r["answer"]} for r in telling[:20]]
+    alike = [row for row in rows if row["answer"] == "fails"]
+    if alike:
+        names = list(dict.fromkeys(name for row in alike for name in row["without"]))
+        told = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        tried = f"{len(alike)} other choices ({told})"
+        shown.append({"without": tried, "answer": "fails"})
+    return shown
 
 
 def _error(outcome: Outcome | None) -> str:
