@@ -14,6 +14,7 @@ from nnfuzz.campaign.judgement import accused_party, briefs
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import EventRow, FindingRow, Occurrence, Record, Store, TestRow
 from nnfuzz.execute.outcome import Outcome
+from nnfuzz.ir.features import Features, features
 from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding import folder_name
 from nnfuzz.testcase.case import NotProduced, TestCase
@@ -146,7 +147,13 @@ class Recorder:
             briefs(evidence.outcomes),
             dict(evidence.seconds),
             evidence.comparable,
+            _features(evidence),
         )
+
+
+def _features(evidence: Evidence) -> Features | None:
+    made = evidence.case or evidence.failed
+    return features(made.graph) if made and made.graph else None
 
 
 @contextmanager

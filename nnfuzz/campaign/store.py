@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from nnfuzz.ir.features import Features
+
 SCHEMA = 1
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
@@ -41,6 +43,8 @@ CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT N
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
     message TEXT NOT NULL, details TEXT NOT NULL);
 """
+_FEATURES = "CREATE TABLE IF NOT EXISTS features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL)"
+"""Not among the tables, since campaigns of schema 1 were made without it."""
 
 
 class StoreError(RuntimeError):
@@ -52,6 +56,7 @@ class TestRow:
     """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
 
     outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
+    features: of the graph, if there is one (`Store.features` reads them back).
     """
 
     __test__ = False
@@ -62,6 +67,7 @@ class TestRow:
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     comparable: float | None = None
+    features: Features | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,7 @@ class Store:
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = NORMAL")
+                self._db.execute(_FEATURES)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -308,6 +315,11 @@ class Store:
                 test.comparable,
             ],
         )
+        if test.features:
+            self._db.execute(
+                "INSERT OR REPLACE INTO features VALUES (?, ?)",
+                [test.index, _dumps(test.features.to_json())],
+            )
 
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding
@@ -359,6 +371,26 @@ class Store:
             yield TestRow(
                 index, status, epoch, json.loads(outcomes), json.loads(seconds), comparable
             )
+
+    def features(self) -> Iterator[tuple[int, Features]]:
+        """Index and features of every graph that was kept, by index."""
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'features'"
+        if self._db.execute(query).fetchone():
+            for index, text in self._db.execute("SELECT idx, graph FROM features ORDER BY idx"):
+                yield index, Features.from_json(json.loads(text))
+
+    def elapsed(self) -> dict[int, float]:
+        """Index -> seconds of campaign time, over all sessions, at which it was recorded."""
+        query = "SELECT started, seconds FROM sessions ORDER BY id"
+        sessions, before = [], 0.0
+        for started, seconds in self._db.execute(query):
+            sessions.append((started, before))
+            before += seconds
+        times = {}
+        for index, at in self._db.execute("SELECT idx, at FROM tests"):
+            started, earlier = max((s for s in sessions if s[0] <= at), default=(at, 0.0))
+            times[index] = earlier + at - started
+        return times
 
     def done(self) -> set[int]:
         """The indexes that need no more work."""

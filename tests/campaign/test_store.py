@@ -17,6 +17,7 @@ from nnfuzz.campaign.store import (
     StoreError,
     TestRow,
 )
+from nnfuzz.ir.features import Features
 
 
 def finding(signature: str, index: int) -> FindingRow:
@@ -112,3 +113,22 @@ def test_an_interrupted_replacement_is_mended(tmp_path):
     (tmp_path / ".partial-c-xyz").mkdir()
     mend(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_features_and_times_of_tests(store):
+    parts = Features((("Add", "float32,float32", "0badcafe"), ("Abs", "float32", "1")), ((0, 1),))
+    store.record(Record(TestRow(1, "run", 1, features=parts)))
+    store.record(Record(TestRow(2, "fault", 1)))
+    assert list(store.features()) == [(1, parts)]
+    times = store.elapsed()
+    assert sorted(times) == [1, 2] and 0 <= times[1] <= times[2] <= store.session_seconds() + 1
+
+
+def test_campaigns_from_before_there_were_features(store):
+    store.record(Record(TestRow(1, "run", 1)))
+    store._db.execute("DROP TABLE features")
+    assert list(store.features()) == []
+    store.close()
+    with Store.open(store.folder) as again:
+        again.record(Record(TestRow(2, "run", 1, features=Features((("Abs", "", "1"),), ()))))
+        assert [index for index, _ in again.features()] == [2]

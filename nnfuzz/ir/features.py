@@ -1,0 +1,65 @@
+"""What a concrete graph consists of, small enough to keep for every test of a campaign."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Features:
+    """The parts of a graph that diversity counts.
+
+    nodes: per node its operator, the dtypes of its inputs joined by commas, and the vertex: eight
+    hexadecimal digits over operator, attributes and the types of its inputs (a CRC: two of a
+    million different vertices share one by chance about a hundred times). edges: per distinct
+    pair of a producer and a consumer, their places in `nodes`.
+    Source: Isra's operator and edge coverage; GenCoG's vertex diversity.
+    """
+
+    nodes: tuple[tuple[str, str, str], ...]
+    edges: tuple[tuple[int, int], ...]
+
+    def operators(self) -> set[str]:
+        return {op for op, _, _ in self.nodes}
+
+    def operator_dtypes(self) -> set[tuple[str, str]]:
+        return {(op, dtypes) for op, dtypes, _ in self.nodes}
+
+    def operator_edges(self) -> set[tuple[str, str]]:
+        return {(self.nodes[a][0], self.nodes[b][0]) for a, b in self.edges}
+
+    def vertices(self) -> set[str]:
+        return {vertex for _, _, vertex in self.nodes}
+
+    def to_json(self) -> list[Any]:
+        return [[list(node) for node in self.nodes], [list(edge) for edge in self.edges]]
+
+    @classmethod
+    def from_json(cls, data: list[Any]) -> Features:
+        nodes, edges = data
+        return cls(tuple(tuple(n) for n in nodes), tuple(tuple(e) for e in edges))
+
+
+def features(graph: Mapping[str, Any]) -> Features:
+    """The features of a concrete graph in its JSON form (Graph.to_json)."""
+    types = {name: (dtype, shape) for name, dtype, shape in graph["values"]}
+    nodes = tuple(_node(node, types) for node in graph["nodes"])
+    return Features(nodes, tuple(dict.fromkeys(_edges(graph["nodes"]))))
+
+
+def _node(node: Mapping[str, Any], types: Mapping[str, Any]) -> tuple[str, str, str]:
+    inputs = [types[name] for name in node["inputs"]]
+    whole = json.dumps([node["op"], node["attributes"], inputs], sort_keys=True)
+    vertex = f"{zlib.crc32(whole.encode()):08x}"
+    return node["op"], ",".join(dtype for dtype, _ in inputs), vertex
+
+
+def _edges(nodes: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    made: dict[str, int] = {}
+    for place, node in enumerate(nodes):
+        yield from ((made[name], place) for name in node["inputs"] if name in made)
+        made.update(dict.fromkeys(node["outputs"], place))

@@ -1,0 +1,36 @@
+from nnfuzz.ir.features import Features, features
+
+GRAPH = {
+    "values": [
+        ["x", "float32", [2, 3]],
+        ["w", "float32", [3]],
+        ["h", "float32", [2, 3]],
+        ["y", "float32", [2, 3]],
+        ["z", "bool", [2, 3]],
+    ],
+    "nodes": [
+        {"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["h"]},
+        {"op": "Mul", "attributes": {}, "inputs": ["h", "h"], "outputs": ["y"]},
+        {"op": "Less", "attributes": {}, "inputs": ["h", "y"], "outputs": ["z"]},
+    ],
+}
+
+
+def test_what_a_graph_consists_of():
+    found = features(GRAPH)
+    assert found.operators() == {"Add", "Mul", "Less"}
+    assert ("Less", "float32,float32") in found.operator_dtypes()
+    assert found.edges == ((0, 1), (0, 2), (1, 2))
+    assert found.operator_edges() == {("Add", "Mul"), ("Add", "Less"), ("Mul", "Less")}
+    assert len(found.vertices()) == 3
+    assert Features.from_json(found.to_json()) == found
+
+
+def test_a_vertex_is_operator_attributes_and_input_types():
+    def vertex(attributes, shape):
+        node = {"op": "Softmax", "attributes": attributes, "inputs": ["a"], "outputs": ["b"]}
+        values = [["a", "float32", shape], ["b", "float32", shape]]
+        return features({"values": values, "nodes": [node]}).nodes[0][2]
+
+    assert vertex({"axis": 1}, [2, 3]) == vertex({"axis": 1}, [2, 3])
+    assert len({vertex({"axis": 1}, [2, 3]), vertex({"axis": 0}, [2, 3]), vertex({}, [3, 2])}) == 3
