@@ -50,7 +50,7 @@ class Sqrt(Increasing):
 
 
 class Wave(Unary):
-    codomain = (-1, 1)
+    codomain = within = (-1.0, 1.0)
     maximum_at = 0.0
 
     def interval(self, x):
@@ -60,7 +60,6 @@ class Wave(Unary):
 @operator
 class Sin(Wave):
     torch = staticmethod(torch.sin)
-    within = (-1.0, 1.0)
     maximum_at = math.pi / 2
 
     def radius(self, u, y, x):
@@ -70,7 +69,6 @@ class Sin(Wave):
 @operator
 class Cos(Wave):
     torch = staticmethod(torch.cos)
-    within = (-1.0, 1.0)
 
     def radius(self, u, y, x):
         return u * (8 + 2 * x.abs())
