@@ -13,15 +13,21 @@ from tests.reduce.conftest import finding_of
 
 
 @pytest.fixture(scope="module")
-def reduced(registry):
-    """Reduces findings with fork servers that are started once."""
+def servers(registry):
+    """Fork servers that are started once."""
     with Servers(registry.spec("planted", {}), registry) as servers:
+        yield servers
 
-        def reduce(finding, config, backend=None):
-            problem = problem_of(finding, backend)
-            return reduce_case(problem, config, registry=registry, servers=servers)
 
-        yield reduce
+@pytest.fixture(scope="module")
+def reduced(registry, servers):
+    """Reduces findings."""
+
+    def reduce(finding, config, backend=None):
+        problem = problem_of(finding, backend)
+        return reduce_case(problem, config, registry=registry, servers=servers)
+
+    return reduce
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +89,19 @@ def test_an_exception_keeps_its_message(producer, registry, server, reduced):
     assert done.failure.signature.hash == finding.failure.signature.hash
 
 
-def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry):
+def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
     folder = write_finding(tmp_path / "f", findings[0])
-    done = reduce_folder(folder, ReduceConfig(2), registry=registry)
+    done = reduce_folder(folder, ReduceConfig(2), registry=registry, servers=servers)
     reduced = read_finding(folder / "reduced")
     assert reduced.case.graph == done.case.graph
+    assert reduced.localisation["passes"] == ["FuseMulAdd"]
+    report = (folder / "reduced" / "report.md").read_text()
+    assert "Accused: optimiser (FuseMulAdd)" in report
+    assert "| `FuseMulAdd` | ok |" in report
+    assert "Reduced from 10 operators to 2" in report
     assert reduced.campaign["reduction"]["nodes"] == [10, 2]
     assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
-    reduce_folder(folder, ReduceConfig(2, 3), registry=registry)
+    reduce_folder(folder, ReduceConfig(2, 3), None, registry=registry, servers=servers)
     assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
 
 

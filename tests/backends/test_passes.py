@@ -1,0 +1,50 @@
+"""The adapters tell which passes changed a model, and compile without some of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+
+
+@pytest.fixture(scope="module")
+def model() -> bytes:
+    """Pad, then a pool without padding of its own, then Relu: for Pad_Fusion and for TIR fusion."""
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, size, size])
+        for name, size in (("x", 4), ("y", 5))
+    )
+    pads = helper.make_tensor("p", TensorProto.INT64, [8], [0, 0, 1, 1, 0, 0, 1, 1])
+    nodes = [
+        helper.make_node("Pad", ["x", "p"], ["a"]),
+        helper.make_node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], [pads])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.checker.check_model(made)
+    return made.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("backend", "level", "wanted"),
+    [("onnxruntime", "O3", "Pad_Fusion"), ("tvm", "O3", "FuseTIR")],
+)
+def test_passes_are_told_and_switched_off(model, backend, level, wanted):
+    registry = BackendRegistry.discover()
+    if registry.get(backend).missing():
+        pytest.skip(f"{backend} is not installed")
+    inputs = {"x": np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)}
+    with BackendRunner(registry.spec(backend, {}), registry) as runner:
+        passes = runner.fired_passes(model, level)
+        assert wanted in passes
+        assert len(set(passes)) == len(passes)
+        usual = runner.run(model, inputs, [level])[0]
+        for name in [wanted, passes[-1]]:
+            other = runner.run(model, inputs, [level], [name])[0]
+            assert other.ok, f"without {name}: {other.message}"
+            np.testing.assert_array_equal(other.outputs["y"], usual.outputs["y"])

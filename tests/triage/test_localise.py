@@ -1,0 +1,88 @@
+"""The planted rule is found: its level, its pass, its operator, its party."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.examine import examine
+from nnfuzz.triage.localise import localise
+from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern
+
+
+@pytest.fixture(scope="module")
+def registry():
+    return BackendRegistry.discover([PLUGIN])
+
+
+@pytest.fixture(scope="module")
+def producer():
+    return Producer(7, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def judge(producer):
+    def judged(case, outcomes):
+        ok = [o for o in outcomes if o.ok]
+        return producer.judge(case, [(o.backend, o.level) for o in ok], [o.outputs for o in ok])
+
+    return judged
+
+
+@pytest.fixture(scope="module")
+def located(registry, producer, judge):
+    """Localises the first failing test case under options of the planted backend."""
+
+    def run(**options):
+        with BackendRunner(registry.spec("planted", options), registry) as runner:
+            for index in range(200):
+                case = producer.produce(index)
+                if isinstance(case, TestCase) and has_pattern(case):
+                    seen = examine(case, runner, judge)
+                    if seen.failures:
+                        found = localise(case, seen.failures[0], runner, judge, producer.expose)
+                        return found, case
+        raise AssertionError("no test case fails")
+
+    return run
+
+
+def test_a_wrong_pass_is_named_with_its_operator(located):
+    found, case = located()
+    assert found.levels == {"O0": "ok", "O1": "fails"}
+    assert (found.level, found.party) == ("O1", "optimiser (FuseMulAdd)")
+    assert found.passes == ("FuseMulAdd",)
+    assert [(row.without, row.answer) for row in found.ablation] == [
+        (("Tidy",), "fails"),
+        (("FuseMulAdd",), "ok"),
+    ]
+    producer = {name: node["op"] for node in case.graph["nodes"] for name in node["outputs"]}
+    assert found.operator == producer[found.value] == "Mul"
+    assert any("O1 is right without FuseMulAdd" in sentence for sentence in found.evidence)
+
+
+def test_what_fails_at_every_level_is_no_optimiser(located):
+    found, _ = located(where="always")
+    assert set(found.levels.values()) == {"fails"}
+    assert found.party == "importer or kernel"
+    assert found.operator == "Mul"
+    assert not found.ablation
+
+
+def test_an_exception_is_localised_without_values(located):
+    found, _ = located(raises=True)
+    assert found.party == "optimiser (FuseMulAdd)"
+    assert not found.operator
+
+
+def test_a_failure_that_is_gone_has_no_place(registry, producer, judge, located):
+    options = {"where": "never"}
+    with BackendRunner(registry.spec("planted", {}), registry) as runner:
+        cases = (producer.produce(i) for i in range(200))
+        case = next(c for c in cases if isinstance(c, TestCase) and has_pattern(c))
+        seen = examine(case, runner, judge)
+    with BackendRunner(registry.spec("planted", options), registry) as runner:
+        assert localise(case, seen.failures[0], runner, judge, producer.expose) is None
