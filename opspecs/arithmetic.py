@@ -153,6 +153,8 @@ class Div(Arithmetic):
     def value_range(self, x, y):
         if x is y:
             return 1.0, 1.0
+        if x[0] == 0 == x[1]:
+            return x
         if y[0] <= 0 <= y[1]:
             return ANY_RANGE
         lo, hi = products(x, (1 / y[1], 1 / y[0]))
@@ -222,6 +224,8 @@ class Mod(Binary):
         return max(-y[0], y[1]) >= AWAY
 
     def value_range(self, x, y):
+        if x is y:
+            return 0, 0
         most = max(abs(y[0]), abs(y[1]))
         if not self.fmod:
             return (0 if y[0] >= 0 else -most), (0 if y[1] <= 0 else most)
@@ -267,6 +271,8 @@ class Pow(Broadcasting):
 
     def value_range(self, x, y):
         """Fractional exponents go with positive bases."""
+        if y[0] == 0 == y[1]:
+            return 1.0, 1.0
         whole = all(isinstance(end, int) for end in y)
         return ANY_RANGE if whole and x[0] < 0 else (0.0, math.inf)
 

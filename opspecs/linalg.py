@@ -13,8 +13,9 @@ from nnfuzz.spec.families.elementwise import (
     broadcast_shape,
     narrowed,
     partner_shape,
+    products,
 )
-from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.families.sums import Summing, largest, summed
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE
@@ -78,6 +79,9 @@ class MatMul(Summing):
 
     def terms(self, a, b):
         return a.shape[-1]
+
+    def value_range(self, a, b):
+        return summed(a, b)
 
     def interval(self, a, b):
         return [linear(torch.matmul, a, b, weights=(0, 1))]
@@ -145,6 +149,11 @@ class Gemm(Summing):
 
     def interval(self, *boxes):
         return [linear(self.torch, *boxes, weights=(0, 1), absolute=self.absolute)]
+
+    def value_range(self, a, b, *c):
+        terms = [products(summed(a, b), (self.alpha, self.alpha))]
+        terms += [products(x, (self.beta, self.beta)) for x in c]
+        return sum(lo for lo, _ in terms), sum(hi for _, hi in terms)
 
     def terms(self, a, b, *c):
         return a.shape[0 if self.transA else 1] + 1

@@ -43,7 +43,7 @@ class Softmax(AlongAxis):
         """The least one is 1 / size at most."""
         size = x.shape[self.axis]
         one = ((1, 1),) if may_be_one(size) else ()
-        return (*one, (0.0, 1 / (size if isinstance(size, int) else 2)))
+        return (*one, (0.0, 1 / (size if isinstance(size, int) else 3)))
 
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
@@ -198,7 +198,11 @@ class LayerNormalization(Normalization):
         return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
 
     def certain(self, x, scale, *bias):
-        return ((0, 0),) if not bias and may_be_one(*scale.shape) else ()
+        """Without a bias: zero if there is one number only, and both signs where scales agree."""
+        if bias:
+            return ()
+        zero = ((0, 0),) if may_be_one(*scale.shape) else ()
+        return (*zero, (-math.inf, 0.0))
 
     def torch(self, x, scale, bias=None):
         d, s = centred(x, self._axes(x.dim()), self.eps)

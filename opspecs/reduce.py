@@ -169,7 +169,7 @@ class ReduceL2(Reduction):
         return [x.abs() - math.sqrt(largest(x) / (2 * self.terms(x)))]
 
     def value_range(self, x):
-        return max(x[0], -x[1], 0.0), math.inf
+        return max(x[0], -x[1], 0.0), (0.0 if x[0] == 0 == x[1] else math.inf)
 
     def radius(self, u, y, x):
         lost = self.terms(x) * underflow(u)

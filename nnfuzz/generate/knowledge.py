@@ -12,7 +12,8 @@ from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
-MOST_SPECIAL = 3
+MOST_SPECIAL = 6
+EDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +34,14 @@ def derive(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> 
     if not op.feasible(*ranges):
         return None
     dtype = op.output_dtype(*types)
-    whole = _stored(dtype, _outcome(op, ranges))
-    special = list(op.certain(*types))
+    whole = _stored(dtype, _outcome(op, dtype, ranges))
+    special = [_stored(dtype, r) for r in op.certain(*types)]
     if isinstance(op, Moving):  # Some elements of each input come out.
         special += ranges
     for variant in _variants(op, inputs):
         if not op.feasible(*variant):
             return None
-        special.append(_stored(dtype, _outcome(op, variant)))
+        special.append(_stored(dtype, _outcome(op, dtype, variant)))
     narrow = (r for r in dict.fromkeys(special) if r[0] > whole[0] or r[1] < whole[1])
     return Known(whole, tuple(narrow)[:MOST_SPECIAL])
 
@@ -73,13 +74,23 @@ def _stored(dtype: DType, range_: Range) -> Range:
     return range_ if lo <= range_[0] and range_[1] <= hi else (lo, hi)
 
 
-def _outcome(op: OpSpec, ranges: Sequence[Range]) -> Range:
+def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range]) -> Range:
     """The output's bounds; exact where every input is one number."""
     if isinstance(op, Elementwise) and all(lo == hi for lo, hi in ranges):
         exact = _evaluated(op, [lo for lo, _ in ranges])
         if exact is not None:
             return exact, exact
-    return op.value_range(*ranges)
+    lo, hi = op.value_range(*ranges)
+    if dtype.is_float and isinstance(op, Elementwise) and _finite([(lo, hi)]):
+        if not _finite(ranges):
+            # Ends approached at infinity, or at isolated points, are not found by search.
+            short = EDGE * (hi - lo)
+            return lo + short, hi - short
+    return lo, hi
+
+
+def _finite(ranges: Sequence[Range]) -> bool:
+    return all(math.isfinite(end) for range_ in ranges for end in range_)
 
 
 def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:

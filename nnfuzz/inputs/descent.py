@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nnfuzz.inputs.program import Cause, Program, Values, Violation
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ANY_RANGE, Range, flatten
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 BETAS = (0.5, 0.9)
 SLOWER, FASTER = 0.6, 1.05
@@ -136,9 +136,13 @@ class Descent:
             proxies = list(flatten(node.op.proxy(*inputs)))
         except (RuntimeError, TypeError, IndexError):
             return  # No derivative: what depends on it alone is not moved.
+        stuck = type(node.op).proxy is not OpSpec.proxy
         for name, proxy in zip(node.outputs, proxies):
             if proxy.requires_grad and proxy.shape == values[name].shape:
-                carried[name] = _As.apply(proxy, values[name].to(proxy.dtype))
+                value = values[name].to(proxy.dtype)
+                # Off zero, where |x| and products have no derivative, and where steps often are.
+                value = value + (value == 0) * TINY if stuck else value
+                carried[name] = _As.apply(proxy, value)
 
     def _loss(self, values: Values, carried: Values) -> Tensor | None:
         """The sum of violations; of squares where the result is not finite for another reason."""

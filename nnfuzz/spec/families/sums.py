@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import TYPE_CHECKING
 
+from nnfuzz.spec.families.elementwise import products
 from nnfuzz.spec.intervals import sum_radius
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,6 +19,17 @@ def largest(x: Tensor) -> float:
     import torch
 
     return torch.finfo(x.dtype).max
+
+
+def summed(*factors: Range) -> Range:
+    """Bounds of a sum of one or more products of numbers within ranges.
+
+    Integers, whose bounds are of type int, wrap around: nothing is known unless all are 0.
+    """
+    lo, hi = functools.reduce(products, factors)
+    if any(isinstance(end, int) for factor in factors for end in factor) and (lo or hi):
+        return ANY_RANGE
+    return (lo if lo >= 0 else -math.inf), (hi if hi <= 0 else math.inf)
 
 
 class Summing(OpSpec):
