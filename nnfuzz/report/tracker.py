@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.report import text
 from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong
+from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
 
@@ -185,5 +186,5 @@ def _error(outcome: Outcome | None) -> str:
     if outcome is None:
         return ""
     if outcome.traceback:
-        return outcome.traceback
+        return foreign_traceback(outcome.traceback)
     return ": ".join(part for part in (outcome.error_type, outcome.message) if part)

@@ -20,6 +20,7 @@ _RUNTIME = re.compile(
     r"|killpg|pthread_\w+|start_thread|_run_code|_run_module_as_main|.*SignalHandler.*"
     r"|.*PrintStackTrace.*|.*Backtrace.*)$"
 )
+_INSTALLED = re.compile(r'"[^"]*/(?:site|dist)-packages/')
 _FIRST = re.compile(r"most recent call first", re.IGNORECASE)
 
 
@@ -35,6 +36,21 @@ def python_frames(text: str) -> list[str]:
         if match and not _OURS.search(match.group(1)):
             frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{_function(match.group(2))}")
     return frames[::-1] if _FIRST.search(text) else frames
+
+
+def foreign_traceback(text: str) -> str:
+    """A traceback without the frames of nnfuzz, and with paths that start at the package."""
+    kept, ours = [], False
+    for line in text.splitlines():
+        match = _PYTHON.match(line)
+        if match:
+            ours = bool(_OURS.search(match.group(1)))
+            line = _INSTALLED.sub('"', line)
+        elif not line.startswith("    "):
+            ours = False
+        if not ours:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def native_frames(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-from nnfuzz.triage.frames import native_frames, python_frames
+from nnfuzz.triage.frames import foreign_traceback, native_frames, python_frames
 
 TRACEBACK = """Traceback (most recent call last):
   File "/checkout/nnfuzz/execute/service.py", line 112, in _timed
@@ -44,3 +44,19 @@ def test_native_frames_leave_the_runtime_out():
 
 def test_no_frames():
     assert python_frames("") == native_frames("some\ntext (with) parentheses") == []
+
+
+def test_a_traceback_is_shown_without_our_frames_and_paths():
+    text = """Traceback (most recent call last):
+  File "/home/me/nnfuzz/execute/service.py", line 1, in _timed
+    return step()
+           ^^^^^^
+  File "/venv/lib/python3.11/site-packages/onnxruntime/capi/x.py", line 2, in __init__
+    self._create()
+onnxruntime.Fail: no
+  second line of the message
+"""
+    shown = foreign_traceback(text)
+    assert "service.py" not in shown and "step()" not in shown and "/venv" not in shown
+    assert '"onnxruntime/capi/x.py", line 2' in shown
+    assert shown.endswith("onnxruntime.Fail: no\n  second line of the message")
