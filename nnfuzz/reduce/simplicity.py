@@ -44,7 +44,7 @@ def value_cost(name: str, value: Any, declared: Any = None) -> int:
         options = getattr(declared, "options", None)
         return options.index(value) if isinstance(options, tuple) and value in options else 0
     best = 1 if name in ONES else 0
-    if value == best:
+    if value is None or value == best:
         return 0
     return (
         (1 if float(value).is_integer() else 4) + (2 if value < 0 else 0) + min(int(abs(value)), 9)
