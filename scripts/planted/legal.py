@@ -404,7 +404,7 @@ def lerp_in_another_form(run, a, x, *rest):
     """x + t (y - x), weights in the working dtype."""
     if a["mode"] != "linear" or x.dtype is torch.float16:
         return None
-    return resize(a, x, *rest, weight=lambda t: 1 - (1 - t.float()))
+    return resize(a, x, *rest, weight=lambda t: 1 - (1 - t.to(x.dtype)))
 
 
 @formula("ReduceProd", "Sum")

@@ -141,7 +141,9 @@ def test_equal_operands_vary_together(build):
     graph, params = b.done(*names)
     e = envelopes(graph, params)
     assert [e[n].ref.item() for n in names] == [0, 1, False, True]
-    assert all(width(e[n]).item() == 0 for n in names[:2])
+    # fma(x, y, -z) is legal, and is what z - z becomes when the product is contracted into it.
+    assert 0 < width(e[names[0]]).item() <= 2 * 2.0**-24 * 0.21 * 1.01
+    assert width(e[names[1]]).item() == 0
     assert all(e[n].comparable.all() for n in names)
 
 
