@@ -17,6 +17,8 @@ from nnfuzz.cli.generate import generate
 from nnfuzz.cli.ops import ops
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
+from nnfuzz.cli.report import report
+from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
@@ -40,7 +42,7 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (fuzz, replay, reduce, generate, verify, backends):
+    for command in (fuzz, replay, reduce, report, show, generate, verify, backends):
         app.command(command.__name__)(command)
     app.add_typer(ops, name="ops")
     return app

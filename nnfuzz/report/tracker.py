@@ -32,9 +32,9 @@ def tracker_report(finding: Finding) -> str:
         .get_template("report.md.jinja")
         .render(
             title=failure.signature.title,
-            symptom=_symptom(finding, outcome),
+            symptom=symptom(finding, outcome),
             values=_values(finding),
-            levels=[_level(finding, o) for o in finding.outcomes],
+            levels=[level_row(finding, o) for o in finding.outcomes],
             localisation=finding.localisation,
             ablation=_ablation(finding),
             nodes=(finding.campaign.get("reduction") or {}).get("nodes"),
@@ -103,7 +103,7 @@ def _elements(tensor: Any) -> int:
     return count
 
 
-def _symptom(finding: Finding, outcome: Outcome | None) -> str:
+def symptom(finding: Finding, outcome: Outcome | None) -> str:
     """One sentence on what is wrong, in Markdown."""
     failure, wrong = finding.failure, first_wrong(finding)
     where = f"{text.inline(failure.backend)} at {text.inline(', '.join(failure.levels))}"
@@ -150,7 +150,7 @@ def _values(finding: Finding) -> list[dict[str, Any]]:
     return rows
 
 
-def _level(finding: Finding, outcome: Outcome) -> dict[str, str]:
+def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
     """A row of the table of levels."""
     wrong = [
         w

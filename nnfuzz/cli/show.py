@@ -1,0 +1,76 @@
+"""`nnfuzz show FINDING`: the graph of a finding or of a generated model, as text or drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnfuzz.cli.errors import UsageError
+
+FILES = ("finding.json", "nnfuzz.json")
+
+
+def show(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of a finding or of a generated model, or a graph as JSON.",
+            show_default=False,
+        ),
+    ],
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw it into this file instead.")
+    ] = None,
+) -> None:
+    """Print the graph of a finding or of a generated model, or draw it.
+
+    \b
+    nnfuzz generate --count 1 --seed 4 --out models
+    nnfuzz show models/test_nnfuzz_seed4_000000 --svg graph.svg
+    """
+    from nnfuzz.report.draw import draw
+
+    graph = read_graph(model)
+    try:
+        text = draw(graph) if svg else "\n".join(listed(graph))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{model} holds a damaged graph: {error!r}") from error
+    if svg is None:
+        typer.echo(text)
+        return
+    try:
+        svg.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{svg} cannot be written: {error}") from error
+    typer.echo(svg)
+
+
+def read_graph(path: Path) -> Mapping[str, Any]:
+    """The graph in its JSON form. Raises: UsageError if there is none."""
+    file = next((path / name for name in FILES if (path / name).is_file()), path)
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} holds no graph: {error}") from error
+    graph = data.get("graph", data) if isinstance(data, dict) else None
+    if not isinstance(graph, dict) or "nodes" not in graph:
+        raise UsageError(f"{path} holds no graph: expected a finding, a model or a graph's JSON")
+    return graph
+
+
+def listed(graph: Mapping[str, Any]) -> list[str]:
+    """One line per input, weight, node and output."""
+    from nnfuzz.report.draw import shown_type
+
+    types = {name: shown_type(dtype, shape) for name, dtype, shape in graph["values"]}
+    lines = [f"input  {name}: {types[name]}" for name in graph["inputs"]]
+    lines += [f"weight {name}: {types[name]}" for name in graph["weights"]]
+    for node in graph["nodes"]:
+        made = ", ".join(f"{name}: {types[name]}" for name in node["outputs"])
+        attributes = [f"{key}={json.dumps(value)}" for key, value in node["attributes"].items()]
+        lines.append(f"{made} = {node['op']}({', '.join([*node['inputs'], *attributes])})")
+    return lines + [f"output {name}: {types[name]}" for name in graph["outputs"]]

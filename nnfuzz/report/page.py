@@ -1,0 +1,252 @@
+"""One self-contained HTML page about a campaign. It loads nothing and works from disk.
+
+Whatever comes from compilers is escaped by Jinja; should that ever fail, the page's own content
+security policy forbids every script but its own, and every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from nnfuzz.report import text
+from nnfuzz.report.draw import draw, stylesheet
+from nnfuzz.report.finding import Finding, FindingError, read_finding
+from nnfuzz.report.overview import REDUCED
+from nnfuzz.report.page_charts import curve, seconds, timeline
+from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share
+from nnfuzz.report.repro import failing_outcome
+from nnfuzz.report.tracker import level_row, symptom
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MAX_TEXT = 20_000
+"""Characters of a file that the page shows."""
+MAX_NODES = 80
+"""A graph with more nodes is not drawn."""
+FILTERS = ("backend", "kind", "stage", "level")
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What the page tells of. findings: a dict for each, with signature, title, kind, stage,
+    backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, first_index and
+    found_at (seconds). summary: as summary.json. unsupported: refused signature -> why. events:
+    kind -> how many.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any]
+    findings: Sequence[Mapping[str, Any]]
+    tests: Iterable[TestLine]
+    unsupported: Mapping[str, str]
+    events: Mapping[str, int]
+
+
+def campaign_page(campaign: Campaign, out: Path) -> str:
+    """The text of the page. out: where it will lie; links to the findings are relative to that."""
+    figures = Figures(campaign.summary["seconds"])
+    for test in campaign.tests:
+        figures.add(test)
+    findings = [_finding(row, campaign.folder, out) for row in campaign.findings]
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            name=campaign.folder.resolve().name,
+            summary=campaign.summary,
+            config=json.dumps(campaign.summary.get("config"), indent=1),
+            findings=findings,
+            filters={key: sorted({row[key] for row in findings}) for key in FILTERS},
+            timeline=Markup(timeline(figures.timeline, figures.width)),
+            discoveries=_discoveries(campaign),
+            curves=[
+                Markup(curve(name, growth.points()))
+                for name, growth in figures.curves.items()
+                if growth.tests
+            ],
+            backends=figures.backends(),
+            heat=_heat(figures),
+            unsupported=sorted(campaign.unsupported.items()),
+            events=campaign.events,
+            drawing_css=Markup(stylesheet()),
+            script=Markup(SCRIPT),
+            script_hash=_script_hash(),
+        )
+    )
+
+
+def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any]:
+    """A row of the table, with what its folder tells."""
+    folder = campaign / row["folder"]
+    shown = {**row, "level": row["level"].replace(",", ", "), "detail": None, "damage": ""}
+    try:
+        if not folder.resolve().is_relative_to(campaign.resolve()):
+            raise FindingError(f"{row['folder']} is not in the campaign")
+        whole = read_finding(folder)
+        reduced = (folder / REDUCED / "finding.json").is_file()
+        best = folder / REDUCED if reduced else folder
+        shown["detail"] = _detail(read_finding(best) if reduced else whole, whole, best)
+        shown["link"] = _link(best, out)
+    except FindingError as error:
+        shown["damage"] = str(error)
+    return shown
+
+
+def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
+    nodes = [len((f.case.graph or {}).get("nodes", ())) for f in (finding, whole)]
+    return {
+        "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
+        "nodes": nodes[0],
+        "nodes_before": nodes[1] if finding is not whole else None,
+        "drawing": _drawing(finding),
+        "levels": [level_row(finding, outcome) for outcome in finding.outcomes],
+        "accused": _accused(finding),
+        "files": [(name, _file(folder / name)) for name in ("repro.py", "report.md")],
+    }
+
+
+def _drawing(finding: Finding) -> Markup | None:
+    graph = finding.case.graph
+    if not graph or len(graph["nodes"]) > MAX_NODES:
+        return None
+    try:
+        return Markup(draw(graph, style=False))  # draw escapes
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _accused(finding: Finding) -> dict[str, Any] | None:
+    """The party, and the sentences and experiments that speak against it."""
+    if finding.localisation:
+        found = {"operator": "", "passes": (), "ablation": (), **finding.localisation}
+        return {**found, "evidence": list(found["evidence"])}
+    attribution = (finding.verdict or {}).get("attribution") or {}
+    found = attribution.get(finding.failure.backend)
+    if not found:
+        return None
+    evidence = [found["evidence"]] if found.get("evidence") else []
+    empty: dict[str, Any] = {"operator": "", "passes": (), "ablation": ()}
+    return {**empty, "party": found["party"], "evidence": evidence}
+
+
+def _file(path: Path) -> str:
+    try:
+        return text.trimmed(text.visible(path.read_text("utf-8", errors="replace")), MAX_TEXT)
+    except OSError:
+        return ""
+
+
+def _link(folder: Path, out: Path) -> str:
+    """Relative to the page, and never taken for a scheme."""
+    path = os.path.relpath(folder.resolve(), out.resolve().parent)
+    return "./" + quote(Path(path).as_posix()) + "/"
+
+
+def _discoveries(campaign: Campaign) -> Markup | None:
+    """How the number of unique findings grew."""
+    times = sorted(float(row["found_at"]) for row in campaign.findings)
+    if not times:
+        return None
+    points = [(0.0, 0.0)]
+    for at, count in zip(times, accumulate(1 for _ in times)):
+        points += [(at, count - 1.0), (at, float(count))]
+    end = max(campaign.summary["seconds"], times[-1])
+    return Markup(curve("unique findings", [*points, (end, float(len(times)))], "s"))
+
+
+def _heat(figures: Figures) -> list[dict[str, Any]]:
+    rows = []
+    for op in figures.operators():
+        cells = [figures.heat[op].get(backend, {}) for backend in figures.backends()]
+        rows.append(
+            {
+                "op": op,
+                "tests": figures.seen[op],
+                "cells": [
+                    {"share": failed_share(cell), "counts": [cell.get(c, 0) for c in CLASSES]}
+                    for cell in cells
+                ],
+            }
+        )
+    return rows
+
+
+_SPAN = re.compile(r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)(?!`)|\*(?P<em>\w+)\*|\\(?P<char>.)")
+
+
+def markdown_line(line: str) -> Markup:
+    """The inline Markdown that nnfuzz.report writes (code, emphasis, escapes), as HTML."""
+    parts, end = [], 0
+    for match in _SPAN.finditer(line):
+        parts.append(escape(line[end : match.start()]))
+        if match["code"] is not None:
+            parts.append(Markup("<code>{}</code>").format(match["code"].strip()))
+        elif match["em"] is not None:
+            parts.append(Markup("<em>{}</em>").format(match["em"]))
+        else:
+            parts.append(escape(match["char"]))
+        end = match.end()
+    return Markup("").join([*parts, escape(line[end:])])
+
+
+SCRIPT = """
+(function () {
+  var bar = document.getElementById("filters");
+  if (!bar) return;
+  var rows = Array.from(document.querySelectorAll("details.finding"));
+  var texts = rows.map(function (row) { return row.textContent.toLowerCase(); });
+  function apply() {
+    var shown = 0, words = bar.elements.text.value.toLowerCase().split(/\\s+/);
+    rows.forEach(function (row, i) {
+      var fits = ["backend", "kind", "stage", "level"].every(function (key) {
+        var wanted = bar.elements[key].value;
+        return !wanted || row.dataset[key] === wanted;
+      }) && words.every(function (word) { return texts[i].includes(word); });
+      row.hidden = !fits;
+      shown += fits ? 1 : 0;
+    });
+    document.getElementById("shown").textContent = shown + " of " + rows.length + " shown";
+  }
+  bar.hidden = false;
+  bar.addEventListener("input", apply);
+  bar.addEventListener("submit", function (event) { event.preventDefault(); });
+  apply();
+})();
+"""
+"""The filters; it reads the page and nothing else, and nothing is ever written into it."""
+
+
+def _script_hash() -> str:
+    """For the content security policy."""
+    return base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+
+
+@cache
+def _environment() -> Environment:
+    """Templates that escape for HTML."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    env = Environment(
+        loader=PackageLoader("nnfuzz.report"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+        finalize=lambda value: text.visible(value) if type(value) is str else value,
+    )
+    env.filters["seconds"] = seconds
+    return env

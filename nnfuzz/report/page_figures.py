@@ -1,0 +1,120 @@
+"""The figures of a campaign's page, gathered test by test in one pass."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.ir.features import Features
+
+BINS = 60
+MAX_POINTS = 240
+NO_TEST = "no test case"
+CLASSES = ("ok", "unsupported", "failed")
+CURVES = {
+    "operators with dtypes": Features.operator_dtypes,
+    "pairs of adjacent operators": Features.operator_edges,
+    "vertices (operator, attributes, input types)": Features.vertices,
+}
+
+
+@dataclass(frozen=True)
+class TestLine:
+    """One test of a campaign.
+
+    at: seconds of campaign time. status: "run", or why there was nothing to run. outcomes: backend
+    -> level -> an outcome's kind, or a dict that has it as "kind". features: None where unknown.
+    """
+
+    __test__ = False
+
+    at: float
+    status: str
+    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    features: Features | None = None
+
+
+class Figures:
+    """timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
+    by class: failed if any level failed, else unsupported if any was. seen: operator -> tests.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """seconds: of the whole campaign."""
+        self.width = max(seconds, 1e-9) / BINS
+        kinds = [*(kind.value for kind in OutcomeKind), NO_TEST]
+        self.timeline: dict[str, list[int]] = {kind: [0] * BINS for kind in kinds}
+        self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+        self.seen: Counter[str] = Counter()
+        self.curves = {name: Growth() for name in CURVES}
+
+    def add(self, test: TestLine) -> None:
+        place = min(max(int(test.at / self.width), 0), BINS - 1)
+        kinds = {backend: _kinds(levels) for backend, levels in test.outcomes.items()}
+        for kind in [k for found in kinds.values() for k in found]:
+            self.timeline.setdefault(kind, [0] * BINS)[place] += 1
+        if test.status != "run":
+            self.timeline[NO_TEST][place] += 1
+        if test.features is None:
+            return
+        for op in test.features.operators():
+            self.seen[op] += 1
+            for backend, found in kinds.items():
+                self.heat[op][backend][_class(found)] += 1
+        for name, parts in CURVES.items():
+            self.curves[name].add(parts(test.features))
+
+    def backends(self) -> list[str]:
+        return sorted({backend for cells in self.heat.values() for backend in cells})
+
+    def operators(self) -> list[str]:
+        """Those that occurred, the most suspicious first."""
+        return sorted(self.seen, key=lambda op: (-self._worst(op), -self.seen[op], op))
+
+    def _worst(self, op: str) -> float:
+        """The highest share of failures over the backends."""
+        return max((failed_share(cell) for cell in self.heat[op].values()), default=0.0)
+
+
+class Growth:
+    """How many different things there have been after so many tests, at MAX_POINTS or fewer."""
+
+    def __init__(self) -> None:
+        self.tests = 0
+        self._seen: set[Any] = set()
+        self._points: list[tuple[int, int]] = [(0, 0)]
+        self._stride = 1
+
+    def add(self, things: set[Any]) -> None:
+        self.tests += 1
+        self._seen |= things
+        if self.tests % self._stride == 0:
+            self._points.append((self.tests, len(self._seen)))
+        if len(self._points) > MAX_POINTS:
+            self._points = self._points[::2]
+            self._stride *= 2
+
+    def points(self) -> list[tuple[int, int]]:
+        """(tests, different things), the last test included."""
+        last = (self.tests, len(self._seen))
+        return self._points if self._points[-1] == last else [*self._points, last]
+
+
+def failed_share(cell: Mapping[str, int]) -> float:
+    """Of the tests in a cell of the heat map; 0 if it is empty."""
+    total = sum(cell.values())
+    return cell.get("failed", 0) / total if total else 0.0
+
+
+def _kinds(levels: Mapping[str, Any]) -> list[str]:
+    return [o if isinstance(o, str) else str(o["kind"]) for o in levels.values()]
+
+
+def _class(kinds: list[str]) -> str:
+    if all(kind == OutcomeKind.OK for kind in kinds):
+        return "ok"
+    calm = all(kind in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED) for kind in kinds)
+    return "unsupported" if calm else "failed"
