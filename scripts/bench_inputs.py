@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--no-stability", action="store_true", help="validity only")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    settings = SearchConfig(redraws=0) if args.no_stability else SearchConfig()
+    settings = SearchConfig(redraws=0, nudges=0) if args.no_stability else SearchConfig()
     print("nodes  found %  first draw %  median ms  p95 ms  max ms  stable %  gradient steps")
     for nodes in args.nodes:
         bench(nodes, args, settings)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nnfuzz.inputs.program import Cause, Program, Values, Violation
+from nnfuzz.inputs.stability import tolerance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
@@ -22,7 +23,7 @@ BETAS = (0.5, 0.9)
 SLOWER, FASTER = 0.6, 1.05
 """Factors of the rate after a step that made the loss larger, or smaller."""
 TINY = 1e-6
-SLACK = 1e-3
+SLACK = 1e-2
 """How far inside of the domain the descent aims."""
 
 
@@ -149,8 +150,13 @@ class Descent:
         node = self.program.graph.nodes[self.violation.position]
         if self.violation.cause is Cause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
+        inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:
-            terms = node.op.domain(*[self._typed(values, carried, n) for n in node.inputs])
+            if self.violation.cause is Cause.EDGE:
+                near = 2 * tolerance(inputs)
+                terms = [near - m - SLACK for m in node.op.margins(*inputs)]
+            else:
+                terms = node.op.domain(*inputs)
         except (RuntimeError, TypeError):
             return None
         terms = [t for t in terms if t.requires_grad]

@@ -20,6 +20,7 @@ class Cause(Enum):
 
     DOMAIN = "outside of its domain"
     FINITE = "not finite"
+    EDGE = "next to a discontinuity"
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,14 @@ import torch
 
 from nnfuzz.inputs.descent import Descent, as_array
 from nnfuzz.inputs.draws import draw
-from nnfuzz.inputs.program import Program, Values, Violation, admitted, index_ranges
+from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted, index_ranges
+from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.inputs.wishes import wishes
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.operator import Range
 
+NUDGE = 0.02
+"""The rate of gradient steps away from edges."""
 BACK = 0.7
 """Factor of the rate after a step for one operator violated an earlier one again."""
 
@@ -33,15 +36,19 @@ class SearchConfig:
     """Budgets of one search; counted in attempts so that the result does not depend on the clock.
 
     restarts: complete redraws. draws: plain redraws in the first attempt before descending.
+    redraws, nudges: further draws and gradient steps, once the values are valid, that bring
+    decisions away from their edges until a share `steady` of them is.
     steps: gradient steps per restart. rate: of Adam, relative to a parameter's magnitude.
     seconds: last resort against pathological graphs, checked between steps.
     """
 
     restarts: int = 8
     draws: int = 2
-    steps: int = 40
+    steps: int = 60
     rate: float = 0.3
     redraws: int = 2
+    nudges: int = 2
+    steady: float = 0.99
     seconds: float = 20.0
 
 
@@ -49,7 +56,8 @@ class SearchConfig:
 class Found:
     """Parameters by name, in the graph's dtypes, and the outputs PyTorch computes from them.
 
-    draws, steps: complete draws and gradient steps it took. seconds: of wall time.
+    draws, steps: complete draws and gradient steps it took. seconds: of wall time. stable: share of
+    the decided elements that rounding errors do not turn over (nnfuzz.inputs.stability).
     """
 
     inputs: dict[str, np.ndarray]
@@ -90,6 +98,7 @@ class _Search:
         self.program = Program(graph)
         self.bounds = index_ranges(graph)
         self.limits = admitted(graph)
+        self.decisive = decisive(self.program)
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0
         self.start = time.perf_counter()
@@ -100,9 +109,9 @@ class _Search:
             for attempt in range(self.settings.draws if restart == 0 else 1):
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:
-                    return self._found(values)
+                    return self._found(self._steadied(values, wanted))
             if self._descend(values, violation):
-                return self._found(values)
+                return self._found(self._steadied(values, wanted))
             if self._late():
                 break
         return self._not_found()
@@ -143,6 +152,32 @@ class _Search:
             violation = found
         return False
 
+    # -- the second objective -----------------------------------------------------------------
+
+    def _steadied(self, values: Values, wanted: dict[str, Range]) -> Values:
+        """Valid values whose decisions are further from their edges, if some are found quickly."""
+        best, share = values, self._share(values)
+        for i in range(self.settings.redraws):
+            if share >= self.settings.steady:
+                return best
+            drawn, violation = self._draw(wanted, i)
+            if violation is None and self._share(drawn) > share:
+                best, share = drawn, self._share(drawn)
+        for _ in range(self.settings.nudges):
+            position = least_stable(self.program, self.decisive, best)
+            if position is None:
+                return best
+            nudged = dict(best)
+            target = self._target(nudged, Violation(position, Cause.EDGE), NUDGE)
+            if not target.step(nudged) or self.program.run(nudged, target.start):
+                return best
+            if self._share(nudged) > share:
+                best, share = nudged, self._share(nudged)
+        return best
+
+    def _share(self, values: Values) -> float:
+        return stable_share(self.program, self.decisive, values)
+
     def _target(self, values: Values, violation: Violation, rate: float) -> Descent:
         return Descent(self.program, values, violation, self.bounds, self.limits, rate, self.rng)
 
@@ -157,6 +192,7 @@ class _Search:
             self.draws,
             self.steps,
             time.perf_counter() - self.start,
+            self._share(values),
         )
 
     def _not_found(self) -> NotFound:

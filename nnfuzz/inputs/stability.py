@@ -1,0 +1,68 @@
+"""How far decisions are from their edges: elements that a rounding error can turn over.
+
+Floor, Cast to integers, comparisons, ArgMax and the like jump. An element next to a jump can not be
+compared between compilers, nor can anything that depends on it, so the search prefers parameters
+with few of them. An element exactly on the edge counts as stable: it is there by construction (a
+constant, an integer, equal operands), not by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from nnfuzz.inputs.program import Program, Values
+from nnfuzz.spec.operator import OpSpec
+
+AMPLIFIED = 32
+"""Rounding errors grow on the way to a decision: edges within this many units are too near."""
+
+
+def tolerance(inputs: list[Tensor]) -> float:
+    """The distance from an edge below which rounding may decide, for a node with these inputs."""
+    floats = [x for x in inputs if x.is_floating_point() and x.numel()]
+    if not floats:
+        return 0.0
+    size = max(float(x.detach().abs().max()) for x in floats)
+    return AMPLIFIED * torch.finfo(floats[0].dtype).eps * (0.5 + size)
+
+
+def decisive(program: Program) -> list[int]:
+    """Positions of the nodes that jump somewhere, except where both operands are one value."""
+    return [
+        i
+        for i, node in enumerate(program.graph.nodes)
+        if type(node.op).margins is not OpSpec.margins
+        and len(set(node.inputs)) == len(node.inputs)
+        and any(program.dtypes[name].is_float for name in node.inputs)
+    ]
+
+
+def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tuple[int, int, int]]:
+    """(position, elements next to an edge, elements) of every decisive node."""
+    for i in positions:
+        node = program.graph.nodes[i]
+        inputs = [values[name] for name in node.inputs]
+        margins = [m for m in node.op.margins(*inputs) if m.numel()]
+        if margins:
+            near = tolerance(inputs)
+            count = sum(int(((m > 0) & (m < near)).sum()) for m in margins)
+            yield i, count, sum(m.numel() for m in margins)
+
+
+def stable_share(program: Program, positions: list[int], values: Values) -> float:
+    """The share of decided elements, over all decisive nodes, that rounding does not turn over.
+
+    1 if there is none. Each node weighs the same.
+    """
+    with torch.no_grad():
+        shares = [1 - count / total for _, count, total in shaky(program, positions, values)]
+    return sum(shares) / len(shares) if shares else 1.0
+
+
+def least_stable(program: Program, positions: list[int], values: Values) -> int | None:
+    """The first node, by position, with an element next to an edge."""
+    with torch.no_grad():
+        return next((i for i, count, _ in shaky(program, positions, values) if count), None)
