@@ -46,13 +46,14 @@ def reduce(
     try:
         spec = _spec(read_finding(finding), backend, plugin or [])
         config = ReduceConfig(workers or os.cpu_count() or 1, budget)
-        done = reduce_folder(finding, config, spec, _shown if sys.stderr.isatty() else _silent)
+        watch = _shown if sys.stderr.isatty() else _silent
+        done, reduced = reduce_folder(finding, config, spec, watch)
     except (FindingError, NotReduced, RegistryError, OptionError) as error:
         raise UsageError(f"{finding}: {error}") from error
     except WorkerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAULT) from error
-    _report(finding, done)
+    _report(finding, done, reduced)
     raise typer.Exit(FINDINGS)
 
 
@@ -77,7 +78,7 @@ def _shown(progress: Progress) -> None:
     print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
-def _report(folder: Path, done: Reduction) -> None:
+def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
     from nnfuzz.reduce.case import CONFIRMATIONS
     from nnfuzz.report.reduced import REDUCED
 
@@ -91,6 +92,8 @@ def _report(folder: Path, done: Reduction) -> None:
         if counter.accepted:
             typer.echo(f"  {name}: {counter.accepted} of {counter.run} candidates accepted")
     typer.echo(done.failure.signature.title)
+    if reduced.localisation:
+        typer.echo(f"accused: {reduced.localisation['party']}")
     if done.confirmed < CONFIRMATIONS:
         typer.echo(f"warning: failed in {done.confirmed} of {CONFIRMATIONS} fresh processes")
     typer.echo(f"written to {folder / REDUCED}")

@@ -21,9 +21,10 @@ BUDGET = 800
 """Candidates that are run."""
 SWEEPS = 6
 ORDER = (
-    "direct", "outputs", "neighbourhoods", "prefixes", "replacements", "bypasses", "constants",
-    "sharing", "unfreezing", "attributes", "dtypes", "shrinking", "ranks", "numbers", "elements",
-)  # fmt: skip
+    *("direct", "neighbourhoods", "outputs", "prefixes", "replacements", "bypasses", "constants"),
+    *("sharing", "unfreezing", "attributes", "dtypes", "shrinking", "ranks", "numbers"),
+    *("elements",),
+)
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
 
 

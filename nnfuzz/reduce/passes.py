@@ -29,8 +29,8 @@ PASSES: Mapping[str, Pass] = {
     p.name: p
     for p in (
         Pass("direct", cuts.propose_direct, cuts.apply_direct),
-        Pass("outputs", cuts.propose_outputs, cuts.apply_outputs),
         Pass("neighbourhoods", cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
+        Pass("outputs", cuts.propose_outputs, cuts.apply_outputs),
         Pass("prefixes", cuts.propose_prefixes, cuts.apply_outputs),
         Pass("replacements", cuts.propose_replacements, cuts.apply_replacement, merge=True),
         Pass("bypasses", cuts.propose_bypasses, cuts.apply_bypass),

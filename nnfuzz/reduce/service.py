@@ -9,11 +9,13 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
 
 from __future__ import annotations
 
+import random
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.reduce.edit import Edit, groups
@@ -47,7 +49,16 @@ class ReduceService(ProducerService):
         return super().handle(header, blobs, report)
 
     def _subject(self, case: TestCase) -> Subject:
-        return Subject(self.producer.load(case), {**case.inputs, **case.weights}, case.exporter)
+        """Raises: Inapplicable where a case without numbers has no valid ones."""
+        graph = self.producer.load(case)
+        params = {**case.inputs, **case.weights}
+        if not params.keys() >= {*graph.inputs, *graph.weights}:
+            # An exporter's failure: the numbers do not matter, but the module must run.
+            found = search(graph, random.Random(0))
+            if isinstance(found, NotFound):
+                raise Inapplicable(found.reason)
+            params = {**found.inputs, **found.weights}
+        return Subject(graph, params, case.exporter)
 
     def _prepared(self, case: TestCase, edits: list[Edit], below: list[int] | None) -> tuple:
         subject = self._subject(case)

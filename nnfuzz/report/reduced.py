@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.engine import Watch
 from nnfuzz.reduce.lanes import Servers
 from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.report.repro import program_of
-from nnfuzz.triage.examine import ProducerClient
-from nnfuzz.triage.localise import localise
+from nnfuzz.triage.examine import ProducerClient, ProducerError
+from nnfuzz.triage.localise import Localisation, localise
 
 REDUCED = "reduced"
 """Name of the folder inside of a finding's."""
@@ -29,9 +29,10 @@ def reduce_folder(
     registry: BackendRegistry | None = None,
     servers: Servers | None = None,
     localised: bool = True,
-) -> Reduction:
+) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
 
+    Returns what reduction did, and the finding that was written.
     Raises: FindingError, and as nnfuzz.reduce.case.reduce_case.
     """
     folder = Path(folder)
@@ -43,13 +44,13 @@ def reduce_folder(
         done = reduce_case(problem, config, watch, registry, shared)
         reduced = reduced_finding(finding, problem, done)
         if localised and spec is not None:
-            reduced = localised_finding(reduced, registry, shared)
+            reduced = _localised_or_why_not(reduced, registry, shared)
     program = program_of(spec, registry) if spec and done.case.model else None
     target = folder / REDUCED
     if target.exists():
         shutil.rmtree(target)
     write_finding(target, reduced, program)
-    return done
+    return done, reduced
 
 
 def localised_finding(
@@ -69,6 +70,15 @@ def localised_finding(
     ):
         found = localise(finding.case, finding.failure, runner, producer.judge, producer.expose)
     return replace(finding, localisation=found.to_json() if found else None)
+
+
+def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: Servers) -> Finding:
+    """A reduction is not lost because the search for its place fails."""
+    try:
+        return localised_finding(finding, registry, servers)
+    except (RunnerError, ProducerError) as error:
+        why = Localisation({}, "", "unknown", (f"not examined: {error}",))
+        return replace(finding, localisation=why.to_json())
 
 
 def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:

@@ -17,6 +17,7 @@ class Planted(Backend):
     class Options(BackendOptions):
         where: str = option("O1", "level of the wrong rule, or always")
         raises: bool = option(False, "raise instead")
+        least: int = option(0, "nodes that a model must have for the rule to apply")
 
     def versions(self):
         import onnx
@@ -37,7 +38,8 @@ class Planted(Backend):
     def build_without(self, module, level, passes):
         from onnx.reference import ReferenceEvaluator
 
-        if self.options.where in (level, "always") and "FuseMulAdd" not in passes:
+        on = self.options.where in (level, "always") and "FuseMulAdd" not in passes
+        if on and len(module.graph.node) >= self.options.least:
             module = self._rewritten(module)
         session = ReferenceEvaluator(module)
         names = session.output_names

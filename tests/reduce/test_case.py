@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from nnfuzz.reduce.case import NotReduced, ReduceConfig, reduce_case
+from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduce.lanes import Servers, likeness
 from nnfuzz.report.finding import read_finding, write_finding
 from nnfuzz.report.reduced import problem_of, reduce_folder
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.signature import export_failure
 from tests.reduce.conftest import finding_of
 
 
@@ -91,7 +96,7 @@ def test_an_exception_keeps_its_message(producer, registry, server, reduced):
 
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
     folder = write_finding(tmp_path / "f", findings[0])
-    done = reduce_folder(folder, ReduceConfig(2), registry=registry, servers=servers)
+    done, _ = reduce_folder(folder, ReduceConfig(2), registry=registry, servers=servers)
     reduced = read_finding(folder / "reduced")
     assert reduced.case.graph == done.case.graph
     assert reduced.localisation["passes"] == ["FuseMulAdd"]
@@ -109,3 +114,30 @@ def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):
     fixed = registry.spec("planted", {"where": "never"})
     with pytest.raises(NotReduced, match="does not reproduce: no failure"):
         reduced(findings[0], ReduceConfig(1), fixed)
+
+
+def test_a_failure_that_needs_many_nodes_keeps_them(producer, registry, server, reduced):
+    """More than the sub-graphs that are tried by themselves: single nodes go instead."""
+    made = (finding_of(producer, registry, server, i, least=6) for i in range(200))
+    finding = next(f for f in made if f is not None)
+    done = reduced(finding, ReduceConfig(2))
+    assert done.after[0] in (5, 6)
+    assert done.confirmed == 2
+    assert done.counters["replacements"].accepted or done.counters["bypasses"].accepted
+
+
+def test_an_exporters_failure_is_reduced_without_a_backend():
+    config = CaseConfig(
+        nodes=8,
+        operators=("Add", "Mul", "Relu", "Transpose", "Concat", "Bessel"),
+        plugins=(str(Path(__file__).parent / "unexportable.py"),),
+    )
+    producer = Producer(3, config)
+    failed = next(f for f in map(producer.produce, range(100)) if isinstance(f, NotProduced))
+    assert failed.stage == "export"
+    failure = export_failure("torchscript", failed.error_type, failed.message, failed.traceback)
+    case = TestCase(3, failed.index, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
+    done = reduce_case(Problem(case, failure, None, config.to_json()), ReduceConfig(2))
+    assert [node["op"] for node in done.case.graph["nodes"]] == ["Bessel"]
+    assert done.failure.signature.hash == failure.signature.hash
+    assert done.confirmed == 2

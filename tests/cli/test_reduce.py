@@ -1,0 +1,49 @@
+"""nnfuzz reduce: what it prints, what it writes, and how it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, UsageError
+from nnfuzz.cli.reduce import reduce
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.report.finding import Finding, read_finding, write_finding
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.examine import examine
+from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A finding of an exception, which needs no verdict."""
+    registry = BackendRegistry.discover([PLUGIN])
+    spec = registry.spec("planted", {"raises": True})
+    made = map(Producer(7, CONFIG).produce, range(200))
+    case = next(c for c in made if isinstance(c, TestCase) and has_pattern(c))
+    with BackendRunner(spec, registry) as runner:
+        seen = examine(case, runner, lambda case, outcomes: {})
+    finding = Finding(seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json())
+    return write_finding(tmp_path_factory.mktemp("findings") / "one", finding)
+
+
+def test_it_reduces_and_says_so(folder, capsys):
+    with pytest.raises(typer.Exit) as leaving:
+        reduce(folder, workers=1, budget=60)
+    assert leaving.value.exit_code == FINDINGS
+    printed = capsys.readouterr().out
+    assert "10 -> 2 nodes" in printed
+    assert "accused: optimiser (FuseMulAdd)" in printed
+    assert str(folder / "reduced") in printed
+    assert len(read_finding(folder / "reduced").case.graph["nodes"]) == 2
+
+
+def test_it_refuses_what_does_not_reproduce_or_is_no_finding(folder, tmp_path):
+    with pytest.raises(UsageError, match="does not reproduce"):
+        reduce(folder, "planted,where=never", workers=1, budget=5)
+    with pytest.raises(UsageError, match="not a finding"):
+        reduce(tmp_path, workers=1, budget=5)
+    with pytest.raises(UsageError, match="no backend 'plantd'"):
+        reduce(folder, "plantd", workers=1, budget=5)

@@ -1,0 +1,14 @@
+"""An operator that PyTorch's TorchScript exporter does not know."""
+
+import torch
+
+from nnfuzz.spec.families.elementwise import Unary
+from nnfuzz.spec.operator import operator
+
+
+@operator
+class Bessel(Unary):
+    codomain = (-1, 1)
+
+    def torch(self, x):
+        return torch.special.bessel_j0(x.double()).to(x.dtype)
