@@ -35,9 +35,19 @@ def pack(kind: bytes, payload: bytes) -> list[memoryview]:
 
 
 def send(sock: socket.socket, kind: bytes, payload: bytes) -> None:
-    """Sends one message on a blocking socket."""
-    sock.sendall(_HEAD.pack(kind, len(payload)))
-    sock.sendall(payload)
+    """Sends one message on a blocking socket, in one system call where it takes all of it."""
+    pieces = pack(kind, payload)
+    while pieces:
+        pieces = unsent(pieces, sock.sendmsg(pieces))
+
+
+def unsent(pieces: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of the pieces once `count` bytes of them are sent."""
+    for position, piece in enumerate(pieces):
+        if count < len(piece):
+            return [piece[count:], *pieces[position + 1 :]]
+        count -= len(piece)
+    return []
 
 
 def receive(sock: socket.socket) -> tuple[bytes, memoryview]:

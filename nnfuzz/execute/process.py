@@ -6,7 +6,6 @@ import os
 import resource
 import select
 import socket
-from collections import deque
 
 from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
@@ -47,7 +46,7 @@ class WorkerProcess:
         self.capture = Capture(output)
         self.reader = channel.MessageReader(ours)
         self._statm = -1
-        self.outgoing: deque[memoryview] = deque(channel.pack(channel.SETUP, setup))
+        self.outgoing = channel.pack(channel.SETUP, setup)
         self.push()
 
     def _start(self, pid: int) -> None:
@@ -60,21 +59,22 @@ class WorkerProcess:
         """Sends as much as the socket takes."""
         try:
             while self.open and self.outgoing:
-                piece = self.outgoing[0]
-                count = self.sock.send(piece)
-                if count < len(piece):
-                    self.outgoing[0] = piece[count:]
-                else:
-                    self.outgoing.popleft()
+                count = self.sock.sendmsg(self.outgoing)
+                self.outgoing = channel.unsent(self.outgoing, count)
         except BlockingIOError:
             pass
         except ConnectionError:
             self.outgoing.clear()  # its end will be reported by the fork server
 
     def register(self, poll: select.poll) -> None:
+        """Has the poll wake for messages, and for output once there is some.
+
+        The first lines of a job wait for its next message or tick: a wake-up for each of them,
+        and for the mark before every answer, would cost the campaign more than the test.
+        """
         if self.open:
             poll.register(self.sock, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
-        if self.capture.open and self.capture.total < NOISY_BYTES:
+        if self.capture.open and 0 < self.capture.total < NOISY_BYTES:
             poll.register(self.capture.fd, select.POLLIN)
 
     def private_bytes(self) -> int:

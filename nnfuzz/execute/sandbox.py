@@ -219,7 +219,7 @@ class Sandbox:
         return [death]
 
     def _death(self, process: WorkerProcess, job: _Job) -> Death:
-        captured = process.capture.take()
+        captured = process.capture.take_all()
         code = process.ended or 0
         kind = process.cause
         if kind is None:

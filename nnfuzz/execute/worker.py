@@ -23,10 +23,12 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from nnfuzz.execute import channel, wire
+from nnfuzz.execute.capture import MARK
 
 PAGE_BYTES = resource.getpagesize()
 TRACE_CHARS = 8000
@@ -86,8 +88,8 @@ class StatusPage:
 class Report:
     """A service's way to tell the campaign where it is, while a job runs."""
 
-    def __init__(self, sock: socket.socket, status: StatusPage):
-        self._sock = sock
+    def __init__(self, send: Callable[[bytes, bytes], None], status: StatusPage):
+        self._send = send
         self._status = status
 
     def __call__(self, stage: str) -> None:
@@ -96,21 +98,21 @@ class Report:
 
     def partial(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
         """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
-        flush()
-        channel.send(self._sock, channel.PARTIAL, wire.encode(header, blobs))
+        self._send(channel.PARTIAL, wire.encode(header, blobs))
 
 
 def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None:
     """Runs the worker in a freshly forked process; never returns."""
     code = 1
     try:
+        marks = os.dup(output_fd)  # a compiler may close or redirect the other two
         _redirect(output_fd)
         os.set_inheritable(channel_fd, False)
         _isolate(scratch)
         status = StatusPage(status_fd)
         os.close(status_fd)
         with socket.socket(fileno=channel_fd) as sock:
-            _serve(sock, status)
+            _serve(sock, status, marks)
         code = 0
     except (channel.Closed, ConnectionError):
         code = 0  # the campaign is done with this worker, or gone
@@ -123,17 +125,24 @@ def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None
         os._exit(code)  # no atexit handlers: they belong to the fork server's libraries
 
 
-def _serve(sock: socket.socket, status: StatusPage) -> None:
+def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
+    def answer(kind: bytes, payload: bytes) -> None:
+        """Sends it; what was printed before it is marked off from what comes after it."""
+        flush()
+        with contextlib.suppress(OSError):
+            os.write(marks, MARK)
+        channel.send(sock, kind, payload)
+
     setup, _ = wire.decode(channel.receive(sock)[1])
     try:
         service = _build(setup["service"], setup["arguments"])
     except Exception as error:
-        channel.send(sock, channel.FAULT, wire.encode(describe(error)))
+        answer(channel.FAULT, wire.encode(describe(error)))
         return
     # After the imports: some libraries (TVM) install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
     channel.send(sock, channel.READY, b"")
-    report = Report(sock, status)
+    report = Report(answer, status)
     number = 0
     while True:
         _, frame = channel.receive(sock)
@@ -142,10 +151,9 @@ def _serve(sock: socket.socket, status: StatusPage) -> None:
         header, blobs = wire.decode(frame)
         del frame
         limit_memory(setup["memory_bytes"])
-        kind, answer = _handle(service, header, blobs, report, status)
+        kind, payload = _handle(service, header, blobs, report, status)
         del header, blobs
-        flush()
-        channel.send(sock, kind, answer)
+        answer(kind, payload)
 
 
 def _handle(

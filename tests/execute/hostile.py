@@ -30,6 +30,16 @@ def _abort() -> None:
     ctypes.CDLL(None).abort()
 
 
+def _say_and_abort() -> None:
+    os.write(2, b"the last words\n")
+    _abort()
+
+
+def _say_and_segfault() -> None:
+    os.write(2, b"the last words\n")
+    _segfault()
+
+
 def _fpe() -> None:
     os.kill(os.getpid(), signal.SIGFPE)
 
@@ -147,6 +157,8 @@ def _die_later() -> None:
 class HostileService:
     def handle(self, header, blobs, report):
         report("compile here")
+        if header.get("say"):
+            os.write(2, header["say"].encode() + b"\n")
         if header.get("partial"):
             report.partial({"part": 1}, blobs)
             report("execute there")

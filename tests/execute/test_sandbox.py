@@ -304,3 +304,26 @@ def processes_in(folder: Path) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+@pytest.mark.parametrize("how", ["abort", "segfault"])
+def test_last_words_belong_to_the_death_and_not_to_the_answer_before(server, how):
+    with Sandbox(SERVICE, limits=Limits(seconds=5.0), server=server) as sandbox:
+        for _ in range(5):
+            sandbox.submit({"how": "say_and_" + how, "partial": True, "say": "before"})
+            time.sleep(0.1)  # the worker is dead by now: answer and last words come together
+            seen = []
+            while not any(isinstance(event, Death) for event in seen):
+                seen += [event for _, event in wait([sandbox])]
+            progress, death = seen
+            assert progress.captured == "before\n"
+            assert "the last words" in death.captured and "before" not in death.captured
+
+
+def test_output_is_credited_even_if_the_service_has_closed_its_streams(sandbox):
+    sandbox.call({"how": "close_stdout"})
+    sandbox.submit({"how": "nothing", "partial": True, "say": "before"})
+    seen = []
+    while not any(isinstance(event, Reply) for event in seen):
+        seen += [event for _, event in wait([sandbox])]
+    assert [event.captured for event in seen] == ["before\n", ""]
