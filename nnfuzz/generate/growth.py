@@ -141,6 +141,8 @@ class Growth:
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
             return None
+        if derived.range == found[target].range and not derived.special:
+            return {target: self.known[target]}  # No news for the readers.
         found[target] = derived
         for node in self.graph.nodes:
             inputs = [found[name] for name in node.inputs]

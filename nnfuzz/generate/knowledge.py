@@ -81,11 +81,11 @@ def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range]) -> Range:
         if exact is not None:
             return exact, exact
     lo, hi = op.value_range(*ranges)
-    if dtype.is_float and isinstance(op, Elementwise) and _finite([(lo, hi)]):
-        if not _finite(ranges):
-            # Ends approached at infinity, or at isolated points, are not found by search.
-            short = EDGE * (hi - lo)
-            return lo + short, hi - short
+    approached = math.isfinite(hi - lo) and not _finite(ranges)
+    if approached and dtype.is_float and isinstance(op, Elementwise):
+        # Ends that are reached at infinity or at isolated points only are not found by search.
+        short = EDGE * (hi - lo)
+        return lo + short, hi - short
     return lo, hi
 
 

@@ -24,13 +24,13 @@ Wishes = dict[str, Range]
 
 FLOAT_CHOICES: tuple[Range, ...] = (
     (-3, 3), (0.1, 3), (-0.9, 0.9), (-3, -0.1), (1.1, 4), (0.1, 0.9),
-    (0.6, 1.4), (-12, -4), (4, 12),
+    (0.6, 1.4), (-0.4, 0.4), (-12, -4), (4, 12),
 )  # fmt: skip
 INTEGER_CHOICES: tuple[Range, ...] = ((-8, 8), (1, 9), (-9, -1), (0, 3), (1, 1), (10, 99))
 BOOL_CHOICES: tuple[Range, ...] = ((0, 1), (1, 1), (0, 0))
 TRIALS = 24
 """Combinations of ranges tried per node."""
-SAMPLES = 12
+SAMPLES = 33
 """Elements per trial evaluation."""
 
 
@@ -126,7 +126,8 @@ def _pointwise_valid(
 ) -> bool:
     """Whether a sample of elements from the ranges is valid and maps into the wanted range."""
     sample = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
-    if not holds(op.domain(*sample)):
+    terms = op.domain(*sample)
+    if not holds(terms) or (len(sample) == 1 and any(map(_steep, terms))):
         return False
     (result,) = flatten(op.torch(*sample))
     if wanted is None:
@@ -134,10 +135,18 @@ def _pointwise_valid(
     return bool(((result >= wanted[0]) & (result <= wanted[1])).all())
 
 
+def _steep(term: torch.Tensor) -> bool:
+    """Whether a domain term may be positive between two neighbouring points of a sample."""
+    steps = term[1:] - term[:-1]
+    return bool((torch.maximum(term[1:], term[:-1]) + steps.abs() / 2 > 0).any())
+
+
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
     """Numbers from one end of a range to the other; inputs run through theirs at unlike pace."""
     lo, hi = max(range_[0], -100.0), min(range_[1], 100.0)
     points = torch.linspace(min(lo, hi), max(lo, hi), SAMPLES, dtype=torch.float64)
+    if lo < 0 < hi:
+        points[int(-lo / (hi - lo) * SAMPLES)] = 0.0
     if position:
         points = points[_ORDERS[position % len(_ORDERS)]]
     return (points if dtype.is_float else points.round()).to(dtype.torch)
@@ -145,7 +154,7 @@ def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
 
 _ORDERS = tuple(
     torch.tensor([(i * step + shift) % SAMPLES for i in range(SAMPLES)])
-    for step, shift in ((1, 0), (11, 11), (5, 3), (7, 2))
+    for step, shift in ((1, 0), (32, 32), (5, 3), (7, 2))
 )
 
 

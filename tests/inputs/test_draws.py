@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nnfuzz.inputs.draws import draw
+from nnfuzz.ir.dtypes import ALL, INTS, DType
+from nnfuzz.ir.types import TensorType
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda d: d.value)
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3, 1)])
+def test_arrays_have_the_asked_type(dtype, shape):
+    rng = np.random.default_rng(0)
+    for restart in range(10):
+        array = draw(rng, TensorType(dtype, shape), None, restart)
+        assert isinstance(array, np.ndarray)
+        assert array.dtype == dtype.numpy and array.shape == shape
+        assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize("dtype", [*INTS, DType.BOOL], ids=lambda d: d.value)
+def test_discrete_arrays_are_never_all_one_value(dtype):
+    rng = np.random.default_rng(1)
+    for restart in range(100):
+        assert len(set(draw(rng, TensorType(dtype, (3,)), None, restart % 4).tolist())) > 1
+
+
+def test_wishes_are_granted():
+    rng = np.random.default_rng(2)
+    for wish in ((0.5, 2.0), (1e-4, math.inf), (-math.inf, -1.0), (2.0, 2.0)):
+        array = draw(rng, TensorType(DType.FLOAT64, (50,)), wish, 0)
+        assert (array >= wish[0]).all() and (array <= wish[1]).all()
+    for restart in range(50):
+        indices = draw(rng, TensorType(DType.INT64, (9,)), (-5, 4), restart)
+        assert indices.min() >= -5 and indices.max() <= 4
+
+
+def test_integers_reach_far_sometimes():
+    rng = np.random.default_rng(3)
+    arrays = [draw(rng, TensorType(DType.INT32, (8,)), None, 0) for _ in range(100)]
+    far = sum(int(np.abs(a.astype(np.int64)).max() > 10_000) for a in arrays)
+    assert 2 <= far <= 40

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.inputs.program import Program, holds
+from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.operator import flatten
+from tests.inputs.graphs import FLOAT, REGISTRY, build, chain, op
+
+CONFIG = GenerateConfig(nodes=10)
+CATALOG = Catalog(REGISTRY.specs(), CONFIG)
+NO_DRAWS = SearchConfig(restarts=1, draws=1, steps=80)
+
+
+def found(graph: Graph, seed: int = 0, settings: SearchConfig | None = None) -> Found:
+    result = search(graph, random.Random(seed), settings)
+    assert isinstance(result, Found), result.reason
+    return result
+
+
+def check(graph: Graph, result: Found) -> None:
+    """Run the graph anew and check every domain, every value and the outputs."""
+    arrays = {**result.inputs, **result.weights}
+    assert arrays.keys() == {*graph.inputs, *graph.weights}
+    for name, array in arrays.items():
+        assert array.shape == graph.type(name).shape
+        assert array.dtype == graph.type(name).dtype.numpy
+    values = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for node in graph.nodes:
+        inputs = [values[name] for name in node.inputs]
+        assert holds(node.op.domain(*inputs)), node
+        for name, result_ in zip(node.outputs, flatten(node.op.torch(*inputs))):
+            assert not result_.is_floating_point() or bool(result_.isfinite().all()), node
+            values[name] = result_
+    for name in graph.outputs:
+        np.testing.assert_array_equal(result.outputs[name], values[name].numpy())
+
+
+def test_nearly_every_random_graph_has_valid_inputs():
+    missed = 0
+    for seed in range(120):
+        graph = generate(CATALOG, CONFIG, random.Random(seed)).graph
+        result = search(graph, random.Random(seed))
+        if isinstance(result, NotFound):
+            missed += 1
+        else:
+            check(graph, result)
+    assert missed <= 3
+
+
+def test_the_same_seed_gives_the_same_arrays():
+    for seed in range(10):
+        graph = generate(CATALOG, CONFIG, random.Random(seed)).graph
+        one, two = found(graph, seed), found(graph, seed)
+        assert (one.draws, one.steps) == (two.draws, two.steps)
+        for a, b in ((one.inputs, two.inputs), (one.outputs, two.outputs)):
+            assert all(a[name].tobytes() == b[name].tobytes() for name in a)
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT32, DType.FLOAT64])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Log"],
+        ["Reciprocal"],
+        ["Sin", "Log"],
+        ["Sinh", "Sinh", "Exp"],
+        ["Floor", "Reciprocal"],
+        ["Round", "Log"],
+        ["Sign", "Log"],
+        ["Relu", "Reciprocal", "Sqrt"],
+        ["Softsign", "Acos", "Log", "Asin"],
+    ],
+    ids="-".join,
+)
+def test_vulnerable_chains(names, dtype):
+    graph = chain(*map(op, names), type_=TensorType(dtype, (3, 4)))
+    check(graph, found(graph))
+
+
+def test_gradients_flow_through_integers_and_booleans():
+    ints = TensorType(DType.INT32, (2, 3))
+    casts = [op("Cast", to=DType.INT64), op("Abs"), op("Cast", to=DType.FLOAT32)]
+    graph = chain(*casts, op("Reciprocal"), type_=ints)
+    check(graph, found(graph))
+    graph = build(
+        {"a": FLOAT, "b": FLOAT},
+        [
+            ("g", op("Greater"), "ab"),
+            ("f", op("Cast", to=DType.FLOAT32), "g"),
+            ("l", op("Log"), "f"),
+        ],
+    )
+    check(graph, found(graph))
+
+
+def test_descent_repairs_what_draws_break():
+    """Wide sums are wished nothing for, so the steps have to shrink them."""
+    types = {"a": TensorType(DType.FLOAT32, (4, 64)), "b": TensorType(DType.FLOAT32, (64, 4))}
+    graph = build(types, [("m", op("MatMul"), "ab"), ("c", op("Acos"), "m")], weights="b")
+    result = found(graph, 3, NO_DRAWS)
+    assert result.steps > 0
+    check(graph, result)
+
+
+def test_integer_division_never_divides_by_zero():
+    for dtype in (DType.INT8, DType.INT32, DType.UINT8):
+        type_ = TensorType(dtype, (5, 5))
+        for name, attributes in (("Div", {}), ("Mod", {"fmod": 0})):
+            graph = build(
+                {"a": type_, "b": type_},
+                [("s", op("Sub"), "ab"), ("d", op(name, **attributes), "as")],
+            )
+            check(graph, found(graph))
+
+
+def test_an_impossible_graph_names_the_culprit():
+    graph = chain(op("Exp"), op("Neg"), op("Log"))
+    result = search(graph, random.Random(0), SearchConfig(restarts=2, steps=3))
+    assert isinstance(result, NotFound)
+    assert "Log" in result.reason and max(result.violations) == 2
+
+
+def test_budgets_are_counted():
+    graph = chain(op("Exp"), op("Neg"), op("Log"))
+    result = search(graph, random.Random(0), SearchConfig(restarts=3, draws=2, steps=4))
+    assert result.draws == 4 and result.steps <= 12
+
+
+def test_values_keep_their_inputs_untouched_by_operators():
+    graph = chain(op("Relu"), op("Exp"))
+    result = found(graph)
+    values = {name: torch.from_numpy(array.copy()) for name, array in result.inputs.items()}
+    assert Program(graph).run(values) is None
+    np.testing.assert_array_equal(values["x"].numpy(), result.inputs["x"])
+
+
+def test_search_prefers_decisions_away_from_edges():
+    big = TensorType(DType.FLOAT16, (40, 40))
+    graph = chain(op("Floor"), type_=big)
+    plain = [found(graph, s, SearchConfig(redraws=0, nudges=0)).stable for s in range(5)]
+    steady = [found(graph, s, SearchConfig(redraws=0, nudges=2)).stable for s in range(5)]
+    assert sum(steady) > sum(plain)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnfuzz.inputs.program import admitted
+from nnfuzz.inputs.wishes import wishes
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from tests.inputs.graphs import FLOAT, build, chain, op
+
+
+def wished(graph, name="x", shuffled=False):
+    return wishes(graph, np.random.default_rng(0), shuffled)[name]
+
+
+def test_readers_pass_their_domain_back():
+    lo, _ = wished(chain(op("Log")))
+    assert lo > 0
+    lo, _ = wished(chain(op("Transpose", perm=(1, 0)), op("Log")))
+    assert lo > 0
+    lo, hi = wished(chain(op("Neg"), op("Sqrt")))
+    assert hi <= 0
+    lo, hi = wished(chain(op("Tan"), op("Asin")))
+    assert math.atan(-1) < lo <= hi < math.atan(1)
+
+
+def test_divisors_stay_on_one_side_of_zero():
+    for type_ in (FLOAT, TensorType(DType.INT32, (3, 4))):
+        graph = build({"a": type_, "b": type_}, [("d", op("Div"), "ab")])
+        lo, hi = wished(graph, "b")
+        assert lo > 0 or hi < 0
+
+
+def test_comparisons_that_must_hold_separate_their_operands():
+    graph = build(
+        {"a": FLOAT, "b": FLOAT},
+        [
+            ("g", op("Greater"), "ab"),
+            ("f", op("Cast", to=DType.FLOAT32), "g"),
+            ("l", op("Log"), "f"),
+        ],
+    )
+    found = wishes(graph, np.random.default_rng(0), False)
+    assert found["a"][0] > found["b"][1]
+
+
+def test_admitted_ranges_are_the_intersection_of_all_readers():
+    graph = build(
+        {"x": FLOAT},
+        [
+            ("s", op("Sqrt"), "x"),
+            ("t", op("Transpose", perm=(1, 0)), "x"),
+            ("a", op("Asin"), "t"),
+            ("u", op("Transpose", perm=(1, 0)), "a"),
+            ("y", op("Add"), "su"),
+        ],
+    )
+    assert admitted(graph) == {"x": (0.0, 1.0)}
