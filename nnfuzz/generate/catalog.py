@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -96,9 +97,8 @@ def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
     for binding, output in spec.signatures():
         key = signature_key(spec, binding, output)
         if key not in config.refused and not _unexportable(spec, config, list(binding.values())):
-            weight = config.dtype_weight(output)
-            for dtype in binding.values():
-                weight *= config.dtype_weight(dtype)
+            dtypes = dict.fromkeys((*binding.values(), output))
+            weight = math.prod(map(config.dtype_weight, dtypes))
             first = binding[spec.inputs[0].var]
             found.append(Signature(binding, output, first, key, weight))
     return found
