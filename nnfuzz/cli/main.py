@@ -26,6 +26,7 @@ HELP = """Find bugs in deep-learning compilers with random valid models.
 \b
   nnfuzz fuzz --backend tvm --time 10m      fuzz Apache TVM for ten minutes
   nnfuzz replay nnfuzz-out/.../FOLDER       does the finding still reproduce?
+  nnfuzz report nnfuzz-out/...              the campaign as one HTML page
   nnfuzz backends                           which compilers are here, and how to get the others
 
 Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault of nnfuzz itself.

@@ -103,7 +103,8 @@ def draw(graph: Mapping[str, Any], style: bool = True) -> str:
     placed = layout({i: box.room for i, box in enumerate(boxes)}, ports, _GAP)
     heights = _place(boxes, placed)
     families = {box.kind for box in boxes if box.kind in _COLOURS}
-    width = max((b.x + b.room / 2 for b in boxes), default=0.0) + _MARGIN
+    bends = [x + _MARGIN for key, x in placed.x.items() if not isinstance(key, int)]
+    width = max([b.x + b.room / 2 for b in boxes] + bends, default=0.0) + _MARGIN
     legend, size = _legend(sorted(families), heights[-1][1] + _MARGIN if heights else 0.0)
     width = max(width, size, 120.0)
     parts = [
@@ -121,7 +122,7 @@ def shown_type(dtype: str, shape: Sequence[int]) -> str:
         if str(dtype).startswith(long):
             dtype = short + str(dtype).removeprefix(long)
             break
-    return f"{dtype}[{', '.join(map(str, shape))}]"
+    return _cut(f"{dtype}[{', '.join(map(str, shape))}]", 60)
 
 
 def stylesheet() -> str:
@@ -160,7 +161,7 @@ def _boxes(graph: Mapping[str, Any], types: Mapping[str, str]) -> list[_Box]:
         for name in graph[f"{kind}s"]:
             boxes.append(_Box(kind, _cut(name, 24), [types[name]], name, outs=(name,)))
     for node in graph["nodes"]:
-        attributes = [f"{k} = {_value(v)}" for k, v in node["attributes"].items()]
+        attributes = [f"{k} = {_value(v)}" for k, v in node["attributes"].items() if v is not None]
         boxes.append(
             _Box(
                 family(node["op"]),

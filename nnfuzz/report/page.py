@@ -221,13 +221,16 @@ SCRIPT = """
     });
     document.getElementById("shown").textContent = shown + " of " + rows.length + " shown";
   }
+  new URLSearchParams(location.hash.slice(1)).forEach(function (value, key) {
+    if (bar.elements[key]) bar.elements[key].value = value;
+  });
   bar.hidden = false;
   bar.addEventListener("input", apply);
   bar.addEventListener("submit", function (event) { event.preventDefault(); });
   apply();
 })();
 """
-"""The filters; it reads the page and nothing else, and nothing is ever written into it."""
+"""The filters, preset by the address (#kind=crash&text=conv). Nothing is ever written into it."""
 
 
 def _script_hash() -> str:

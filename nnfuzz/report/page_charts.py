@@ -25,7 +25,7 @@ def timeline(rows: Mapping[str, Sequence[int]], width: float) -> str:
 
 def curve(name: str, points: Sequence[tuple[float, float]], x_label: str = "tests") -> str:
     """A growing count; both axes begin at zero."""
-    width, height, left, low = 270, 170, 46, 132
+    width, height, left, low = 256, 160, 46, 128
     right, top = max(x for x, _ in points) or 1, max(y for _, y in points) or 1
     path = "L".join(
         f"{left + (width - left - 10) * x / right:.1f} {low - (low - 30) * y / top:.1f}"

@@ -17,7 +17,7 @@ CLASSES = ("ok", "unsupported", "failed")
 CURVES = {
     "operators with dtypes": Features.operator_dtypes,
     "pairs of adjacent operators": Features.operator_edges,
-    "vertices (operator, attributes, input types)": Features.vertices,
+    "vertices (op, attributes, types)": Features.vertices,
 }
 
 
@@ -58,7 +58,7 @@ class Figures:
             self.timeline.setdefault(kind, [0] * BINS)[place] += 1
         if test.status != "run":
             self.timeline[NO_TEST][place] += 1
-        if test.features is None:
+        if test.features is None or test.status != "run":
             return
         for op in test.features.operators():
             self.seen[op] += 1
