@@ -153,7 +153,8 @@ def _question(problem: Problem, lanes: Lanes) -> Question:
 def _wanted(failure: Failure, found: Tried) -> str:
     """The likeness of the failure as it occurs now. Raises: NotReduced if it does not."""
     if not found.digest or found.reason:
-        raise NotReduced(f"the test case cannot be prepared: {found.reason}")
+        reason = found.reason.partition("\n")[0]
+        raise NotReduced(f"the test case cannot be prepared: {reason}")
     exact = [mark for f, mark in found.failing if f.signature.hash == failure.signature.hash]
     alike = [
         mark for f, mark in found.failing if (f.kind, f.stage) == (failure.kind, failure.stage)

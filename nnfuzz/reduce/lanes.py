@@ -62,11 +62,14 @@ class Tried:
     failing: tuple[tuple[Failure, str], ...] = ()
 
 
-def likeness(failure: Failure, verdict: Mapping[str, Any] | None = None) -> str:
+def likeness(
+    failure: Failure, verdict: Mapping[str, Any] | None = None, outcomes: Iterable[Outcome] = ()
+) -> str:
     """What a reduction must keep: equal for failures that are the same for a maintainer.
 
     The signature without what changes with the model: for mismatches kind, levels and accused
-    party, for others the normalised error as well.
+    party, for others the normalised error as well. Levels that do not support the model count
+    too: a failure beside a level that works is worth more.
     """
     parts = dict(failure.signature.parts)
     if failure.kind is OutcomeKind.MISMATCH:
@@ -74,7 +77,8 @@ def likeness(failure: Failure, verdict: Mapping[str, Any] | None = None) -> str:
         parts["wrong"] = "number" if parts.get("wrong") in _NUMBERS else parts.get("wrong")
         accused = ((verdict or {}).get("attribution") or {}).get(failure.backend) or {}
         parts["party"] = str(accused.get("party", ""))
-    return json.dumps(parts, sort_keys=True)
+    unsupported = [o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED]
+    return json.dumps([parts, sorted(unsupported)], sort_keys=True)
 
 
 Steps = Generator[None, Event, Tried]
@@ -146,7 +150,9 @@ class Lane:
             if not isinstance(event, Reply):
                 return replace(found, reason=f"fault: {_said(event)}", outcomes=tuple(outcomes))
             verdict = event.header["verdict"]
-        seen = [(f, likeness(f, verdict)) for f in failures(outcomes, verdict, case.graph)]
+        seen = [
+            (f, likeness(f, verdict, outcomes)) for f in failures(outcomes, verdict, case.graph)
+        ]
         return replace(found, outcomes=tuple(outcomes), verdict=verdict, failing=tuple(seen))
 
     def _outcomes(self, model: bytes, case: TestCase, question: Question):

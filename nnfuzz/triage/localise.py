@@ -62,6 +62,7 @@ class _Search:
     runner: BackendRunner
     judge: Judge
     rows: list[Ablation] = field(default_factory=list)
+    good: frozenset[str] = frozenset({CURED})
 
     def answers(self, levels: Sequence[str], without: Collection[str] = ()) -> dict[str, str]:
         """By level: FAILS if in the way of the failure, CURED if all is well, else what happens."""
@@ -78,7 +79,7 @@ class _Search:
     def cured(self, level: str, without: Collection[str]) -> bool:
         answer = self.answers([level], without)[level]
         self.rows.append(Ablation(tuple(without), answer))
-        return answer == CURED
+        return answer in self.good
 
     def culprits(self, level: str, passes: Sequence[str]) -> tuple[str, ...]:
         """The first pass that cures alone; else a set of passes none of which can be left out."""
@@ -110,8 +111,11 @@ def localise(
     level = failing[0]
     passes: tuple[str, ...] = ()
     evidence = [_swept(levels, runner.name)]
-    optimised = levels[runner.backend.levels[0]] == CURED
+    lowest = levels[runner.backend.levels[0]]
+    optimised = lowest != FAILS
     if optimised:
+        # What the lowest level says counts as cured: it may not support the model at all.
+        search.good |= {lowest}
         fired = runner.fired_passes(case.model, level)
         passes = search.culprits(level, fired) if fired else ()
         evidence.append(_ablated(level, fired, passes))
@@ -144,9 +148,9 @@ def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> 
     if fired is None:
         return "the backend does not tell which passes run"
     if len(passes) == 1:
-        return f"{level} is right without {passes[0]}, one of {len(fired)} passes tried"
+        return f"{level} does not fail without {passes[0]}, one of {len(fired)} passes tried"
     if passes:
-        return f"{level} is right only without all of {', '.join(passes)}"
+        return f"{level} stops failing only without all of {', '.join(passes)}"
     return f"none of {len(fired)} passes that may be switched off at {level} is the cause"
 
 

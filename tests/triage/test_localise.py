@@ -61,7 +61,7 @@ def test_a_wrong_pass_is_named_with_its_operator(located):
     ]
     producer = {name: node["op"] for node in case.graph["nodes"] for name in node["outputs"]}
     assert found.operator == producer[found.value] == "Mul"
-    assert any("O1 is right without FuseMulAdd" in sentence for sentence in found.evidence)
+    assert any("O1 does not fail without FuseMulAdd" in sentence for sentence in found.evidence)
 
 
 def test_what_fails_at_every_level_is_no_optimiser(located):
