@@ -1,8 +1,10 @@
 """Signatures: what makes two failures the same finding.
 
-A signature is made of the backend, kind and stage, of whether optimised or all levels fail, and of
-the normalised error with the frames it came from, or of the operators around the first wrong
-output. Parts that only inform (levels by name, dtypes) are in the title and not in the hash.
+A signature is made of the backend, kind and stage, and of the normalised error with the frames it
+came from, or of the operators around the first wrong output. Whether the least optimised level
+fails too is part of it where nothing else tells the optimiser's faults from others: for mismatches,
+timeouts and deaths without words. An error text with its frames is one finding at whatever levels
+it occurs. Parts that only inform (levels by name, dtypes) are in the title and not in the hash.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.normalise import normalise
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
+OPTIMISED, EVERYWHERE = "optimised", "everywhere"
 HASH_DIGITS = 12
 _TITLE_CHARACTERS = 160
 _CODE = re.compile(r"^\[\w+\] : N : \w+ : ")  # "[Library] : code : NAME : " repeats the type
@@ -87,15 +90,13 @@ def export_failure(exporter: str, error_type: str, message: str, traceback: str 
 
 
 def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:
-    """Which levels fail, independent of how many were run: all, optimised, unoptimised or some.
+    """Whether it takes optimisation to fail, independent of how many levels were run.
 
-    ran: in order of optimisation, the least optimised first.
+    ran: in order of optimisation, the least optimised first. "optimised" if that one does well,
+    else "everywhere": code that optimisation happens to remove is not the optimiser's fault.
     """
-    if len(set(failing)) == len(set(ran)):
-        return "all"
-    if ran[0] not in failing:
-        return "optimised"
-    return "unoptimised" if set(failing) == {ran[0]} else "some"
+    optimised = len(set(ran)) > 1 and ran[0] not in failing
+    return OPTIMISED if optimised else EVERYWHERE
 
 
 def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]:
@@ -167,17 +168,21 @@ def _failure(
     title: str,
 ) -> Failure:
     all_levels = list(dict.fromkeys(o.level for o in ran))
-    pattern = level_pattern(levels, all_levels)
-    parts = {"backend": backend, "levels": pattern, **parts}
-    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    where = "all levels" if pattern == "all" else f"{', '.join(levels)} only"
+    parts = {"backend": backend, **parts}
+    if not (parts.get("message") or parts.get("frames")):
+        parts["levels"] = level_pattern(levels, all_levels)
+    where = "all levels" if len(levels) == len(all_levels) else f"{', '.join(levels)} only"
     what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"
     text = f"{backend}: {what} ({where})" if stage is not Stage.EXPORT else f"{backend}: {what}"
     if what is not title and title:
         text += f": {title}"
-    return Failure(
-        Signature(digest[:HASH_DIGITS], _short(text), parts), backend, kind, stage, levels
-    )
+    return Failure(Signature(digest_of(parts), _short(text), parts), backend, kind, stage, levels)
+
+
+def digest_of(parts: Mapping[str, Any]) -> str:
+    """The hash of a signature with these parts."""
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
 
 def _error_title(parts: Mapping[str, Any]) -> str:

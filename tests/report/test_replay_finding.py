@@ -19,7 +19,7 @@ from .conftest import judge
         ("value", "none", Answer.FIXED),
         ("value", "shape", Answer.DIFFERENT),
         ("raise", "raise", Answer.REPRODUCED),
-        ("raise", "raise_all", Answer.DIFFERENT),
+        ("raise", "raise_all", Answer.REPRODUCED),
         ("raise", "unsupported", Answer.UNSUPPORTED),
         ("abort", "abort", Answer.REPRODUCED),
     ],

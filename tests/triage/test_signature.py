@@ -81,15 +81,55 @@ def test_the_number_of_levels_run_does_not_matter():
 @pytest.mark.parametrize(
     "failing, pattern",
     [
-        ("0 1 2", "all"),
+        ("0 1 2", "everywhere"),
         ("1 2", "optimised"),
         ("2", "optimised"),
-        ("0", "unoptimised"),
-        ("0 2", "some"),
+        ("0", "everywhere"),
+        ("0 2", "everywhere"),
     ],
 )
 def test_level_pattern(failing, pattern):
     assert level_pattern(failing.split(), ["0", "1", "2"]) == pattern
+
+
+def test_one_level_alone_says_nothing_of_the_optimiser():
+    assert level_pattern(["2"], ["2"]) == "everywhere"
+
+
+def test_an_error_is_the_same_at_whatever_levels():
+    fine = outcome("O0"), outcome("O3")
+    everywhere = only([failed("O0"), failed("O3")])
+    least = only([failed("O0"), fine[1]])
+    most = only([fine[0], failed("O3")])
+    assert len({f.signature.hash for f in (everywhere, least, most)}) == 1
+    assert [f.levels for f in (everywhere, least, most)] == [("O0", "O3"), ("O0",), ("O3",)]
+    with_words = "malloc(): invalid size"
+    crashes = [
+        only([crashed("O0", with_words), fine[1]]),
+        only([fine[0], crashed("O3", with_words)]),
+    ]
+    assert crashes[0].signature.hash == crashes[1].signature.hash
+
+
+@pytest.mark.parametrize(
+    "kind", [OutcomeKind.TIMEOUT, OutcomeKind.CRASH], ids=["timeout", "wordless crash"]
+)
+def test_without_words_the_optimiser_makes_a_difference(kind):
+    def at(*levels):
+        ran = [
+            outcome(level, kind if level in levels else OutcomeKind.OK) for level in ("O0", "O1")
+        ]
+        return only(ran).signature.hash
+
+    assert at("O0", "O1") == at("O0") != at("O1")
+
+
+def test_a_mismatch_everywhere_is_another_than_the_optimisers():
+    def at(*levels):
+        wrong = {level: [("y", "value")] if level in levels else [] for level in ("O0", "O1")}
+        return only([outcome("O0"), outcome("O1")], verdict(**wrong), GRAPH).signature.hash
+
+    assert at("O0", "O1") == at("O0") != at("O1")
 
 
 @pytest.mark.parametrize(
