@@ -132,15 +132,13 @@ def _drawing(finding: Finding) -> Markup | None:
 def _accused(finding: Finding) -> dict[str, Any] | None:
     """The party, and the sentences and experiments that speak against it."""
     if finding.localisation:
-        found = {"operator": "", "passes": (), "ablation": (), **finding.localisation}
-        return {**found, "evidence": list(found["evidence"])}
+        return {"ablation": (), **finding.localisation}
     attribution = (finding.verdict or {}).get("attribution") or {}
     found = attribution.get(finding.failure.backend)
     if not found:
         return None
     evidence = [found["evidence"]] if found.get("evidence") else []
-    empty: dict[str, Any] = {"operator": "", "passes": (), "ablation": ()}
-    return {**empty, "party": found["party"], "evidence": evidence}
+    return {"party": found["party"], "evidence": evidence, "ablation": ()}
 
 
 def _file(path: Path) -> str:

@@ -136,7 +136,7 @@ def test_links_are_relative_and_lead_to_the_folders(page):
 def test_the_page_tells_everything(page):
     text = Parsed(page.read_text()).text
     for expected in (
-        "reduced from 4 to 2 nodes",
+        "nodes: 4, reduced to 2",
         "Accused: optimiser",
         "agrees at O0",
         "elsewhere is not in the campaign",
