@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 from nnfuzz.generate.growth import Growth
-from nnfuzz.ir.expr import Var, and_
+from nnfuzz.ir.expr import Bool, Var, and_
+
+SEARCHES = 2
 
 
 def rebin(growth: Growth, bins: int = 7) -> None:
     """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
 
-    The ranges that can hold together are found by halving: while the system has no solution, a
-    random half of the added constraints is dropped. A solution that makes the graph too expensive
+    A search by propagation grants each variable its wish in turn, as long as it can. Where that
+    finds nothing, Z3 is asked for the wishes that can hold together, by halving: while the system
+    has no solution, a random half of them is dropped. A solution that makes the graph too expensive
     counts as none; the witness of the insertions is what remains in the worst case.
     """
-    session, draw = growth.session, growth.draw
-    wishes = []
-    for var in session.env:
+    for _ in range(SEARCHES):
+        wishes = _wishes(growth, bins)
+        if not wishes or _adopted(growth, growth.session.resettle(wishes)):
+            return
+    terms = [t for t in map(_within, wishes.items()) if not isinstance(t, bool)]
+    while terms:
+        if _adopted(growth, growth.session.model(terms)):
+            return
+        terms = terms[: len(terms) // 2]
+
+
+def _wishes(growth: Growth, bins: int) -> dict[Var, tuple[int, int]]:
+    draw = growth.draw
+    found = {}
+    for var in draw.shuffled(list(growth.session.env)):
         lo, hi = draw.binned(var.lo, var.hi, draw.kinds.get(var, "size"), bins)
         left = draw.integer(lo, hi)
-        wishes.append(and_(var >= left, var <= draw.integer(left, hi)))
-    wishes = draw.shuffled([w for w in wishes if not isinstance(w, bool)])
-    while wishes:
-        model = session.resettle(wishes)
-        if model is not None and _all_affordable(growth, {**session.env, **model}):
-            session.adopt(model)
-            return
-        wishes = wishes[: len(wishes) // 2]
+        found[var] = left, draw.integer(left, hi)
+    return found
 
 
-def _all_affordable(growth: Growth, env: dict[Var, int]) -> bool:
-    return all(
+def _within(wish: tuple[Var, tuple[int, int]]) -> Bool:
+    var, (lo, hi) = wish
+    return and_(var >= lo, var <= hi)
+
+
+def _adopted(growth: Growth, model: dict[Var, int] | None) -> bool:
+    """Take over a model, if there is one and the graph stays affordable under it."""
+    if model is None:
+        return False
+    env = {**growth.session.env, **model}
+    if not all(
         growth.affordable(
             node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env
         )
         for node in growth.graph.nodes
-    )
+    ):
+        return False
+    growth.session.adopt(model)
+    return True

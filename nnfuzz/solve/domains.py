@@ -244,12 +244,14 @@ def solve(
     fixed: Mapping[Var, int] | None = None,
     free: Iterable[Var] = (),
     tries: int = 8,
+    prefer: Mapping[Var, tuple[int, int]] | None = None,
 ) -> dict[Var, int] | None:
     """Random values for the variables of the constraints (and those in `free`), or None.
 
-    Values come from random exponential bins of what propagation leaves, so they are diverse.
-    `fixed` variables keep their values. None means that the search failed, not that there is no
-    solution.
+    Values come from random exponential bins of what propagation leaves, so they are diverse; a
+    variable in `prefer` takes a value from that interval if it can. `free` variables are settled
+    first, in their order. `fixed` ones keep their values. None means that the search failed, not
+    that there is no solution.
     """
     try:
         system = Propagator(constraints, fixed)
@@ -257,14 +259,30 @@ def solve(
     except Contradiction:
         return None
     result: dict[Var, int] = {}
-    for var in dict.fromkeys([*system.vars, *(v for v in free if v not in system.domains.fixed)]):
-        value = _settle(system, var, draw, tries)
+    wishes = prefer or {}
+    for var in dict.fromkeys([*(v for v in free if v not in system.domains.fixed), *system.vars]):
+        value = _wished(system, var, draw, wishes.get(var))
+        if value is None:
+            value = _settle(system, var, draw, tries)
         if value is None:
             return None
         result[var] = value
     env = {**system.domains.fixed, **result}
     memo: dict = {}
     return result if all(evaluate(c, env, memo) for c in system.constraints) else None
+
+
+def _wished(
+    system: Propagator, var: Var, draw: Draw, wish: tuple[int, int] | None
+) -> int | None:
+    if wish is None:
+        return None
+    lo, hi = system.domains.of(var)
+    lo, hi = max(lo, wish[0]), min(hi, wish[1])
+    if lo > hi:
+        return None
+    value = draw.integer(lo, hi)
+    return value if system.assign(var, value, value) else None
 
 
 def _settle(system: Propagator, var: Var, draw: Draw, tries: int) -> int | None:

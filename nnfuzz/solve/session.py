@@ -8,7 +8,7 @@ is first asked, so most graphs never pay for lowering before the final binning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Int, Var, evaluate
 from nnfuzz.solve.domains import solve
@@ -101,13 +101,14 @@ class Session:
         self.constraints += constraints
         return True
 
-    def resettle(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
-        """New values for all variables under which all constraints and the extra ones hold.
+    def resettle(self, wishes: Mapping[Var, tuple[int, int]]) -> dict[Var, int] | None:
+        """New values for all variables under which all constraints hold, or None.
 
-        Propagation and search first, which also spreads the values; Z3 where that fails.
+        Propagation and search, without Z3; each variable takes a value from its wish if it still
+        can when its turn comes, in the order of the wishes.
         """
-        found = solve([*extra, *self.constraints], self.draw, free=self.env, tries=3)
-        return self.model(extra) if found is None else found
+        order = dict.fromkeys((*wishes, *self.env))
+        return solve(self.constraints, self.draw, free=order, tries=3, prefer=wishes)
 
     def model(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
         """Z3's values under which all constraints and the extra ones hold, or None."""

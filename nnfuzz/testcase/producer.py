@@ -107,6 +107,7 @@ class Producer:
         try:
             with case.phase("generate"):
                 made = generate(catalog, config, rng)
+                made.graph.verify()
                 case.graph = made.graph.to_json()
             with case.phase("inputs"):
                 found = search(made.graph, random.Random(rng.random()))
