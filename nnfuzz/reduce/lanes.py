@@ -20,7 +20,7 @@ from nnfuzz.execute.runner import BackendRunner, preload_of
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.reduce.edit import Edit, Group
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import Failure, export_failure, failures
+from nnfuzz.triage.signature import Failure, export_failure, failures, level_pattern
 
 SERVICE = "nnfuzz.reduce.service:reduce_service"
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduce.service")
@@ -77,6 +77,9 @@ def likeness(
         parts["wrong"] = "number" if parts.get("wrong") in _NUMBERS else parts.get("wrong")
         accused = ((verdict or {}).get("attribution") or {}).get(failure.backend) or {}
         parts["party"] = str(accused.get("party", ""))
+    outcomes = list(outcomes)
+    if outcomes:
+        parts["levels"] = level_pattern(failure.levels, [o.level for o in outcomes])
     unsupported = [o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED]
     return json.dumps([parts, sorted(unsupported)], sort_keys=True)
 

@@ -13,7 +13,7 @@ from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.examine import examine
-from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern
+from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     case = next(c for c in made if isinstance(c, TestCase) and has_pattern(c))
     with BackendRunner(spec, registry) as runner:
         seen = examine(case, runner, lambda case, outcomes: {})
-    finding = Finding(seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json())
+    finding = Finding(planted(seen.failures), case, seen.outcomes, spec, CONFIG.to_json())
     return write_finding(tmp_path_factory.mktemp("findings") / "one", finding)
 
 

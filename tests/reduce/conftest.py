@@ -13,11 +13,12 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.examine import examine
+from nnfuzz.triage.signature import Failure
 
 PLUGIN = Path(__file__).parent / "planted.py"
 OPERATORS = (
     *("Add", "Mul", "Sub", "Relu", "Tanh", "Abs", "Neg", "Transpose", "Concat", "Softmax"),
-    *("MatMul", "Sigmoid", "ReduceSum", "Slice", "Pad"),
+    *("MatMul", "Sigmoid", "ReduceSum", "Slice"),
 )
 CONFIG = CaseConfig(
     nodes=10, exporter="direct", operators=OPERATORS, dtypes={"float32": 3, "float64": 1}
@@ -44,6 +45,12 @@ def has_pattern(case: TestCase) -> bool:
     )
 
 
+def planted(failures) -> Failure | None:
+    """The failure that is the planted rule's doing; onnx.reference has faults of its own."""
+    own = [f for f in failures if f.kind == "mismatch" or "cannot fuse" in f.signature.title]
+    return own[0] if own else None
+
+
 def finding_of(producer, registry, server, index: int, **options) -> Finding | None:
     """The finding that a generated test case gives on the planted backend."""
     case = producer.produce(index)
@@ -52,10 +59,11 @@ def finding_of(producer, registry, server, index: int, **options) -> Finding | N
     spec = registry.spec("planted", options)
     with BackendRunner(spec, registry, server) as runner:
         seen = examine(case, runner, lambda case, outcomes: _verdict(producer, case, outcomes))
-    if not seen.failures:
+    failure = planted(seen.failures)
+    if failure is None:
         return None
     return Finding(
-        seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
+        failure, case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
     )
 
 

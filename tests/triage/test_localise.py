@@ -10,7 +10,7 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.examine import examine
 from nnfuzz.triage.localise import localise
-from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern
+from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def located(registry, producer, judge):
                 case = producer.produce(index)
                 if isinstance(case, TestCase) and has_pattern(case):
                     seen = examine(case, runner, judge)
-                    if seen.failures:
-                        found = localise(case, seen.failures[0], runner, judge, producer.expose)
-                        return found, case
+                    failure = planted(seen.failures)
+                    if failure is not None:
+                        return localise(case, failure, runner, judge, producer.expose), case
         raise AssertionError("no test case fails")
 
     return run
@@ -83,6 +83,6 @@ def test_a_failure_that_is_gone_has_no_place(registry, producer, judge, located)
     with BackendRunner(registry.spec("planted", {}), registry) as runner:
         cases = (producer.produce(i) for i in range(200))
         case = next(c for c in cases if isinstance(c, TestCase) and has_pattern(c))
-        seen = examine(case, runner, judge)
+        failure = planted(examine(case, runner, judge).failures)
     with BackendRunner(registry.spec("planted", options), registry) as runner:
-        assert localise(case, seen.failures[0], runner, judge, producer.expose) is None
+        assert localise(case, failure, runner, judge, producer.expose) is None
