@@ -105,7 +105,7 @@ class _Search:
 
     def find(self) -> Found | NotFound:
         for restart in range(self.settings.restarts):
-            wanted = {**wishes(self.graph, self.rng, restart > 0), **self.bounds}
+            wanted = wishes(self.graph, self.rng, restart > 0, self.bounds)
             for attempt in range(self.settings.draws if restart == 0 else 1):
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:

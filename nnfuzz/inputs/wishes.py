@@ -34,12 +34,14 @@ SAMPLES = 33
 """Elements per trial evaluation."""
 
 
-def wishes(graph: Graph, rng: np.random.Generator, shuffled: bool) -> Wishes:
-    """Wishes for values of the graph; values without one are missing.
+def wishes(
+    graph: Graph, rng: np.random.Generator, shuffled: bool, bounds: Wishes | None = None
+) -> Wishes:
+    """Wishes for values of the graph, `bounds` (hard ones) cut further; many values have none.
 
     shuffled: try the ranges in random order instead of the widest first, for another attempt.
     """
-    found: Wishes = {}
+    found: Wishes = dict(bounds or {})
     with torch.inference_mode():
         for node in reversed(graph.nodes):
             wanted = _of_outputs(node, found)

@@ -124,6 +124,17 @@ def test_integer_division_never_divides_by_zero():
             check(graph, found(graph))
 
 
+def test_an_index_may_be_a_divisor_too():
+    types = {"x": FLOAT, "i": TensorType(DType.INT64, (5,))}
+    gather = op("Gather", axis=0)
+    nodes = [("g", gather, "xi"), ("d", op("Div"), "ii"), ("y", op("Add"), "dd")]
+    for seed in range(20):
+        graph = build(types, nodes)
+        result = found(graph, seed)
+        check(graph, result)
+        assert np.abs(result.inputs["i"]).min() >= 1 and result.inputs["i"].max() <= 2
+
+
 def test_an_impossible_graph_names_the_culprit():
     graph = chain(op("Exp"), op("Neg"), op("Log"))
     result = search(graph, random.Random(0), SearchConfig(restarts=2, steps=3))
