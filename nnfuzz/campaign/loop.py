@@ -309,8 +309,9 @@ class Loop:
         fields: dict[str, Any] = {"status": failed.stage, "failed": failed}
         if failed.stage == "export":
             exporter = self.config.case.exporter
-            failure = export_failure(exporter, failed.error_type, failed.message, failed.traceback)
-            fields["confirmed"] = (failure,)
+            if not failed.unsupported:
+                found = failed.error_type, failed.message, failed.traceback
+                fields["confirmed"] = (export_failure(exporter, *found),)
             fields["outcomes"] = (_export_outcome(exporter, failed),)
         elif failed.stage == FAULT:
             row = EventRow(failed.index, FAULT, "", "produce", "", failed.message, failed.traceback)
@@ -391,7 +392,7 @@ class Loop:
 
 def _export_outcome(exporter: str, failed: NotProduced) -> Outcome:
     return Outcome(
-        OutcomeKind.EXCEPTION,
+        OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
         Stage.EXPORT,
         exporter,
         "export",

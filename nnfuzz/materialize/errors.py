@@ -12,14 +12,23 @@ class MaterializeError(Exception):
 class ExportError(MaterializeError):
     """An exporter of PyTorch failed on a module that runs: an outcome of the stage "export".
 
-    The exporter's own exception is the `__cause__`.
+    The exporter's own exception is the `__cause__`; `unsupported` where it says that the exporter
+    does not implement something.
     """
 
     def __init__(self, exporter: str, opset: int, cause: BaseException) -> None:
         self.exporter = exporter
         self.opset = opset
+        self.unsupported = _unsupported(cause)
         text = str(cause).strip() or "(no message)"
         super().__init__(f"{exporter}, opset {opset}: {type(cause).__name__}: {text}")
+
+
+def _unsupported(cause: BaseException) -> bool:
+    name = type(cause).__name__
+    return name == "UnsupportedOperatorError" or (
+        name == "SymbolicValueError" and str(cause).startswith("Unsupported:")
+    )
 
 
 class GraphFault(MaterializeError):

@@ -98,8 +98,8 @@ class NotProduced:
     """Why an index gave no test case.
 
     stage: generate, inputs (no valid input found), export (the exporter failed), fault (a defect
-    of nnfuzz itself). message: for people; traceback where an exception caused it. signature: for
-    grouping exporter failures.
+    of nnfuzz itself). message: for people; traceback where an exception caused it. unsupported: the
+    exporter says that it does not implement this.
     """
 
     index: int
@@ -107,6 +107,7 @@ class NotProduced:
     message: str
     error_type: str = ""
     traceback: str = ""
+    unsupported: bool = False
     graph: dict[str, Any] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -227,6 +227,7 @@ class _Attempt:
             message=message,
             error_type=type(error).__name__ if error else "",
             traceback="".join(traceback.format_exception(error)) if error else "",
+            unsupported=isinstance(error, ExportError) and error.unsupported,
             graph=self.graph,
             seconds=self.seconds,
         )

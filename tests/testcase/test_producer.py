@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.producer import Producer
+
+CONFIG = CaseConfig(nodes=5, exporter="direct")
+
+
+@pytest.fixture(scope="module")
+def producer() -> Producer:
+    return Producer(3, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def case(producer) -> TestCase:
+    return next(c for c in map(producer.produce, range(20)) if isinstance(c, TestCase))
+
+
+def outputs(case: TestCase) -> dict[str, np.ndarray]:
+    return {name: array.copy() for name, array in case.expected.items()}
+
+
+def test_the_order_of_production_does_not_matter(producer):
+    other = Producer(3, CONFIG)
+    backwards = {i: other.produce(i) for i in reversed(range(8))}
+    for i in range(8):
+        mine = producer.produce(i)
+        if isinstance(mine, TestCase):
+            assert mine.model == backwards[i].model
+            assert all((mine.inputs[k] == backwards[i].inputs[k]).all() for k in mine.inputs)
+
+
+def test_another_seed_gives_another_case(producer, case):
+    assert Producer(4, CONFIG).produce(case.index).graph != case.graph
+
+
+def test_models_pass_the_checker_and_carry_their_weights(case):
+    model = onnx.load_from_string(case.model)
+    onnx.checker.check_model(model, full_check=True)
+    assert set(case.weights) <= {i.name for i in model.graph.initializer}
+    assert [i.name for i in model.graph.input] == list(case.inputs)
+
+
+def test_a_case_survives_the_wire(case):
+    copy = TestCase.from_frame(*case.to_frame())
+    assert copy.graph == case.graph and copy.model == case.model
+    assert all(np.array_equal(copy.expected[k], v) for k, v in case.expected.items())
+
+
+def test_configurations_survive_json():
+    config = CaseConfig(operators=("Add", "Mul"), refused=("Add(int8)->int8",), opset=17)
+    assert CaseConfig.from_json(config.to_json()) == config
+
+
+def test_the_judge_accuses_the_level_that_is_wrong(producer, case):
+    wrong = outputs(case)
+    name = next(iter(wrong))
+    wrong[name] = (
+        ~wrong[name] if wrong[name].dtype == bool else wrong[name] + wrong[name].dtype.type(64)
+    )
+    parties = [("toy", "O0"), ("toy", "O3")]
+    verdict = producer.judge(case, parties, [outputs(case), wrong])
+    assert not verdict["mismatches"]["toy/O0"]
+    assert verdict["mismatches"]["toy/O3"]
+    assert verdict["attribution"]["toy"]["party"] == "optimiser"
+
+
+def test_the_direct_lowering_acquits_the_backend(producer, case):
+    assert producer.lower(case) == case.model
+    wrong = {k: np.zeros((7, 7), v.dtype) for k, v in case.expected.items()}
+    parties = [("toy", "O0"), ("toy@direct", "O0")]
+    verdict = producer.judge(case, parties, [wrong, outputs(case)])
+    assert verdict["attribution"]["toy"]["party"] == "exporter"
+
+
+def test_a_probe_is_the_operator_alone(producer):
+    key = next(k for k in producer.signatures() if k.startswith("Softmax(float32)"))
+    case = producer.probe(key, 0)
+    assert [n["op"] for n in case.graph["nodes"]] == ["Softmax"]
+
+
+def test_what_the_exporter_does_not_implement_is_no_failure(monkeypatch):
+    import torch
+
+    producer = Producer(0, CaseConfig(nodes=1, operators=("Sin",), exporter="torchscript"))
+    spec = producer.registry.get("Sin")
+    monkeypatch.setattr(spec, "torch", staticmethod(torch.digamma))
+    failed = next(f for f in map(producer.produce, range(9)) if isinstance(f, NotProduced))
+    assert failed.stage == "export"
+    assert failed.unsupported
+
+
+def test_unknown_operators_are_named():
+    with pytest.raises(KeyError, match="did you mean Softmax"):
+        Producer(0, CaseConfig(operators=("Sofmax",)))
