@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ TEST = "test"
 FAULT = "fault"
 DEATH = "death"
 FLAKY = "flaky"
+REPEATS = 3
 DIRECT = "@direct"  # what the judge calls a backend that ran the direct lowering
 IMPORTER_OR_KERNEL = "importer or kernel"
 
@@ -41,6 +42,20 @@ class Services(Protocol):
     def judge(self, job: Job) -> None: ...
     def knows(self, signature: str) -> bool: ...
     def landed(self, flight: Flight, evidence: Evidence) -> None: ...
+
+
+@dataclass
+class _Doubt:
+    """A failure, and how many of its repetitions failed in the same way."""
+
+    failure: Failure
+    wanted: int
+    tried: int = 0
+    repeated: int = 0
+
+    @property
+    def certain(self) -> bool:
+        return not self.wanted or 0 < self.tried == self.repeated
 
 
 class Flight:
@@ -70,6 +85,7 @@ class Flight:
         self._epoch = epoch
         self._waiting = len(backends)
         self._verdict: dict[str, Any] | None = None
+        self._doubts: list[_Doubt] = []
         self._confirmed: list[Failure] = []
         self._flaky: list[Failure] = []
         self._events: list[EventRow] = []
@@ -123,57 +139,80 @@ class Flight:
                 self.outcomes[name] = with_mismatches(outcomes, verdict)
         self._triage()
 
+    # -- does it happen again? ----------------------------------------------------------------
+
     def _triage(self) -> None:
-        """Decides which failures there are, and has those confirmed that need it."""
+        """Decides which failures there are, and has those repeated that need it."""
         found = failures(self._all(), self._verdict, self.case.graph)
-        doubtful = [f for f in found if self._needs_confirmation(f)]
-        self._confirmed = [f for f in found if f not in doubtful]
-        self._waiting = len(doubtful)
-        for failure in doubtful:
-            run = Run(self.case, failure.levels, partial(self._repeated, failure), fresh=True)
-            self._pools[failure.backend].urgent.append(run)
-        if not doubtful:
+        self._doubts = [_Doubt(f, self._runs_for(f)) for f in found]
+        self._waiting = sum(doubt.wanted for doubt in self._doubts)
+        for doubt in self._doubts:
+            failure = doubt.failure
+            for _ in range(doubt.wanted):
+                run = Run(self.case, failure.levels, partial(self._repeated, doubt), fresh=True)
+                self._pools[failure.backend].urgent.append(run)
+        if not self._waiting:
+            self._sort()
             self._land()
 
-    def _needs_confirmation(self, failure: Failure) -> bool:
-        return failure.kind is OutcomeKind.MISMATCH or not self.services.knows(
-            failure.signature.hash
-        )
+    def _runs_for(self, failure: Failure) -> int:
+        """Runs in fresh workers that must all fail in the same way before it counts.
 
-    def _repeated(self, failure: Failure, result: list[Outcome] | RunnerError) -> None:
+        Exceptions come from the same code on the same model: one suffices. What is known already
+        is believed, but for mismatches, whose signatures say little.
+        """
+        known = self.services.knows(failure.signature.hash)
+        if failure.kind is OutcomeKind.MISMATCH:
+            return 1 if known else REPEATS
+        if known:
+            return 0
+        return 1 if failure.kind is OutcomeKind.EXCEPTION else REPEATS
+
+    def _repeated(self, doubt: _Doubt, result: list[Outcome] | RunnerError) -> None:
+        failure = doubt.failure
         if isinstance(result, RunnerError):
             self._fault("confirm", str(result), failure.backend)
-            self._settle(failure, False)
+            self._settle(doubt, None)
         elif failure.kind is not OutcomeKind.MISMATCH:
             before = {o.level: (o.kind, o.stage) for o in self.outcomes[failure.backend]}
-            self._settle(failure, any(before[o.level] == (o.kind, o.stage) for o in result))
+            self._settle(doubt, any(before[o.level] == (o.kind, o.stage) for o in result))
         else:
-            self._repeated_mismatch(failure, result)
+            self._repeated_mismatch(doubt, result)
 
-    def _repeated_mismatch(self, failure: Failure, result: list[Outcome]) -> None:
-        before = {o.level: o for o in self.outcomes[failure.backend]}
+    def _repeated_mismatch(self, doubt: _Doubt, result: list[Outcome]) -> None:
+        before = {o.level: o for o in self.outcomes[doubt.failure.backend]}
         if all(same_outputs(before[o.level], o) for o in result):
-            self._settle(failure, True)
+            self._settle(doubt, True)
         elif disagreeing(self.case, result):
-            self._ask_judge(result, lambda v: self._settle(failure, _still_wrong(result, v)))
+            self._ask_judge(result, lambda v: self._settle(doubt, _still_wrong(result, v)))
         else:
-            self._settle(failure, False)
+            self._settle(doubt, False)
 
-    def _settle(self, failure: Failure, confirmed: bool) -> None:
-        (self._confirmed if confirmed else self._flaky).append(failure)
-        if not confirmed:
-            self._events.append(
-                EventRow(
-                    self.case.index,
-                    FLAKY,
-                    failure.backend,
-                    failure.stage.value,
-                    message=failure.signature.title,
-                )
-            )
+    def _settle(self, doubt: _Doubt, again: bool | None) -> None:
+        """Counts one repetition; None if a fault of nnfuzz kept it from saying anything."""
+        if again is not None:
+            doubt.tried += 1
+            doubt.repeated += again
         self._waiting -= 1
         if not self._waiting:
+            self._sort()
             self._ask_direct()
+
+    def _sort(self) -> None:
+        """Parts what always fails from what sometimes does."""
+        self._confirmed = [d.failure for d in self._doubts if d.certain]
+        self._flaky = [d.failure for d in self._doubts if not d.certain]
+        self._events += [
+            EventRow(
+                self.case.index,
+                FLAKY,
+                doubt.failure.backend,
+                doubt.failure.stage.value,
+                message=f"{doubt.repeated} of {doubt.tried} times: {doubt.failure.signature.title}",
+            )
+            for doubt in self._doubts
+            if not doubt.certain
+        ]
 
     # -- is the exporter to blame? --------------------------------------------------------------
 
@@ -234,6 +273,7 @@ class Flight:
             verdict=self._verdict,
             confirmed=tuple(self._confirmed),
             flaky=tuple(self._flaky),
+            repeats={d.failure.signature.hash: (d.repeated, d.tried) for d in self._doubts},
             seconds={**self.case.seconds, "execute": ran, "compare": self._compare_seconds},
             comparable=share,
             events=tuple(self._events),

@@ -28,8 +28,9 @@ _REPLACED = ".replaced-"
 class Evidence:
     """Everything there is about one test. origin: "test", or the name of a probe.
 
-    job: what the producer was asked. confirmed: the failures that a fresh worker repeated or that
-    were known before; flaky: those that it did not.
+    job: what the producer was asked. confirmed: the failures that fresh workers repeated or that
+    were known before; flaky: those that they did not. repeats: signature -> how many of how many
+    repetitions failed in the same way.
     """
 
     index: int
@@ -43,6 +44,7 @@ class Evidence:
     verdict: Mapping[str, Any] | None = None
     confirmed: Sequence[Failure] = ()
     flaky: Sequence[Failure] = ()
+    repeats: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     comparable: float | None = None
     events: Sequence[EventRow] = ()
@@ -84,12 +86,10 @@ class Recorder:
         for failure in evidence.confirmed:
             signature = failure.signature.hash
             bucket = "known" if signature in self._known else "finding"
-            seen.append(Occurrence(signature, evidence.index, evidence.origin, bucket))
+            seen.append(_occurrence(failure, evidence, bucket))
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))
-        for failure in evidence.flaky:
-            signature = failure.signature.hash
-            seen.append(Occurrence(signature, evidence.index, evidence.origin, "flaky"))
+        seen += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
         self.store.record(Record(test, tuple(findings), tuple(seen), tuple(evidence.events)))
         if test:
             self.figures.add(test)
@@ -149,6 +149,21 @@ class Recorder:
             evidence.comparable,
             _features(evidence),
         )
+
+
+def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence:
+    signature = failure.signature.hash
+    repeated, tried = evidence.repeats.get(signature, (0, 0))
+    return Occurrence(
+        signature,
+        evidence.index,
+        evidence.origin,
+        bucket,
+        ",".join(failure.levels),
+        repeated,
+        tried,
+        failure.signature.title if bucket == "flaky" else "",
+    )
 
 
 def _features(evidence: Evidence) -> Features | None:

@@ -6,7 +6,7 @@ import json
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,7 @@ class _Session:
             "signatures": [_shown(row) for row in findings],
             "faults": sum(event.kind == "fault" for event in self.store.events()),
             "flaky": self.recorder.buckets.get("flaky", 0),
+            "flaky_failures": [asdict(row) for row in self.store.flaky()],
             "known": self.recorder.buckets.get("known", 0),
             "known_unseen": sorted(set(self.config.known) - self.store.signatures_in("known")),
             "full_checks": figures.full_checks,

@@ -14,11 +14,22 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from nnfuzz.campaign.rows import (
+    AvoidedRow,
+    EventRow,
+    FindingRow,
+    FlakyRow,
+    Occurrence,
+    Record,
+    ReductionRow,
+    TestRow,
+    merged,
+)
 from nnfuzz.ir.features import Features
 
 SCHEMA = 1
@@ -43,82 +54,22 @@ CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT N
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
     message TEXT NOT NULL, details TEXT NOT NULL);
 """
-_FEATURES = "CREATE TABLE IF NOT EXISTS features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL)"
-"""Not among the tables, since campaigns of schema 1 were made without it."""
+_LATER = {
+    "features": "(idx INTEGER PRIMARY KEY, graph TEXT NOT NULL)",
+    "repeats": """(signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
+        levels TEXT NOT NULL, repeated INTEGER NOT NULL, tried INTEGER NOT NULL,
+        title TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID""",
+    "reductions": """(signature TEXT PRIMARY KEY, refined TEXT NOT NULL, title TEXT NOT NULL,
+        pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL,
+        after INTEGER NOT NULL, seconds REAL NOT NULL, reason TEXT NOT NULL)""",
+    "avoided": """(epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
+        why TEXT NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID""",
+}
+"""Not among the tables, since campaigns of schema 1 were made without them."""
 
 
 class StoreError(RuntimeError):
     """The campaign's file is missing, in use, or of another version; the message names the fix."""
-
-
-@dataclass(frozen=True)
-class TestRow:
-    """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
-
-    outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
-    features: of the graph, if there is one (`Store.features` reads them back).
-    """
-
-    __test__ = False
-
-    index: int
-    status: str
-    epoch: int
-    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    comparable: float | None = None
-    features: Features | None = None
-
-
-@dataclass(frozen=True)
-class FindingRow:
-    """A unique finding. origin: "test", or "probe KEY K" for a single-operator model."""
-
-    signature: str
-    first_index: int
-    kind: str
-    stage: str
-    backend: str
-    level: str
-    title: str
-    folder: str
-    origin: str = "test"
-    found_at: float = 0.0
-    party: str = ""
-    occurrences: int = 1
-
-
-@dataclass(frozen=True)
-class Occurrence:
-    """That a signature was seen. bucket: "finding", "known" (asked to be ignored), "flaky"."""
-
-    signature: str
-    index: int
-    origin: str = "test"
-    bucket: str = "finding"
-
-
-@dataclass(frozen=True)
-class EventRow:
-    """A fault of nnfuzz, a worker's death, or another thing worth keeping."""
-
-    index: int
-    kind: str
-    backend: str = ""
-    stage: str = ""
-    signal: str = ""
-    message: str = ""
-    details: str = ""
-
-
-@dataclass(frozen=True)
-class Record:
-    """What one test adds, written in one transaction."""
-
-    test: TestRow | None = None
-    findings: tuple[FindingRow, ...] = ()
-    occurrences: tuple[Occurrence, ...] = ()
-    events: tuple[EventRow, ...] = ()
 
 
 class Store:
@@ -177,7 +128,8 @@ class Store:
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = NORMAL")
-                self._db.execute(_FEATURES)
+                for name, columns in _LATER.items():
+                    self._db.execute(f"CREATE TABLE IF NOT EXISTS {name} {columns}")
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -240,18 +192,40 @@ class Store:
 
     # -- epochs -------------------------------------------------------------------------------
 
-    def add_epoch(self, refused: Iterable[str], reasons: dict[str, str]) -> int:
+    def add_epoch(
+        self,
+        refused: Iterable[str],
+        reasons: dict[str, str],
+        avoided: Iterable[AvoidedRow] = (),
+    ) -> int:
         """Records the refusals under which tests from now on are generated; returns its id.
 
-        reasons: of the refusals that are new in it.
+        reasons: of the refusals that are new in it. avoided: all that is avoided in it.
         """
-        refused = sorted(refused)
-        digest = hashlib.sha256("\n".join(refused).encode()).hexdigest()[:12]
-        cursor = self._db.execute(
-            "INSERT INTO epochs (hash, refused, reasons) VALUES (?, ?, ?)",
-            [digest, json.dumps(refused), json.dumps(reasons)],
-        )
-        return int(cursor.lastrowid or 0)
+        refused, avoided = sorted(refused), list(avoided)
+        names = [*refused, *sorted(row.item for row in avoided)]
+        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+        with self._transaction():
+            cursor = self._db.execute(
+                "INSERT INTO epochs (hash, refused, reasons) VALUES (?, ?, ?)",
+                [digest, json.dumps(refused), json.dumps(reasons)],
+            )
+            epoch = int(cursor.lastrowid or 0)
+            self._db.executemany(
+                "INSERT INTO avoided VALUES (?, ?, ?, ?)",
+                [(epoch, row.item, row.signature, row.why) for row in avoided],
+            )
+        return epoch
+
+    def avoided_in(self, epoch: int) -> list[AvoidedRow]:
+        """What was avoided in an epoch, by item; nothing for an unknown one."""
+        query = "SELECT item, signature, why FROM avoided WHERE epoch = ? ORDER BY item"
+        return [AvoidedRow(*row) for row in self._rows("avoided", query, [epoch])]
+
+    def ever_avoided(self) -> list[AvoidedRow]:
+        """Everything that was avoided in some epoch, each item once."""
+        query = "SELECT item, signature, why FROM avoided GROUP BY item ORDER BY min(epoch), item"
+        return [AvoidedRow(*row) for row in self._rows("avoided", query)]
 
     def last_epoch(self) -> tuple[int, list[str]] | None:
         """Id and refused signatures of the newest epoch."""
@@ -275,14 +249,26 @@ class Store:
 
     def record(self, record: Record) -> None:
         """Adds everything that belongs to one test, or nothing."""
-        self._db.execute("BEGIN")
-        try:
+        with self._transaction():
             self._insert(record, time.time())
             self.touch()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    def _rows(self, table: str, query: str, values: Sequence[Any] = ()) -> Iterable[Any]:
+        """The result of a query; nothing if the campaign is older than the table."""
+        known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        if not self._db.execute(known, [table]).fetchone():
+            return ()
+        return self._db.execute(query, values)
 
     def _insert(self, record: Record, now: float) -> None:
         if record.test:
@@ -294,6 +280,8 @@ class Store:
                 "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?)",
                 [seen.signature, seen.index, seen.origin, seen.bucket],
             )
+            if seen.levels or seen.tried:
+                self._add_repeats(seen)
         for e in record.events:
             self._db.execute(
                 "INSERT INTO events (at, idx, kind, backend, stage, signal, message, details) "
@@ -321,6 +309,20 @@ class Store:
                 [test.index, _dumps(test.features.to_json())],
             )
 
+    def _add_repeats(self, seen: Occurrence) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                seen.signature,
+                seen.index,
+                seen.origin,
+                seen.levels,
+                seen.repeated,
+                seen.tried,
+                seen.title,
+            ],
+        )
+
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding
         self._db.execute(
@@ -341,14 +343,83 @@ class Store:
         )
 
     def findings(self) -> list[FindingRow]:
-        """All unique findings with their counts, in order of discovery."""
+        """All unique findings with their counts, in order of discovery.
+
+        Those that reduction has shown to be the same are one (nnfuzz.campaign.rows.merged).
+        """
+        return merged(self.signatures(), self.reductions())
+
+    def signatures(self) -> list[FindingRow]:
+        """The same with one row per signature, whatever reduction has shown."""
         query = """
             SELECT f.signature, f.first_index, f.kind, f.stage, f.backend, f.level, f.title,
                    f.folder, f.origin, f.found_at, f.party, count(o.idx)
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
-        return [FindingRow(*row) for row in self._db.execute(query)]
+        levels = self._by_levels()
+        rows = [FindingRow(*row) for row in self._db.execute(query)]
+        return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
+
+    def _by_levels(self) -> dict[str, dict[str, int]]:
+        """Signature -> levels that failed -> how often."""
+        query = """
+            SELECT r.signature, r.levels, count(*) FROM repeats r JOIN occurrences o
+                USING (signature, idx, origin) WHERE o.bucket = 'finding'
+            GROUP BY r.signature, r.levels ORDER BY count(*) DESC, r.levels"""
+        table: dict[str, dict[str, int]] = {}
+        for signature, levels, count in self._rows("repeats", query):
+            table.setdefault(signature, {})[levels] = count
+        return table
+
+    def flaky(self) -> list[FlakyRow]:
+        """The failures that did not repeat, the most frequent first."""
+        query = """
+            SELECT o.signature, max(r.title), count(*), sum(r.repeated), sum(r.tried)
+            FROM occurrences o JOIN repeats r USING (signature, idx, origin)
+            WHERE o.bucket = 'flaky' GROUP BY o.signature ORDER BY count(*) DESC, o.signature"""
+        return [FlakyRow(*row) for row in self._rows("repeats", query)]
+
+    def where(self, signature: str) -> list[int]:
+        """The indexes of tests in which a finding occurred."""
+        query = "SELECT idx FROM occurrences WHERE signature = ? AND bucket = 'finding'"
+        return [row[0] for row in self._db.execute(query, [signature]) if row[0] >= 0]
+
+    # -- reduction ----------------------------------------------------------------------------
+
+    def add_reduction(self, row: ReductionRow) -> None:
+        """Keeps what came of reducing a finding, instead of an earlier attempt."""
+        values = [
+            row.signature,
+            row.refined,
+            row.title,
+            row.pattern,
+            json.dumps(row.graph),
+            row.before,
+            row.after,
+            row.seconds,
+            row.reason,
+        ]
+        self._db.execute(
+            "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+        )
+
+    def reductions(self) -> dict[str, ReductionRow]:
+        """What came of each reduction, by signature."""
+        query = """
+            SELECT signature, refined, title, pattern, graph, before, after, seconds, reason
+            FROM reductions ORDER BY signature"""
+        found = {}
+        for signature, refined, title, pattern, graph, *rest in self._rows("reductions", query):
+            row = ReductionRow(signature, refined, title, pattern, json.loads(graph), *rest)
+            found[signature] = row
+        return found
+
+    def move_finding(self, signature: str, folder: str) -> None:
+        """Notes that the folder of a signature lies elsewhere in the campaign."""
+        self._db.execute("UPDATE findings SET folder = ? WHERE signature = ?", [folder, signature])
+
+    # -- reading ------------------------------------------------------------------------------
 
     def signatures_in(self, bucket: str) -> set[str]:
         """The signatures that were seen in a bucket."""
@@ -374,10 +445,8 @@ class Store:
 
     def features(self) -> Iterator[tuple[int, Features]]:
         """Index and features of every graph that was kept, by index."""
-        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'features'"
-        if self._db.execute(query).fetchone():
-            for index, text in self._db.execute("SELECT idx, graph FROM features ORDER BY idx"):
-                yield index, Features.from_json(json.loads(text))
+        for index, text in self._rows("features", "SELECT idx, graph FROM features ORDER BY idx"):
+            yield index, Features.from_json(json.loads(text))
 
     def elapsed(self) -> dict[int, float]:
         """Index -> seconds of campaign time, over all sessions, at which it was recorded."""

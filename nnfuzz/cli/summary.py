@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
 
 MOST_ROWS = 40
+MOST_FLAKY = 5
 
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
@@ -60,7 +61,11 @@ def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
             "campaign.sqlite: please report them"
         )
     if summary["flaky"]:
-        notes.append(f"{summary['flaky']} failures did not repeat in a fresh worker (flaky)")
+        notes.append(f"{summary['flaky']} failures did not repeat in fresh workers (flaky):")
+        notes += [
+            f"  {row['title']}: {row['repeated']} of {row['tried']} repetitions failed"
+            for row in summary["flaky_failures"][:MOST_FLAKY]
+        ]
     if summary["known"]:
         notes.append(f"{summary['known']} occurrences of known failures")
     for signature in summary["known_unseen"]:

@@ -1,5 +1,9 @@
-"""A backend that gets results wrong, always or once, as the model's doc_string asks."""
+"""A backend that gets results wrong, always or now and then, as the model's doc_string asks.
 
+"sometimes HOW 1101" does HOW in the first, second and fourth run of the campaign.
+"""
+
+import os
 from pathlib import Path
 
 from nnfuzz.execute.backend import Backend
@@ -29,6 +33,25 @@ class Liar(Backend):
 
         def run(inputs):
             wrong = module == "wrong" or (module == "flaky" and not first)
+            if module.startswith("sometimes") and level == "O1":
+                _, how, plan = module.split()
+                wrong = plan[count()] == "1" and misbehave(how)
             return {"y": inputs["x"] + 1 if wrong and level == "O1" else inputs["x"]}
 
         return run
+
+
+def count() -> int:
+    """How often this was called by workers of the same fork server."""
+    place = Path("..") / "count"
+    number = int(place.read_text()) if place.exists() else 0
+    place.write_text(str(number + 1))
+    return number
+
+
+def misbehave(how: str) -> bool:
+    if how == "abort":
+        os.abort()
+    if how == "raise":
+        raise ValueError("not always")
+    return True

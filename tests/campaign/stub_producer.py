@@ -138,3 +138,15 @@ def hopeless(seed, config):
 
 def lying(seed, config):
     return Stub(seed, ["right", "wrong", "flaky", "right", "unsupported", "wrong"])
+
+
+def sometimes(how, plan):
+    return lambda seed, config: Stub(seed, [f"sometimes {how} {plan}"])
+
+
+wrong_1101 = sometimes("wrong", "1101")
+wrong_1111 = sometimes("wrong", "1111")
+abort_1011 = sometimes("abort", "1011")
+abort_1111 = sometimes("abort", "1111")
+raise_10 = sometimes("raise", "10")
+raise_11 = sometimes("raise", "11")

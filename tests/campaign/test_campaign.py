@@ -146,6 +146,30 @@ def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
     assert row.first_index == 1
 
 
+@pytest.mark.parametrize(
+    "plan, rate",
+    [
+        ("wrong_1111", None),
+        ("wrong_1101", (2, 3)),
+        ("abort_1111", None),
+        ("abort_1011", (2, 3)),
+        ("raise_11", None),
+        ("raise_10", (0, 1)),
+    ],
+)
+def test_only_what_fails_in_every_fresh_worker_counts(tmp_path, plan, rate):
+    result = run(tmp_path / "c", 1, plan, "liar", learn=False)
+    flaky = result.summary["flaky_failures"]
+    assert len(result.findings) == (rate is None)
+    assert [(row["repeated"], row["tried"]) for row in flaky] == ([rate] if rate else [])
+    with Store.open(tmp_path / "c", write=False) as store:
+        events = [event.message for event in store.events() if event.kind == "flaky"]
+        assert [row.title for row in store.flaky()] == [row["title"] for row in flaky]
+    assert [text.startswith(f"{rate[0]} of {rate[1]} times: liar: ") for text in events] == (
+        [True] if rate else []
+    )
+
+
 def test_direct_lowering_tells_whether_the_exporter_is_to_blame(tmp_path):
     result = run(tmp_path / "c", 2, "lying", "liar")
     assert [row.party for row in result.findings] == ["exporter"]

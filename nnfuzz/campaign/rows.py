@@ -1,0 +1,176 @@
+"""The rows of a campaign's store, and how findings that reduction shows to be one are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nnfuzz.ir.features import Features
+
+
+@dataclass(frozen=True)
+class TestRow:
+    """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
+
+    outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
+    features: of the graph, if there is one (`Store.features` reads them back).
+    """
+
+    __test__ = False
+
+    index: int
+    status: str
+    epoch: int
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    comparable: float | None = None
+    features: Features | None = None
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A unique finding. origin: "test", or "probe KEY K" for a single-operator model.
+
+    by_levels: occurrences by the levels at which it failed ("O0,O3"). Once it is reduced: refined,
+    the signature of the reduced model; pattern, its operators for people; nodes, how many there
+    were and are; duplicates: other signatures that turned out to be this finding.
+    """
+
+    signature: str
+    first_index: int
+    kind: str
+    stage: str
+    backend: str
+    level: str
+    title: str
+    folder: str
+    origin: str = "test"
+    found_at: float = 0.0
+    party: str = ""
+    occurrences: int = 1
+    by_levels: dict[str, int] = field(default_factory=dict)
+    refined: str = ""
+    pattern: str = ""
+    nodes: tuple[int, ...] = ()
+    duplicates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """That a signature was seen. bucket: "finding", "known" (asked to be ignored), "flaky".
+
+    levels: that failed, with commas between. repeated, tried: how many of how many runs in fresh
+    workers failed in the same way. title: of the signature, where it has no finding (flaky).
+    """
+
+    signature: str
+    index: int
+    origin: str = "test"
+    bucket: str = "finding"
+    levels: str = ""
+    repeated: int = 0
+    tried: int = 0
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class FlakyRow:
+    """A failure that did not repeat: in all its occurrences, `repeated` of `tried` runs failed."""
+
+    signature: str
+    title: str
+    occurrences: int
+    repeated: int
+    tried: int
+
+
+@dataclass(frozen=True)
+class ReductionRow:
+    """What came of reducing the finding of a signature. reason: why nothing did, else "".
+
+    refined: see nnfuzz.triage.refine. graph: the reduced one, as JSON. before, after: nodes.
+    """
+
+    signature: str
+    refined: str = ""
+    title: str = ""
+    pattern: str = ""
+    graph: dict[str, Any] | None = None
+    before: int = 0
+    after: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class AvoidedRow:
+    """Something that generation keeps away from, since the finding `signature` fails there.
+
+    item: an operator signature, or an edge (nnfuzz.ir.edges). why: for people.
+    """
+
+    item: str
+    signature: str
+    why: str
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """A fault of nnfuzz, a worker's death, or another thing worth keeping."""
+
+    index: int
+    kind: str
+    backend: str = ""
+    stage: str = ""
+    signal: str = ""
+    message: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one test adds, written in one transaction."""
+
+    test: TestRow | None = None
+    findings: tuple[FindingRow, ...] = ()
+    occurrences: tuple[Occurrence, ...] = ()
+    events: tuple[EventRow, ...] = ()
+
+
+def merged(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> list[FindingRow]:
+    """One row for all findings with the same refined signature: that of the lowest index.
+
+    In order of discovery. What is not reduced stands for itself.
+    """
+    groups: dict[str, list[FindingRow]] = {}
+    for row in rows:
+        known = reductions.get(row.signature)
+        groups.setdefault((known and known.refined) or row.signature, []).append(row)
+    found = [_together(group, reductions) for group in groups.values()]
+    return sorted(found, key=lambda row: (row.found_at, row.signature))
+
+
+def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
+    first, *others = sorted(group, key=lambda row: (row.first_index, row.signature))
+    by_levels: dict[str, int] = {}
+    for row in group:
+        for levels, count in row.by_levels.items():
+            by_levels[levels] = by_levels.get(levels, 0) + count
+    whole = replace(
+        first,
+        occurrences=sum(row.occurrences for row in group),
+        found_at=min(row.found_at for row in group),
+        by_levels=by_levels,
+        duplicates=tuple(row.signature for row in others),
+    )
+    reduction = reductions.get(first.signature)
+    if reduction is None or not reduction.refined:
+        return whole
+    return replace(
+        whole,
+        title=reduction.title,
+        refined=reduction.refined,
+        pattern=reduction.pattern,
+        nodes=(reduction.before, reduction.after),
+    )

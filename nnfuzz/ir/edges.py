@@ -1,0 +1,29 @@
+"""Edges between operators by name: who computes a value, who reads it, and its dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def edge_key(producer: str, consumer: str, dtype: str) -> str:
+    """The name of an edge, such as "Relu->Conv(float32)"."""
+    return f"{producer}->{consumer}({dtype})"
+
+
+def is_edge(key: str) -> bool:
+    """Whether a key names an edge, and not an operator signature ("Add(int8)->int8")."""
+    return key.endswith(")")
+
+
+def edge_keys(graph: Mapping[str, Any]) -> tuple[str, ...]:
+    """The edges of a concrete graph in its JSON form, each once, in topological order."""
+    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+    makers = {name: node["op"] for node in graph["nodes"] for name in node["outputs"]}
+    found = (
+        edge_key(makers[name], node["op"], dtypes[name])
+        for node in graph["nodes"]
+        for name in node["inputs"]
+        if name in makers
+    )
+    return tuple(dict.fromkeys(found))
