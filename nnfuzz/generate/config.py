@@ -32,6 +32,7 @@ class GenerateConfig:
     weights: probability that a placeholder is a weight. bins: k of the attribute binning.
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
     refused: signatures ("Add(float16)->float16") that a backend does not support.
+    avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.edges) that graphs must not have.
     exporter, opset: how graphs will be exported; what specs declare unexportable is left out.
     """
 
@@ -47,6 +48,7 @@ class GenerateConfig:
     sizes: Sizes = field(default_factory=Sizes)
     dtype_weights: Mapping[str, float] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
     refused: frozenset[str] = frozenset()
+    avoid: frozenset[str] = frozenset()
     exporter: str = "direct"
     opset: int = 20
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
+from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -43,12 +44,16 @@ class Growth:
         self.known: dict[str, Known] = {}
         self.loose: dict[str, None] = {}
         """Values that a node computes and nothing reads, in order."""
+        self.makers: dict[str, str] = {}
+        """Computed value -> name of its operator."""
         self._fresh = 0
 
     # -- insertion ----------------------------------------------------------------------------
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
+        if self.config.avoid and self._avoided_behind(op, plan, types):
+            return False
         inputs = [self.known[p] if isinstance(p, str) else unread(t) for p, t in zip(plan, types)]
         derived = derive(op, types, inputs)
         if derived is None:
@@ -62,6 +67,7 @@ class Growth:
         self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
         self.known.update(zip(names, narrowed(op, inputs)))
         self.known.update((name, replace(derived)) for name in produced)
+        self.makers.update(dict.fromkeys(produced, op.name))
         self.loose.update(dict.fromkeys(produced))
         for name in names:
             self.loose.pop(name, None)
@@ -72,6 +78,8 @@ class Growth:
         wanted = self.graph.type(target)
         outputs = op.type_transfer(*types)
         if outputs[0].dtype is not wanted.dtype or outputs[0].rank != wanted.rank:
+            return False
+        if self.config.avoid and self._avoided_before(op, target):
             return False
         plan: Plan = [Placeholder(p.weight, p.index) for p in op.patterns(len(types))]
         constraints = [
@@ -87,6 +95,7 @@ class Growth:
         self.graph.nodes.insert(0, Node(op, tuple(names), tuple(produced)))
         self.known.update(known)
         self.known.update((name, replace(known[target])) for name in produced[1:])
+        self.makers.update(dict.fromkeys(produced, op.name))
         self.loose.update(dict.fromkeys(produced[1:]))
         del self.placeholders[target]
         return True
@@ -130,6 +139,25 @@ class Growth:
                 return False
         concrete = [t.concrete(env, memo) for t in types]
         return op.concrete(env, memo).cost(*concrete) <= self.config.sizes.max_flops
+
+    # -- edges to keep away from --------------------------------------------------------------
+
+    def _avoided_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> bool:
+        """Whether a new node that reads existing values would make an edge to avoid."""
+        return any(
+            edge_key(self.makers[p], op.name, t.dtype.value) in self.config.avoid
+            for p, t in zip(plan, types)
+            if isinstance(p, str) and p in self.makers
+        )
+
+    def _avoided_before(self, op: OpSpec, target: str) -> bool:
+        """Whether computing a placeholder by `op` would make an edge to avoid."""
+        dtype = self.graph.type(target).dtype.value
+        return any(
+            edge_key(op.name, node.op.name, dtype) in self.config.avoid
+            for node in self.graph.nodes
+            if target in node.inputs
+        )
 
     # -- numbers ------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import NotFound, search
+from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
@@ -60,6 +61,13 @@ class Producer:
             opset=config.opset,
         )
         self.catalog = Catalog(self._specs(), self.generate)
+        avoided = frozenset(key for key in config.avoid if not is_edge(key))
+        self.restrained = replace(
+            self.generate,
+            refused=self.generate.refused | avoided,
+            avoid=frozenset(config.avoid) - avoided,
+        )
+        self.narrowed = Catalog(self._specs(), self.restrained) if avoided else self.catalog
 
     def _specs(self) -> list[type[OpSpec]]:
         chosen = self.registry.select(self.config.operators or self.registry)
@@ -85,6 +93,8 @@ class Producer:
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
         rng = random.Random(f"{self.seed}/{index}")
+        if self.config.restrains(self.seed, index):
+            return self._make(index, rng, self.narrowed, self.restrained, report)
         return self._make(index, rng, self.catalog, self.generate, report)
 
     def probe(

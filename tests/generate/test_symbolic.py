@@ -5,12 +5,14 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
+from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.registry import OpRegistry
@@ -131,3 +133,15 @@ def test_offsets_are_zero_half_of_the_time_and_take_both_signs():
     values = [draw.value(-4, 4, "offset") for _ in range(2000)]
     assert 0.4 < values.count(0) / 2000 < 0.6
     assert set(values) == set(range(-4, 5))
+
+
+def test_edges_to_avoid_do_not_occur(graphs):
+    seen = Counter(edge for graph in graphs for edge in edge_keys(graph.to_json()))
+    common = frozenset(edge for edge, _ in seen.most_common(40))
+    config = replace(CONFIG, avoid=common)
+    for seed in range(100):
+        graph = make(seed, config)
+        graph.verify()
+        assert len(graph.nodes) == CONFIG.nodes
+        assert not common & set(edge_keys(graph.to_json()))
+    assert sum(bool(common & set(edge_keys(graph.to_json()))) for graph in graphs[:100]) > 20

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -97,3 +101,30 @@ def test_what_the_exporter_does_not_implement_is_no_failure(monkeypatch):
 def test_unknown_operators_are_named():
     with pytest.raises(KeyError, match="did you mean Softmax"):
         Producer(0, CaseConfig(operators=("Sofmax",)))
+
+
+def test_most_tests_keep_away_from_what_is_avoided_and_some_do_not():
+    avoid = ("Relu(float32)->float32", "Abs->Abs(float32)")
+    config = CaseConfig(
+        nodes=6,
+        exporter="direct",
+        operators=("Relu", "Abs", "Neg"),
+        dtypes=dict.fromkeys(("float64", "float16", "int8", "int16", "int32", "int64"), 1e-9),
+        avoid=avoid,
+        unrestrained=0.2,
+    )
+    producer = Producer(5, config)
+    free = {i for i in range(60) if not config.restrains(5, i)}
+    assert 5 <= len(free) <= 20
+    seen = {}
+    for index in range(60):
+        made = producer.produce(index)
+        assert isinstance(made, TestCase)
+        relu = ("Relu", "float32") in features(made.graph).operator_dtypes()
+        seen[index] = relu or avoid[1] in edge_keys(made.graph)
+    assert not any(seen[index] for index in set(seen) - free)
+    assert sum(seen[index] for index in free) > len(free) / 2
+    assert avoid[0] in producer.signatures()  # probes of it stay possible
+    again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(config.to_json()))))
+    index = min(free)
+    assert again.produce(index).model == producer.produce(index).model
