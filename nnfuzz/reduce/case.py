@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,10 +27,13 @@ class NotReduced(ValueError):
 
 @dataclass(frozen=True)
 class ReduceConfig:
-    """workers: candidates at a time. budget: candidates that are run."""
+    """workers: candidates at a time. budget: candidates that are run. seconds: after which the
+    best so far is taken, whatever the budget; the result then depends on the machine.
+    """
 
     workers: int = 2
     budget: int = BUDGET
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,7 @@ def reduce_case(
         question = _question(problem, lanes)
         found = lanes.run(problem.case, (), question)
         wanted = _wanted(problem.failure, found)
-        engine = Engine(lanes, question, found, wanted, config.budget, watch)
+        engine = Engine(lanes, question, found, wanted, config.budget, watch, config.seconds)
         best = engine.reduce()
         confirmed = _confirmed(lanes, question, best, wanted)
     return Reduction(

@@ -8,6 +8,7 @@ cache.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ class Engine:
         wanted: str,
         budget: int = BUDGET,
         watch: Watch = lambda progress: None,
+        seconds: float = math.inf,
     ) -> None:
+        self._end = time.monotonic() + seconds
         self.lanes, self.question, self.wanted = lanes, question, wanted
         self.best = found
         self.budget, self.watch = budget, watch
@@ -101,7 +104,7 @@ class Engine:
         return any(alike == self.wanted for _, alike in tried.failing)
 
     def _left(self) -> int:
-        return self.budget - self.progress.run
+        return self.budget - self.progress.run if time.monotonic() < self._end else 0
 
     def _pass(self, name: str) -> None:
         """Applies one pass until it has nothing new to offer.
