@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from nnfuzz.execute.registry import BackendSpec
@@ -12,7 +12,16 @@ from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 1
 # What a resumed campaign may change: none of them decides what a test case is or how it is judged.
-LIMITS = ("time_limit", "tests_limit", "workers", "producers", "probe_seconds", "learn")
+LIMITS = (
+    "time_limit",
+    "tests_limit",
+    "workers",
+    "producers",
+    "probe_seconds",
+    "learn",
+    "reduce",
+    "tame",
+)
 
 
 class ConfigError(ValueError):
@@ -41,6 +50,24 @@ class ProducerSettings:
 
 
 @dataclass(frozen=True)
+class ReducerSettings:
+    """Who reduces findings: a service in a sandbox.
+
+    service: "pkg.module:factory", called with (plugins). preload: modules for its fork server.
+    seconds, budget: of one reduction, after which the best so far is taken. share: of the
+    campaign's time that reductions may take beside it; as much, and at least `grace` seconds, is
+    granted when it is over.
+    """
+
+    service: str = "nnfuzz.campaign.reduction:reduction_service"
+    preload: tuple[str, ...] = ("numpy", "nnfuzz.campaign.reduction")
+    seconds: float = 60.0
+    budget: int = 800
+    share: float = 0.2
+    grace: float = 30.0
+
+
+@dataclass(frozen=True)
 class CampaignConfig:
     """Everything a campaign is told.
 
@@ -49,6 +76,8 @@ class CampaignConfig:
     of agreeing tests that is judged by the envelope all the same. known: ids of signatures that are
     counted, but are no findings. probe_seconds: time for single-operator probes before the start.
     learn: whether `unsupported` outcomes lead to probes, and probes to refusals (a new epoch).
+    reduce: whether findings are reduced. tame: how often a reduced finding must occur before
+    generation keeps away from its operators; 0 for never.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -63,7 +92,10 @@ class CampaignConfig:
     known: tuple[str, ...] = ()
     probe_seconds: float = 10.0
     learn: bool = True
+    reduce: bool = True
+    tame: int = 5
     producer: ProducerSettings = field(default_factory=ProducerSettings)
+    reducer: ReducerSettings = field(default_factory=ReducerSettings)
 
     def __post_init__(self) -> None:
         """Raises: ConfigError."""
@@ -84,13 +116,13 @@ class CampaignConfig:
 
     def to_json(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        producer = {f.name: getattr(self.producer, f.name) for f in fields(self.producer)}
         return {
             **values,
             "schema": SCHEMA,
             "backends": [spec.to_json() for spec in self.backends],
             "case": self.case.to_json(),
-            "producer": producer,
+            "producer": asdict(self.producer),
+            "reducer": asdict(self.reducer),
         }
 
     @classmethod
@@ -105,8 +137,10 @@ class CampaignConfig:
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         values["backends"] = tuple(BackendSpec.from_json(spec) for spec in data["backends"])
         values["case"] = CaseConfig.from_json(data["case"])
-        producer = dict(data["producer"])
-        values["producer"] = ProducerSettings(**{**producer, "preload": tuple(producer["preload"])})
+        for name, kind in (("producer", ProducerSettings), ("reducer", ReducerSettings)):
+            if name in data:  # campaigns from before there was a reducer have none
+                given = data[name]
+                values[name] = kind(**{**given, "preload": tuple(given["preload"])})
         return cls(**values)
 
     def resumed_with(self, chosen: Mapping[str, Any]) -> CampaignConfig:

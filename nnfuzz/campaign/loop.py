@@ -2,13 +2,16 @@
 
     next index -> producer -> test case -> every backend at its levels -> cheap comparison
         -> judge (a producer's job; when outputs differ, or the test is sampled)
-        -> confirmation in a fresh worker -> finding folder -> one transaction
+        -> repetition in fresh workers -> finding folder -> one transaction
+        -> reduction beside it -> what fails again and again is avoided from the next epoch on
 
 The parent runs no compiler and no PyTorch; whatever dies costs one index.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +23,9 @@ from nnfuzz.campaign.flight import FAULT, TEST, Flight
 from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool, describe
 from nnfuzz.campaign.probe import Probe, Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
-from nnfuzz.campaign.store import EventRow, FindingRow
+from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.rows import EventRow, FindingRow
+from nnfuzz.campaign.taming import Tamer
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.sandbox import wait
@@ -39,6 +44,7 @@ class Snapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: signatures known to be supported or refused.
+    flaky: failures that did not repeat. unreduced: findings. avoided: see nnfuzz.campaign.taming.
     """
 
     phase: str
@@ -56,6 +62,9 @@ class Snapshot:
     tests_limit: int | None = None
     decided: int = 0
     signatures: int = 0
+    flaky: int = 0
+    unreduced: int = 0
+    avoided: int = 0
 
 
 class Observer(Protocol):
@@ -80,6 +89,8 @@ class Loop:
         backends: list[BackendPool],
         prober: Prober,
         observer: Observer,
+        reducer: Reducer,
+        tamer: Tamer,
         epoch: int,
         refused: Iterable[str] = (),
         stopped: Callable[[], bool] = lambda: False,
@@ -90,12 +101,16 @@ class Loop:
         self.backends = backends
         self.prober = prober
         self.observer = observer
+        self.reducer = reducer
+        self.tamer = tamer
         self.epoch = epoch
         self.faults = 0
         self._earlier = recorder.store.seconds_before()
         self._stopped = stopped
         self._probing = False
         self._thorough = False
+        self._reducing = False
+        self._restrains = replace(config.case, avoid=("anything",)).restrains
         self._turn = False
         self._asked = 0
         self._flights: set[Flight] = set()
@@ -119,6 +134,8 @@ class Loop:
         while not self._over():
             self._step(self._supply)
         self._settle()
+        self.recorder.store.stop_clock()
+        self._reduce_rest()
         self._tick(final=True)
 
     def probe(self, keys: Iterable[str]) -> None:
@@ -171,18 +188,44 @@ class Loop:
                 return
             self._step(lambda: None)
 
+    def _reduce_rest(self) -> None:
+        """Reduces what could not be reduced on the way, for a time that is announced."""
+        waiting = self.reducer.waiting()
+        if not waiting or self._stopped():
+            return
+        settings = self.config.reducer
+        grace = max(settings.grace, settings.share * self.seconds())
+        self.observer.note(
+            f"the campaign is over; reducing {waiting} findings, at most {grace:.0f} s "
+            "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
+        )
+        self._reducing = True
+        deadline = time.monotonic() + grace
+        while not self._stopped() and time.monotonic() < deadline and self.reducer.waiting():
+            self.reducer.dispatch(math.inf, os.cpu_count() or 1)
+            self._wait()
+        left = self.reducer.waiting()
+        if left:
+            folder = self.recorder.store.folder
+            self.observer.note(f"{left} findings are not reduced: nnfuzz reduce {folder}")
+
     def _step(self, supply: Any) -> None:
         self.producers.dispatch(supply)
         for pool in self.backends:
             pool.dispatch()
+        if not self._probing:
+            self.reducer.dispatch(self.config.reducer.share * self.seconds())
+        self._wait()
+
+    def _wait(self) -> None:
         for sandbox, event in wait(self._sandboxes(), TICK_SECONDS):
-            if not self.producers.feed(sandbox, event):
+            if not self.producers.feed(sandbox, event) and not self.reducer.feed(sandbox, event):
                 any(pool.feed(sandbox, event) for pool in self.backends)
         if time.monotonic() - self._last_tick > TICK_SECONDS:
             self._tick()
 
     def _sandboxes(self) -> list[Any]:
-        pools = [self.producers, *self.backends]
+        pools = [self.producers, *self.backends, self.reducer]
         return [sandbox for pool in pools for sandbox in pool.sandboxes()]
 
     def _busy(self) -> bool:
@@ -287,6 +330,9 @@ class Loop:
             self.prober.finished(flight.probe, flight.outcomes)
         elif self.config.learn:
             self.prober.learn(flight.case, flight.outcomes)
+        if not flight.probe and not self._restrains(flight.case.seed, flight.case.index):
+            shown = (failure.signature.hash for failure in evidence.confirmed)
+            self.tamer.watch(flight.case.graph, shown)
         self._renew_epoch()
 
     def _lost(
@@ -329,28 +375,54 @@ class Loop:
     # -- epochs -------------------------------------------------------------------------------
 
     def _renew_epoch(self, now: bool = False) -> None:
-        """Starts a new epoch if there are new refusals, at most every few seconds."""
+        """Starts a new epoch if what is to be generated has changed, at most every few seconds."""
         if self._probing:
             return
         age = time.monotonic() - self._epoch_at
         if not now and age < max(EPOCH_SECONDS, EPOCH_SHARE * self.seconds()):
             return
         self._epoch_at = time.monotonic()
+        reasons = self._new_refusals()
+        if not self._tamed() and not reasons:
+            return
+        avoided = self.tamer.avoided
+        self._refused |= reasons.keys()
+        self.epoch = self.recorder.store.add_epoch(self._refused, reasons, avoided)
+        case = replace(
+            self.config.case,
+            refused=tuple(sorted(self._refused)),
+            avoid=tuple(row.item for row in avoided),
+        )
+        self.producers.configure(self.epoch, case)
+
+    def _new_refusals(self) -> dict[str, str]:
+        """Signatures that turned out not to be supported, with the reasons."""
         reasons = self.prober.refused()
         refused = set(self.config.case.refused) | set(reasons)
-        if refused <= self._refused or not set(self.prober.keys) - refused:
-            return
+        avoided = {row.item for row in self.tamer.avoided}
         new = refused - self._refused
-        self._refused |= refused
-        self.epoch = self.recorder.store.add_epoch(
-            self._refused, {key: reasons[key] for key in sorted(new)}
-        )
-        case = replace(self.config.case, refused=tuple(sorted(self._refused)))
-        self.producers.configure(self.epoch, case)
+        if not new or not set(self.prober.keys) - refused - avoided:
+            return {}
         self.observer.note(
             f"{len(new)} more operator signatures are refused for generation "
-            f"({len(self._refused)} of {len(self.prober.keys)}): {_some(new)}"
+            f"({len(self._refused | new)} of {len(self.prober.keys)}): {_some(new)}"
         )
+        return {key: reasons.get(key, "") for key in sorted(new)}
+
+    def _tamed(self) -> bool:
+        """Whether the list of what generation keeps away from has changed; says so."""
+        new = self.tamer.learn(self.recorder.findings(), self.recorder.reductions, self._refused)
+        for row in new:
+            self.observer.note(
+                f"generation keeps away from {row.item} from now on, but in "
+                f"{self.config.case.unrestrained:.0%} of the tests: {row.why} [{row.signature}]"
+            )
+        lifted = self.tamer.lift()
+        for row in lifted:
+            self.observer.note(
+                f"{row.item} no longer fails and is generated again: {row.why} [{row.signature}]"
+            )
+        return bool(new or lifted)
 
     # -- watching -----------------------------------------------------------------------------
 
@@ -364,14 +436,14 @@ class Loop:
         session = max(1e-9, seconds - self._earlier)
         rate = (figures.tests - self._tests_before) / session
         return Snapshot(
-            phase=phase or ("probing" if self._probing else "fuzzing"),
+            phase=phase or self._phase(),
             seconds=seconds,
             left=self._time_left(seconds, rate),
             indexes=figures.indexes,
             tests=figures.tests,
             rate=rate,
             outcomes=dict(figures.outcomes),
-            findings=self.recorder.unique(),
+            findings=len(self.recorder.findings()),
             occurrences=self.recorder.buckets.get("finding", 0),
             faults=self.faults,
             refused=len(self._refused),
@@ -379,7 +451,15 @@ class Loop:
             tests_limit=self.config.tests_limit,
             decided=self.prober.decided(),
             signatures=len(self.prober.keys),
+            flaky=self.recorder.buckets.get("flaky", 0),
+            unreduced=self.reducer.waiting(),
+            avoided=len(self.tamer.avoided),
         )
+
+    def _phase(self) -> str:
+        if self._reducing:
+            return "reducing"
+        return "probing" if self._probing else "fuzzing"
 
     def _time_left(self, seconds: float, rate: float) -> float | None:
         ends = []

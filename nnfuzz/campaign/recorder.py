@@ -11,16 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.campaign.judgement import accused_party, briefs
+from nnfuzz.campaign.rows import (
+    EventRow,
+    FindingRow,
+    Occurrence,
+    Record,
+    ReductionRow,
+    TestRow,
+    merged,
+)
 from nnfuzz.campaign.statistics import Statistics
-from nnfuzz.campaign.store import EventRow, FindingRow, Occurrence, Record, Store, TestRow
-from nnfuzz.execute.outcome import Outcome
+from nnfuzz.campaign.store import Store
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.features import Features, features
 from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding import folder_name
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.triage.refine import Pattern, pattern_of
 from nnfuzz.triage.signature import Failure
 
-FINDINGS = "findings"
+FINDINGS, DUPLICATES = "findings", "duplicates"
 _REPLACED = ".replaced-"
 
 
@@ -65,13 +75,16 @@ class Recorder:
     ) -> None:
         self.store = store
         self.figures = Statistics()
-        self.rows = {row.signature: row for row in store.findings()}
+        self.rows = {row.signature: row for row in store.signatures()}
+        self.reductions = store.reductions()
+        self._patterns: dict[str, Pattern] = {}
         self.buckets = store.buckets()
         self._known = frozenset(known)
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
         mend(store.folder / FINDINGS)
+        arrange(store)
         for row in store.tests():
             self.figures.add(row)
 
@@ -95,21 +108,57 @@ class Recorder:
             self.figures.add(test)
         self._count(findings, seen)
 
-    def unique(self) -> int:
-        return len(self.rows)
+    def findings(self) -> list[FindingRow]:
+        """As Store.findings, out of memory; without `by_levels`."""
+        return merged(self.rows.values(), self.reductions)
+
+    # -- reduction ----------------------------------------------------------------------------
+
+    def unreduced(self) -> list[FindingRow]:
+        """Signatures that no reduction was tried for."""
+        return [row for row in self.rows.values() if row.signature not in self.reductions]
+
+    def explained(self, signature: str) -> bool:
+        """Whether a mismatch's model contains all of what another one was reduced to."""
+        row, pattern = self.rows[signature], self._patterns.get(signature)
+        if pattern is None or row.kind != OutcomeKind.MISMATCH:
+            return False
+        alike = [s for s, r in self.rows.items() if (r.backend, r.kind) == (row.backend, row.kind)]
+        found = [self.reductions[s] for s in alike if s in self.reductions]
+        return any(r.refined and pattern_of(r.graph).within(pattern) for r in found)
+
+    def reduced(self, result: ReductionRow, index: int) -> FindingRow | None:
+        """Keeps what came of reducing the finding of a signature; merges those that are the same.
+
+        index: that of the folder that was reduced; if another one has taken its place meanwhile,
+        nothing is kept and None returned. Returns the finding, duplicates included.
+        """
+        if self.rows[result.signature].first_index != index:
+            return None
+        self.store.add_reduction(result)
+        self.reductions[result.signature] = result
+        for signature, folder in arrange(self.store).items():
+            self.rows[signature] = replace(self.rows[signature], folder=folder)
+        found = self.findings()
+        return next(r for r in found if result.signature in (r.signature, *r.duplicates))
 
     def _seconds(self) -> float:
         return self._earlier + self.store.session_seconds()
 
     def _is_first(self, signature: str, evidence: Evidence) -> bool:
+        """Whether it has to be kept as the finding; one that is reduced stays what it is."""
         row = self.rows.get(signature)
-        return row is None or evidence.index < row.first_index
+        if row is None:
+            return True
+        return signature not in self.reductions and evidence.index < row.first_index
 
     def _finding(self, failure: Failure, evidence: Evidence) -> FindingRow:
         name = folder_name(failure)
         with _replacing(self.store.folder / FINDINGS / name) as folder:
             self._write(folder, failure, evidence)
         before = self.rows.get(failure.signature.hash)
+        made = evidence.case or evidence.failed
+        self._patterns[failure.signature.hash] = pattern_of(made.graph if made else None)
         return FindingRow(
             signature=failure.signature.hash,
             first_index=evidence.index,
@@ -191,3 +240,24 @@ def mend(findings: Path) -> None:
         else:
             os.replace(old, folder)
     remove_partial(findings)
+
+
+def arrange(store: Store) -> dict[str, str]:
+    """Moves the folders of duplicates out of CAMPAIGN/findings, and back what is none.
+
+    Returns the folders that have moved, by signature. What a kill interrupts is done next time.
+    """
+    rows = {row.signature: row for row in store.signatures()}
+    duplicates = {s for row in store.findings() for s in row.duplicates}
+    moved = {}
+    for signature, row in rows.items():
+        place = DUPLICATES if signature in duplicates else FINDINGS
+        wanted = f"{place}/{Path(row.folder).name}"
+        if wanted != row.folder:
+            source, target = store.folder / row.folder, store.folder / wanted
+            target.parent.mkdir(exist_ok=True)
+            if source.exists() and not target.exists():
+                os.replace(source, target)
+            store.move_finding(signature, wanted)
+            moved[signature] = wanted
+    return moved

@@ -107,12 +107,14 @@ class ReductionRow:
 class AvoidedRow:
     """Something that generation keeps away from, since the finding `signature` fails there.
 
-    item: an operator signature, or an edge (nnfuzz.ir.edges). why: for people.
+    item: an operator signature, or an edge (nnfuzz.ir.edges). why: for people. share: of the tests
+    with it that failed.
     """
 
     item: str
     signature: str
     why: str
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

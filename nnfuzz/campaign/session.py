@@ -16,9 +16,12 @@ from nnfuzz.campaign.loop import Loop, Observer
 from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool, describe
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Recorder
+from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.statistics import summary
-from nnfuzz.campaign.store import FindingRow, Store
+from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import Support, SupportCache, specs_digest
+from nnfuzz.campaign.taming import Tamer
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.backend import BackendOptions
 from nnfuzz.execute.events import Fault, Reply
@@ -120,6 +123,15 @@ class _Session:
             }
             self.cache.save(self.paths[name], table, about)
 
+    def _lifted(self) -> list[AvoidedRow]:
+        """What generation kept away from in some epoch and does not any more."""
+        now = {row.item for row in self.loop.tamer.avoided}
+        return [row for row in self.store.ever_avoided() if row.item not in now]
+
+    def _not_reduced(self) -> dict[str, str]:
+        """Signature -> why its finding could not be reduced."""
+        return {s: row.reason for s, row in self.recorder.reductions.items() if row.reason}
+
     def result(self) -> Result:
         findings = self.store.findings()
         reasons = self.store.reasons()
@@ -136,6 +148,11 @@ class _Session:
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
+            "avoided": [asdict(row) for row in self.loop.tamer.avoided],
+            "avoided_before": [asdict(row) for row in self._lifted()],
+            "unreduced": len(self.recorder.unreduced()),
+            "not_reduced": self._not_reduced(),
+            "reduce_seconds": round(self.loop.reducer.spent, 3),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
             "seed": self.config.seed,
@@ -167,11 +184,28 @@ def _open(
         versions = _versions(pools, store)
         paths, tables = _tables(config, versions, cache)
         epoch, refused = _first_epoch(store, config, tables if refuse else {})
-        producers.configure(epoch, replace(config.case, refused=refused))
+        avoided = store.avoided_in(epoch)
+        case = replace(config.case, refused=refused, avoid=tuple(row.item for row in avoided))
+        producers.configure(epoch, case)
         prober = _prober(producers, tables)
-        write = finding_writer(config, registry, versions.backends, store.refused_in)
+        write = finding_writer(config, registry, versions.backends, store.restraints_in)
         recorder = Recorder(store, config.known, write, observer.finding)
-        loop = Loop(config, recorder, producers, pools, prober, observer, epoch, refused, stopped)
+        reducer = Reducer(config, recorder, observer.note)
+        stack.callback(reducer.close)
+        tamer = Tamer(store, config.tame, prober.keys, prober.variables, avoided)
+        loop = Loop(
+            config,
+            recorder,
+            producers,
+            pools,
+            prober,
+            observer,
+            reducer,
+            tamer,
+            epoch,
+            refused,
+            stopped,
+        )
         yield _Session(config, store, recorder, loop, prober, versions, cache, paths)
 
 
@@ -215,6 +249,8 @@ def _first_epoch(
 ) -> tuple[int, tuple[str, ...]]:
     """The epoch that a session begins with: the last one, or what the cache refuses."""
     last = store.last_epoch()
+    if last and not config.tame and store.avoided_in(last[0]):
+        return store.add_epoch(last[1], {}), tuple(last[1])
     if last:
         return last[0], tuple(last[1])
     reasons = {
@@ -248,5 +284,10 @@ def _shown(row: FindingRow) -> dict[str, Any]:
         "party": row.party,
         "first_index": row.first_index,
         "occurrences": row.occurrences,
+        "by_levels": row.by_levels,
+        "refined": row.refined,
+        "pattern": row.pattern,
+        "nodes": list(row.nodes),
+        "duplicates": list(row.duplicates),
         "folder": row.folder,
     }

@@ -63,7 +63,7 @@ _LATER = {
         pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL,
         after INTEGER NOT NULL, seconds REAL NOT NULL, reason TEXT NOT NULL)""",
     "avoided": """(epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
-        why TEXT NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID""",
+        why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID""",
 }
 """Not among the tables, since campaigns of schema 1 were made without them."""
 
@@ -80,6 +80,7 @@ class Store:
         self._db = connection
         self._lock = lock
         self._began = time.monotonic()
+        self._ended: float | None = None
         self._session: int | None = None
         self._workers = 1
         self._sut: Callable[[], dict[str, float]] = dict
@@ -152,7 +153,7 @@ class Store:
 
     def begin_session(self) -> None:
         """Starts the clock of a session; its time is kept with every record."""
-        self._began = time.monotonic()
+        self._began, self._ended = time.monotonic(), None
         cursor = self._db.execute(
             "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
             [time.time()],
@@ -172,8 +173,12 @@ class Store:
         return self._db.execute(query, [self._session]).fetchone()[0]
 
     def session_seconds(self) -> float:
-        """Wall seconds since begin_session."""
-        return time.monotonic() - self._began
+        """Wall seconds from begin_session to stop_clock."""
+        return (self._ended or time.monotonic()) - self._began
+
+    def stop_clock(self) -> None:
+        """What comes now is no longer the campaign's time: reducing what it has found."""
+        self._ended = self._ended or time.monotonic()
 
     def sut_shares(self) -> dict[str, float]:
         """Seconds inside each compiler / (wall seconds x workers), over all sessions."""
@@ -212,19 +217,21 @@ class Store:
             )
             epoch = int(cursor.lastrowid or 0)
             self._db.executemany(
-                "INSERT INTO avoided VALUES (?, ?, ?, ?)",
-                [(epoch, row.item, row.signature, row.why) for row in avoided],
+                "INSERT INTO avoided VALUES (?, ?, ?, ?, ?)",
+                [(epoch, row.item, row.signature, row.why, row.share) for row in avoided],
             )
         return epoch
 
     def avoided_in(self, epoch: int) -> list[AvoidedRow]:
         """What was avoided in an epoch, by item; nothing for an unknown one."""
-        query = "SELECT item, signature, why FROM avoided WHERE epoch = ? ORDER BY item"
+        query = "SELECT item, signature, why, share FROM avoided WHERE epoch = ? ORDER BY item"
         return [AvoidedRow(*row) for row in self._rows("avoided", query, [epoch])]
 
     def ever_avoided(self) -> list[AvoidedRow]:
         """Everything that was avoided in some epoch, each item once."""
-        query = "SELECT item, signature, why FROM avoided GROUP BY item ORDER BY min(epoch), item"
+        query = """
+            SELECT item, signature, why, share FROM avoided GROUP BY item
+            ORDER BY min(epoch), item"""
         return [AvoidedRow(*row) for row in self._rows("avoided", query)]
 
     def last_epoch(self) -> tuple[int, list[str]] | None:
@@ -232,6 +239,11 @@ class Store:
         query = "SELECT id, refused FROM epochs ORDER BY id DESC LIMIT 1"
         row = self._db.execute(query).fetchone()
         return (row[0], json.loads(row[1])) if row else None
+
+    def restraints_in(self, epoch: int) -> dict[str, list[str]]:
+        """The fields of CaseConfig that an epoch sets."""
+        avoided = [row.item for row in self.avoided_in(epoch)]
+        return {"refused": list(self.refused_in(epoch)), "avoid": avoided}
 
     def refused_in(self, epoch: int) -> tuple[str, ...]:
         """The refused signatures of an epoch; none for an unknown one."""
@@ -443,9 +455,12 @@ class Store:
                 index, status, epoch, json.loads(outcomes), json.loads(seconds), comparable
             )
 
-    def features(self) -> Iterator[tuple[int, Features]]:
-        """Index and features of every graph that was kept, by index."""
-        for index, text in self._rows("features", "SELECT idx, graph FROM features ORDER BY idx"):
+    def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
+        """Index and features of every graph that was kept, by index; or of the latest ones."""
+        query = "SELECT idx, graph FROM features ORDER BY idx"
+        if latest is not None:
+            query = f"SELECT * FROM ({query} DESC LIMIT {int(latest)}) ORDER BY idx"
+        for index, text in self._rows("features", query):
             yield index, Features.from_json(json.loads(text))
 
     def elapsed(self) -> dict[int, float]:

@@ -20,12 +20,12 @@ def finding_writer(
     config: CampaignConfig,
     registry: BackendRegistry,
     versions: Mapping[str, Mapping[str, str]],
-    refused_in: Callable[[int], tuple[str, ...]],
+    restraints_in: Callable[[int], dict[str, list[str]]],
 ) -> Callable[[Path, Failure, Evidence], None]:
     """A function that writes the folder of a failure.
 
-    versions: of the compilers by backend. refused_in: the refusals of an epoch; with them the
-    configuration in the folder makes the same test case again.
+    versions: of the compilers by backend. restraints_in: what was refused and avoided in an epoch;
+    with them the configuration in the folder makes the same test case again.
     """
     specs = {spec.name: spec for spec in config.backends}
 
@@ -37,7 +37,7 @@ def finding_writer(
             case=case,
             outcomes=tuple(evidence.outcomes),
             backend=spec,
-            config={**config.case.to_json(), "refused": list(refused_in(evidence.epoch))},
+            config={**config.case.to_json(), **restraints_in(evidence.epoch)},
             verdict=evidence.verdict,
             versions=dict(versions.get(failure.backend, {})),
             campaign=_campaign(evidence),

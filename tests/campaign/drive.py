@@ -23,7 +23,7 @@ def settings(tests, plan, backend, **more):
         producer=ProducerSettings(
             f"stub_producer:{plan}", ("numpy", "onnx", "stub_producer"), seconds=0.5
         ),
-        **{"probe_seconds": 0.0, **more},
+        **{"probe_seconds": 0.0, "reduce": False, **more},
     )
     return config, registry
 

@@ -1,0 +1,138 @@
+"""Reduces findings while the campaign runs: one at a time, within a share of its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.pools import describe
+from nnfuzz.campaign.recorder import Recorder
+from nnfuzz.campaign.rows import FindingRow, ReductionRow
+from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.sandbox import Sandbox
+
+HARD_SECONDS = 120.0
+"""After the time that a reduction is given: for the start of workers, and for localisation."""
+_RESULT = {f.name for f in fields(ReductionRow)}
+
+
+class Reducer:
+    """Hands findings to one worker (nnfuzz.campaign.reduction) and records what comes of them.
+
+    `dispatch` starts the next reduction, the loop waits on `sandboxes()` and passes events to
+    `feed`. Neither blocks. note: for people. spent: seconds, over all reductions.
+    """
+
+    def __init__(
+        self, config: CampaignConfig, recorder: Recorder, note: Callable[[str], None]
+    ) -> None:
+        self.config = config
+        self.recorder = recorder
+        self.spent = 0.0
+        self._note = note
+        self._server: ForkServer | None = None
+        self._sandbox: Sandbox | None = None
+        self._row: FindingRow | None = None
+        self._began = 0.0
+
+    @property
+    def busy(self) -> bool:
+        return self._row is not None
+
+    def waiting(self) -> int:
+        """How many findings are not reduced yet."""
+        return len(self.recorder.unreduced()) if self.config.reduce else 0
+
+    def dispatch(self, allowed: float, workers: int = 1) -> None:
+        """Starts the next reduction, unless one is running or `allowed` seconds are spent.
+
+        workers: candidates at a time.
+        """
+        if self.busy or not self.config.reduce or self.spent > allowed:
+            return
+        waiting = self.recorder.unreduced()
+        if not waiting:
+            return
+        self._row, self._began = min(waiting, key=self._order), time.monotonic()
+        settings = self.config.reducer
+        job = {
+            "do": "reduce",
+            "folder": str((self.recorder.store.folder / self._row.folder).resolve()),
+            "workers": workers,
+            "budget": settings.budget,
+            "seconds": settings.seconds,
+        }
+        self._worker().submit(job)
+
+    def _order(self, row: FindingRow) -> tuple[Any, ...]:
+        """What looks like nothing known first; models of campaigns before those of probes."""
+        return self.recorder.explained(row.signature), row.origin != "test", row.found_at
+
+    def sandboxes(self) -> Iterator[Sandbox]:
+        if self._sandbox is not None and self.busy:
+            yield self._sandbox
+
+    def feed(self, sandbox: Sandbox, event: Event) -> bool:
+        """Whether the event was this worker's."""
+        if sandbox is not self._sandbox or self._row is None:
+            return False
+        if isinstance(event, Progress):
+            return True
+        row, self._row = self._row, None
+        self.spent += time.monotonic() - self._began
+        self._keep(row, self._result(row, event))
+        return True
+
+    def _result(self, row: FindingRow, event: Reply | Fault | Death) -> ReductionRow:
+        if isinstance(event, Reply):
+            found = {name: value for name, value in event.header.items() if name in _RESULT}
+            return ReductionRow(row.signature, **found)
+        reason = describe(event)
+        if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
+            reason = f"took longer than {self._hard():.0f} s"
+        return ReductionRow(row.signature, reason=reason)
+
+    def _keep(self, row: FindingRow, result: ReductionRow) -> None:
+        whole = self.recorder.reduced(result, row.first_index)
+        if whole is None:
+            return  # a lower index has taken the folder meanwhile: it is waiting again
+        if result.reason:
+            self._note(f"not reduced: {row.title} [{row.signature}]: {result.reason}")
+            return
+        text = f"reduced {result.before} -> {result.after} nodes: {result.title}"
+        text += f", {result.pattern}" if result.pattern else ""
+        if whole.duplicates:
+            same = [s for s in (whole.signature, *whole.duplicates) if s != row.signature]
+            text += f"; the same as {', '.join(same)}"
+        self._note(f"{text} [{row.signature}]")
+
+    def close(self) -> None:
+        """Ends the worker; a reduction that is running is dropped, and waits for another session.
+
+        Idempotent.
+        """
+        self._row = None
+        if self._sandbox is not None and self._server is not None:
+            self._sandbox.close()
+            self._server.close()
+
+    def _worker(self) -> Sandbox:
+        settings = self.config.reducer
+        if self._sandbox is None:
+            plugins = dict.fromkeys(p for spec in self.config.backends for p in spec.plugins)
+            self._server = ForkServer(settings.preload)
+            self._sandbox = Sandbox(
+                settings.service,
+                {"plugins": list(plugins)},
+                Limits(seconds=self._hard(), memory_bytes=0, jobs_per_process=1000),
+                name="reducer",
+                server=self._server,
+            )
+        return self._sandbox
+
+    def _hard(self) -> float:
+        return self.config.reducer.seconds + HARD_SECONDS

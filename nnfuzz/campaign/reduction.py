@@ -1,0 +1,86 @@
+"""The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
+
+Job: {"do": "reduce", "folder": absolute path, "workers", "budget", "seconds"} -> the fields of
+nnfuzz.campaign.rows.ReductionRow but for the signature. What cannot be reduced has a "reason".
+
+The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
+next finding of the same backend; they end with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
+from nnfuzz.execute.runner import RunnerError
+from nnfuzz.reduce.case import NotReduced, ReduceConfig
+from nnfuzz.reduce.lanes import Servers, WorkerError
+from nnfuzz.report.finding import FindingError, read_finding
+from nnfuzz.report.reduced import reduce_folder
+from nnfuzz.triage.examine import ProducerError
+from nnfuzz.triage.refine import pattern_of, refined
+
+_REASONS = (
+    NotReduced,
+    FindingError,
+    RegistryError,
+    OptionError,
+    RunnerError,
+    WorkerError,
+    ProducerError,
+    OSError,
+)
+
+
+class ReductionService:
+    """plugins: files with further backends."""
+
+    def __init__(self, plugins: Sequence[str] = ()) -> None:
+        self._registry = BackendRegistry.discover(plugins)
+        self._servers: Servers | None = None
+        self._for: str | None = None
+
+    def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
+        report("reduce")
+        config = ReduceConfig(header["workers"], header["budget"], header["seconds"])
+        try:
+            return self.reduced(Path(header["folder"]), config), {}
+        except _REASONS as error:
+            return {"reason": f"{type(error).__name__}: {error}"}, {}
+
+    def reduced(self, folder: Path, config: ReduceConfig) -> dict[str, Any]:
+        """Reduces one finding. Raises: one of _REASONS."""
+        finding = read_finding(folder)
+        servers = self._shared(finding.backend)
+        done, reduced = reduce_folder(folder, config, registry=self._registry, servers=servers)
+        graph = reduced.case.graph
+        signature = refined(reduced.failure, graph)
+        return {
+            "refined": signature.hash,
+            "title": signature.title,
+            "pattern": str(pattern_of(graph)),
+            "graph": graph,
+            "before": done.before[0],
+            "after": done.after[0],
+            "seconds": round(done.seconds, 3),
+        }
+
+    def close(self) -> None:
+        if self._servers is not None:
+            self._servers.close()
+        self._servers = None
+
+    def _shared(self, backend: BackendSpec | None) -> Servers:
+        name = backend.name if backend else ""
+        if self._servers is None or self._for != name:
+            self.close()
+            self._servers, self._for = Servers(backend, self._registry), name
+        return self._servers
+
+
+def reduction_service(plugins: Sequence[str] = ()) -> ReductionService:
+    """The factory that sandboxes name: "nnfuzz.campaign.reduction:reduction_service"."""
+    return ReductionService(plugins)
