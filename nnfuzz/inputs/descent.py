@@ -67,7 +67,9 @@ class Descent:
         self._m = {n: torch.zeros_like(t) for n, t in self.theta.items()}
         self._v = {n: torch.zeros_like(t) for n, t in self.theta.items()}
         self._count = 0
-        self._last = math.inf
+        self._last = self._best = math.inf
+        self.stale = 0
+        """Steps since the loss last fell by a tenth."""
 
     def _leaf(self, x: Tensor) -> Tensor:
         """A copy to move; off the integers, since |x| has no direction to move in at 0."""
@@ -96,6 +98,9 @@ class Descent:
         """Slow down after overshooting: sums move by the steps of all their terms together."""
         self.rate *= SLOWER if loss > self._last else FASTER
         self._last = loss
+        self.stale += 1
+        if loss < 0.9 * self._best:
+            self._best, self.stale = loss, 0
 
     def _adam(self, name: str, gradient: Tensor) -> None:
         b1, b2 = BETAS

@@ -38,13 +38,15 @@ class SearchConfig:
     restarts: complete redraws. draws: plain redraws in the first attempt before descending.
     redraws, nudges: further draws and gradient steps, once the values are valid, that bring
     decisions away from their edges until a share `steady` of them is.
-    steps: gradient steps per restart. rate: of Adam, relative to a parameter's magnitude.
+    steps: gradient steps per restart. patience: steps for one operator without progress after which
+    a restart is given up. rate: of Adam, relative to a parameter's magnitude.
     seconds: last resort against pathological graphs, checked between steps.
     """
 
     restarts: int = 8
     draws: int = 2
     steps: int = 60
+    patience: int = 6
     rate: float = 0.3
     redraws: int = 2
     nudges: int = 2
@@ -142,7 +144,7 @@ class _Search:
                     rate *= BACK
                 descent = self._target(values, violation, rate)
             self.steps += 1
-            if not descent.step(values):
+            if not descent.step(values) or descent.stale > self.settings.patience:
                 return False
             found = self._run(values, descent.start)
             if found is None:
