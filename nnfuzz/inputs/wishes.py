@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,7 +84,7 @@ def _wish(
     """
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
-    accepts = _pointwise_valid if _pointwise(node.op) else _by_ranges
+    accepts = _valid_on_samples if _pointwise(node.op) else _by_ranges
     for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
         for ranges in _combinations(node, dtypes, have, rng, shuffled):
             if accepts(node.op, dtypes, ranges, goal):
@@ -123,10 +125,25 @@ def _narrowed(choices: Sequence[Range], have: Range) -> list[Range]:
     return own + [(lo, hi) for lo, hi in cut if lo <= hi]
 
 
-def _pointwise_valid(
+def _valid_on_samples(
     op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
 ) -> bool:
     """Whether a sample of elements from the ranges is valid and maps into the wanted range."""
+    return _pointwise_valid(
+        type(op), tuple(op.attributes.items()), tuple(dtypes), tuple(ranges), wanted
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _pointwise_valid(
+    spec: type[OpSpec],
+    attributes: tuple[tuple[str, Any], ...],
+    dtypes: tuple[DType, ...],
+    ranges: tuple[Range, ...],
+    wanted: Range | None,
+) -> bool:
+    """Evaluated once per question: the same ones come up in graph after graph."""
+    op = spec(**dict(attributes))
     sample = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
     terms = op.domain(*sample)
     if not holds(terms) or (len(sample) == 1 and any(map(_steep, terms))):
