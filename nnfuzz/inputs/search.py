@@ -38,7 +38,7 @@ class SearchConfig:
     restarts: complete redraws. draws: plain redraws in the first attempt before descending.
     redraws, nudges: further draws and gradient steps, once the values are valid, that bring
     decisions away from their edges until a share `steady` of them is.
-    steps: gradient steps per restart. patience: steps for one operator without progress after which
+    steps: gradient steps per restart, fewer in graphs below 25 nodes. patience: steps for one operator without progress after which
     a restart is given up. rate: of Adam, relative to a parameter's magnitude.
     seconds: last resort against pathological graphs, checked between steps.
     """
@@ -138,7 +138,7 @@ class _Search:
     def _descend(self, values: Values, violation: Violation) -> bool:
         """Step until no node is violated; whether that came to pass."""
         descent, rate = None, self.settings.rate
-        for _ in range(self.settings.steps):
+        for _ in range(min(self.settings.steps, 10 + 2 * len(self.graph.nodes))):
             if descent is None or descent.violation != violation:
                 if descent is not None and violation.position < descent.violation.position:
                     rate *= BACK
