@@ -38,8 +38,9 @@ class SearchConfig:
     restarts: complete redraws. draws: plain redraws in the first attempt before descending.
     redraws, nudges: further draws and gradient steps, once the values are valid, that bring
     decisions away from their edges until a share `steady` of them is.
-    steps: gradient steps per restart, fewer in graphs below 25 nodes. patience: steps for one operator without progress after which
-    a restart is given up. rate: of Adam, relative to a parameter's magnitude.
+    steps: gradient steps per restart, fewer in graphs below 25 nodes. patience: steps for one
+    operator without progress after which a restart is given up. rate: of Adam, relative to a
+    parameter's magnitude.
     seconds: last resort against pathological graphs, checked between steps.
     """
 
