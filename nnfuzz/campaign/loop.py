@@ -330,9 +330,7 @@ class Loop:
             self.prober.finished(flight.probe, flight.outcomes)
         elif self.config.learn:
             self.prober.learn(flight.case, flight.outcomes)
-        if not flight.probe and not self._restrains(flight.case.seed, flight.case.index):
-            shown = (failure.signature.hash for failure in evidence.confirmed)
-            self.tamer.watch(flight.case.graph, shown)
+        self._watch(flight, evidence)
         self._renew_epoch()
 
     def _lost(
@@ -371,6 +369,14 @@ class Loop:
         self.faults += sum(event.kind == FAULT for event in evidence.events)
         self.recorder.record(evidence)
         self._renew_epoch()
+
+    def _watch(self, flight: Flight, evidence: Evidence) -> None:
+        """Has the tamer look at tests that were made without restraint though there was some."""
+        case = flight.case
+        current = evidence.epoch == self.epoch
+        if current and not flight.probe and not self._restrains(case.seed, case.index):
+            shown = (failure.signature.hash for failure in evidence.confirmed)
+            self.tamer.watch(case.graph, shown)
 
     # -- epochs -------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class Recorder:
         self.reductions = store.reductions()
         self._patterns: dict[str, Pattern] = {}
         self.buckets = store.buckets()
-        self._known = frozenset(known)
+        self._known = {*known, *(s for s, r in self.reductions.items() if r.refined in known)}
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
@@ -137,10 +137,21 @@ class Recorder:
             return None
         self.store.add_reduction(result)
         self.reductions[result.signature] = result
+        if result.refined in self._known:
+            return self._turns_out_known(result.signature)
         for signature, folder in arrange(self.store).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
         found = self.findings()
         return next(r for r in found if result.signature in (r.signature, *r.duplicates))
+
+    def _turns_out_known(self, signature: str) -> FindingRow:
+        """A finding whose refined signature is to be ignored is none."""
+        row = self.rows.pop(signature)
+        self._known.add(signature)
+        self.store.turn_known(signature)
+        self.buckets = self.store.buckets()
+        shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
+        return row
 
     def _seconds(self) -> float:
         return self._earlier + self.store.session_seconds()

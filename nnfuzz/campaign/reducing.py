@@ -100,11 +100,13 @@ class Reducer:
         whole = self.recorder.reduced(result, row.first_index)
         if whole is None:
             return  # a lower index has taken the folder meanwhile: it is waiting again
+        if result.refined in self.config.known:
+            self._note(f"known, as it turns out: {row.title} [{row.signature}]")
+            return
         if result.reason:
             self._note(f"not reduced: {row.title} [{row.signature}]: {result.reason}")
             return
-        text = f"reduced {result.before} -> {result.after} nodes: {result.title}"
-        text += f", {result.pattern}" if result.pattern else ""
+        text = f"reduced {result.before} -> {result.after} nodes, {result.pattern}: {result.title}"
         if whole.duplicates:
             same = [s for s in (whole.signature, *whole.duplicates) if s != row.signature]
             text += f"; the same as {', '.join(same)}"

@@ -123,6 +123,12 @@ class _Session:
             }
             self.cache.save(self.paths[name], table, about)
 
+    def _known_seen(self) -> set[str]:
+        """Signatures of failures to be ignored that occurred, refined ones as well."""
+        seen = self.store.signatures_in("known")
+        reductions = self.recorder.reductions
+        return seen | {reductions[s].refined for s in seen if s in reductions}
+
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
         now = {row.item for row in self.loop.tamer.avoided}
@@ -144,7 +150,7 @@ class _Session:
             "flaky": self.recorder.buckets.get("flaky", 0),
             "flaky_failures": [asdict(row) for row in self.store.flaky()],
             "known": self.recorder.buckets.get("known", 0),
-            "known_unseen": sorted(set(self.config.known) - self.store.signatures_in("known")),
+            "known_unseen": sorted(set(self.config.known) - self._known_seen()),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),

@@ -427,6 +427,13 @@ class Store:
             found[signature] = row
         return found
 
+    def turn_known(self, signature: str) -> None:
+        """A finding that is to be ignored after all: only its occurrences stay, as known ones."""
+        with self._transaction():
+            self._db.execute("DELETE FROM findings WHERE signature = ?", [signature])
+            query = "UPDATE occurrences SET bucket = 'known' WHERE signature = ? AND bucket = ?"
+            self._db.execute(query, [signature, "finding"])
+
     def move_finding(self, signature: str, folder: str) -> None:
         """Notes that the folder of a signature lies elsewhere in the campaign."""
         self._db.execute("UPDATE findings SET folder = ? WHERE signature = ?", [folder, signature])

@@ -114,6 +114,23 @@ def fuzz(
             help="Stop generating what a backend turns out not to support [default: learn].",
         ),
     ] = None,
+    reduce: Annotated[
+        bool | None,
+        typer.Option(
+            "--reduce/--no-reduce",
+            help="Reduce findings on the way, in at most a fifth of the time, and for a while at "
+            "the end; merge those that are the same [default: reduce].",
+        ),
+    ] = None,
+    tame: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Keep away from the operators of a reduced finding once it has occurred N times, "
+            "0 for never [default: 5].",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the summary.")] = False,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
@@ -145,6 +162,8 @@ def fuzz(
         "full_check": full_check,
         "probe_seconds": _probe_seconds(probe),
         "learn": learn,
+        "reduce": reduce,
+        "tame": tame,
     }
     given = {name: value for name, value in given.items() if value is not None}
     _fuzz(backend or [], plugin or [], known, out, resume, quiet, given)

@@ -101,11 +101,19 @@ def line(s: Snapshot) -> str:
     if not s.tests and s.signatures:
         return f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, {s.findings} findings"
     faults = f", {s.faults} faults of nnfuzz" if s.faults else ""
+    found = f"{s.findings} findings ({', '.join(_about(s))})"
     return (
         f"[{spoken(s.seconds)}{left}] {s.phase}: {s.tests} tests, {s.rate:.1f}/s, "
-        f"{counts(s)}, {s.findings} findings ({s.occurrences} times), "
+        f"{counts(s)}, {found}, "
         f"{s.sut_share:.0%} of the time in compilers{faults}"
     )
+
+
+def _about(s: Snapshot) -> list[str]:
+    """How often, how many are still large, and what was no finding."""
+    parts = [f"{s.occurrences} times"]
+    parts += [f"{s.unreduced} to be reduced"] if s.unreduced else []
+    return parts + ([f"{s.flaky} flaky failures besides"] if s.flaky else [])
 
 
 def _probed(s: Snapshot) -> str:
@@ -133,10 +141,11 @@ def panel(s: Snapshot) -> Any:
     ]
     if not s.tests and s.signatures:
         rows = [rows[0], ("support", _probed(s))]
-    if s.refused or s.faults:
-        rows.append(("notes", f"{s.refused} signatures refused, {s.faults} faults of nnfuzz"))
+    if s.refused or s.faults or s.avoided:
+        notes = f"{s.refused} signatures refused, {s.avoided} patterns avoided"
+        rows.append(("notes", f"{notes}, {s.faults} faults of nnfuzz"))
     for name, text in rows:
         grid.add_row(Text(name, style="dim"), Text(text))
-    found = f"{s.findings} unique, {s.occurrences} times"
+    found = f"{s.findings} unique, {', '.join(_about(s))}"
     grid.add_row(Text("findings", style="dim"), Text(found, "bold red" if s.findings else ""))
     return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)

@@ -10,6 +10,7 @@ from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.rows import FindingRow
     from nnfuzz.campaign.session import Result
 
 MOST_ROWS = 40
@@ -36,7 +37,7 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
 
 
 def _findings(result: Result) -> Iterator[str]:
-    """Two lines for each, the most frequent first."""
+    """Some lines for each, the most frequent first."""
     rows = sorted(result.findings, key=lambda row: -row.occurrences)
     if not rows:
         yield "nothing found"
@@ -44,9 +45,21 @@ def _findings(result: Result) -> Iterator[str]:
     yield f"{len(rows)} unique findings in {result.folder}:"
     for row in rows[:MOST_ROWS]:
         yield f"{row.occurrences:>6}x {row.title}"
+        yield from (f"        {text}" for text in _details(row))
         yield f"        {row.folder}"
     if len(rows) > MOST_ROWS:
         yield f"        ... and {len(rows) - MOST_ROWS} more"
+
+
+def _details(row: FindingRow) -> Iterator[str]:
+    """What reduction has shown, and the levels where they are not always the same."""
+    if row.nodes:
+        yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
+    if row.duplicates:
+        yield f"{len(row.duplicates)} duplicates merged: {', '.join(row.duplicates)}"
+    if len(row.by_levels) > 1:
+        shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
+        yield f"at {'; '.join(shown)}"
 
 
 def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
@@ -70,6 +83,12 @@ def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
         notes.append(f"{summary['known']} occurrences of known failures")
     for signature in summary["known_unseen"]:
         notes.append(f"the known failure {signature} never occurred: it may be fixed by now")
+    for row in summary["avoided"]:
+        notes.append(f"generation keeps away from {row['item']} [{row['signature']}]: {row['why']}")
+    for row in summary["avoided_before"]:
+        notes.append(f"{row['item']} no longer fails and is generated again [{row['signature']}]")
+    if summary["not_reduced"]:
+        notes.append(f"{len(summary['not_reduced'])} findings could not be reduced (summary.json)")
     if summary["refused"]:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(
@@ -83,4 +102,10 @@ def _next(result: Result) -> list[str]:
     if not result.findings:
         return []
     first = min(result.findings, key=lambda row: row.found_at)
-    return [f"next: nnfuzz replay {shlex.quote(str(result.folder / first.folder))}"]
+    lines = [f"next: nnfuzz replay {shlex.quote(str(result.folder / first.folder))}"]
+    if result.summary["unreduced"]:
+        lines.append(
+            f"      nnfuzz reduce {shlex.quote(str(result.folder))} "
+            f"({result.summary['unreduced']} findings are not reduced)"
+        )
+    return lines

@@ -9,21 +9,25 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def settings(tests, plan, backend, **more):
-    from nnfuzz.campaign.config import CampaignConfig, ProducerSettings
+def settings(tests, plan, backend, reducer="", **more):
+    from nnfuzz.campaign.config import CampaignConfig, ProducerSettings, ReducerSettings
     from nnfuzz.execute.registry import BackendRegistry
     from nnfuzz.testcase.case import CaseConfig
 
     registry = BackendRegistry.discover([HERE / "liar.py", HERE.parent / "execute" / "hostile.py"])
     config = CampaignConfig(
         backends=(registry.parse(backend),),
-        case=CaseConfig(exporter="direct"),
+        case=CaseConfig(exporter="direct", unrestrained=more.pop("unrestrained", 0.02)),
         seed=1,
         tests_limit=tests,
         producer=ProducerSettings(
             f"stub_producer:{plan}", ("numpy", "onnx", "stub_producer"), seconds=0.5
         ),
-        **{"probe_seconds": 0.0, "reduce": False, **more},
+        reduce=bool(reducer),
+        reducer=ReducerSettings(
+            f"stub_reducer:{reducer}", ("numpy", "stub_reducer"), share=1.0, grace=5.0
+        ),
+        **{"probe_seconds": 0.0, **more},
     )
     return config, registry
 

@@ -9,6 +9,8 @@ import time
 import numpy as np
 
 KEY = "Identity(float32)->float32"
+MORE = [f"{op}(float32)->float32" for op in ("Relu", "Conv", "Abs", "Exp")]
+VARIABLES = {op: [0] for op in ("Identity", "Relu", "Conv", "Abs", "Exp")}
 GRAPH = {
     "schema": 1,
     "values": [["x", "float32", [4]], ["y", "float32", [4]]],
@@ -33,13 +35,27 @@ def model(doc: str) -> bytes:
     return made.SerializeToString()
 
 
+def chain(operators: list[str]) -> dict:
+    """The graph of operators one behind the other; the model stays an identity."""
+    names = ["x", *(f"h{i}" for i in range(len(operators) - 1)), "y"]
+    nodes = [
+        {"op": op, "attributes": {}, "inputs": [names[i]], "outputs": [names[i + 1]]}
+        for i, op in enumerate(operators)
+    ]
+    return {**GRAPH, "values": [[name, "float32", [4]] for name in names], "nodes": nodes}
+
+
 def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
+    """doc: "WHAT" or "WHAT:OP,OP", which sets the graph."""
     from nnfuzz.testcase.case import TestCase
+
+    doc, _, operators = doc.partition(":")
+    graph = chain(operators.split(",")) if operators else GRAPH
 
     x = np.full(4, index, np.float32)
     seconds = {"generate": 0.001, "export": 0.0005, "inputs": 0.0002}
     case = TestCase(
-        seed, index, GRAPH, model(doc), {"x": x}, {}, {"y": x}, "torchscript", 20, seconds=seconds
+        seed, index, graph, model(doc), {"x": x}, {}, {"y": x}, "torchscript", 20, seconds=seconds
     )
     header, blobs = case.to_frame()
     return {"case": header}, blobs
@@ -48,15 +64,16 @@ def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
 class Stub:
     """`plan` is a list of doc_strings, repeated; "produce HOW" misbehaves in the producer."""
 
-    def __init__(self, seed: int, plan: list[str]) -> None:
+    def __init__(self, seed: int, plan: list[str], config: dict | None = None) -> None:
         self.seed = seed
         self.plan = plan
+        self.config = config
 
     def handle(self, header, blobs, report):
         report("generate")
         do = header["do"]
         if do == "signatures":
-            return {"signatures": [KEY], "variables": {"Identity": [0]}}, {}
+            return {"signatures": [KEY, *MORE], "variables": VARIABLES}, {}
         if do == "judge":
             return {"verdict": verdict(header, blobs)}, {}
         if do == "lower":
@@ -64,6 +81,8 @@ class Stub:
         if do == "probe":
             return frame(self.seed, -1, "nothing import none")
         doc = self.plan[header["index"] % len(self.plan)]
+        if self.avoids(header["index"], doc):
+            doc = "right"
         how = doc.split()[1] if doc.startswith("produce ") else ""
         if how in ("export", "inputs", "fault"):
             failed = {
@@ -75,6 +94,18 @@ class Stub:
             return {"failed": failed}, {}
         fail(how)
         return frame(self.seed, header["index"], doc)
+
+    def avoids(self, index: int, doc: str) -> bool:
+        """Does as the real producer: nothing that is avoided, but for some indexes."""
+        from nnfuzz.campaign.support import signature_keys
+        from nnfuzz.ir.edges import edge_keys
+        from nnfuzz.testcase.case import CaseConfig
+
+        if not self.config or not CaseConfig.from_json(self.config).restrains(self.seed, index):
+            return False
+        graph = chain(doc.partition(":")[2].split(","))
+        found = {*signature_keys(graph, VARIABLES), *edge_keys(graph)}
+        return not found.isdisjoint(self.config["avoid"])
 
 
 def fail(how: str) -> None:
@@ -150,3 +181,19 @@ abort_1011 = sometimes("abort", "1011")
 abort_1111 = sometimes("abort", "1111")
 raise_10 = sometimes("raise", "10")
 raise_11 = sometimes("raise", "11")
+
+
+def fusing(seed, config):
+    """Relu in front of Conv is wrong, whatever else is there."""
+    plan = ["wrong:Relu,Conv", "right", "wrong:Relu,Conv,Abs", "right:Abs,Conv", "right:Relu,Abs"]
+    return Stub(seed, plan, config)
+
+
+def wrong_exp(seed, config):
+    return Stub(seed, ["wrong:Exp", "right:Abs"], config)
+
+
+def mended_exp(seed, config):
+    """Wrong until it is avoided, as if the compiler were mended then."""
+    now = "right" if config["avoid"] else "wrong"
+    return Stub(seed, [f"{now}:Exp", "right:Abs"], config)

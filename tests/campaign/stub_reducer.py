@@ -1,0 +1,66 @@
+"""A reducing service that knows what graphs shall be reduced to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from stub_producer import chain
+
+from nnfuzz.triage.refine import pattern_of
+
+
+class Reducing:
+    """Reduces to Relu, Conv if these are there, else to the last operator; says so in a file."""
+
+    def __init__(self, plugins) -> None:
+        self.plugins = plugins
+
+    def handle(self, header, blobs, report):
+        finding = json.loads((Path(header["folder"]) / "finding.json").read_text())
+        operators = [node["op"] for node in finding["graph"]["nodes"]]
+        kept = ["Relu", "Conv"] if "Relu" in operators else operators[-1:]
+        graph = chain(kept)
+        return {
+            "refined": "-".join(kept),
+            "title": f"wrong {kept}",
+            "pattern": str(pattern_of(graph)),
+            "graph": graph,
+            "before": len(operators),
+            "after": len(kept),
+            "seconds": 0.1,
+        }, {}
+
+
+class Dying(Reducing):
+    def handle(self, header, blobs, report):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Slow(Reducing):
+    def handle(self, header, blobs, report):
+        time.sleep(1000)
+
+
+class Refusing(Reducing):
+    def handle(self, header, blobs, report):
+        return {"reason": "NotReduced: nothing to be seen"}, {}
+
+
+def reducing(plugins):
+    return Reducing(plugins)
+
+
+def dying(plugins):
+    return Dying(plugins)
+
+
+def slow(plugins):
+    return Slow(plugins)
+
+
+def refusing(plugins):
+    return Refusing(plugins)

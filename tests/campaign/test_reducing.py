@@ -1,0 +1,155 @@
+"""Campaigns that reduce their findings, merge those that are one, and avoid what keeps failing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import drive
+
+from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
+from nnfuzz.campaign.session import run_campaign
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.support import SupportCache
+from nnfuzz.cli.progress import Silent
+
+
+@pytest.fixture(autouse=True)
+def _short_epochs(monkeypatch):
+    monkeypatch.setattr("nnfuzz.campaign.loop.EPOCH_SECONDS", 0.2)
+
+
+class Notes(Silent):
+    def __init__(self):
+        self.texts = []
+
+    def note(self, text):
+        self.texts.append(text)
+
+
+def run(folder, tests, plan, reducer="reducing", until="no such note", **more):
+    """until: a note that ends the campaign."""
+    config, registry = drive.settings(tests, plan, "liar", reducer, learn=False, **more)
+    notes = Notes()
+    with Store.create(folder, config.to_json()) as store:
+        cache = SupportCache(folder / "cache")
+        said = lambda: any(until in text for text in notes.texts)  # noqa: E731
+        return run_campaign(store, config, registry, notes, cache, said), notes.texts
+
+
+def test_findings_that_reduce_to_the_same_are_one(tmp_path):
+    result, notes = run(tmp_path / "c", 10, "fusing", tame=0)
+    (row,) = result.findings
+    assert row.occurrences == 4 and row.nodes == (2, 2) and row.refined == "Relu-Conv"
+    assert row.first_index == 0 and row.pattern == "Relu, Conv (float32)"
+    (shown,) = result.summary["signatures"]
+    assert shown["duplicates"] == list(row.duplicates) and len(row.duplicates) == 1
+    assert result.summary["findings"] == 1 and result.summary["unreduced"] == 0
+    assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
+    (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
+    assert duplicate.name.endswith(row.duplicates[0])
+    assert any("the same as" in text for text in notes)
+
+
+def test_what_was_merged_is_merged_after_a_resume(tmp_path):
+    run(tmp_path / "c", 5, "fusing", tame=0)
+    config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False, tame=0)
+    with Store.open(tmp_path / "c") as store:
+        cache = SupportCache(tmp_path)
+        again = run_campaign(store, config, registry, notes := Notes(), cache)
+    (row,) = again.findings
+    assert row.occurrences == 4 and len(row.duplicates) == 1
+    assert not [text for text in notes.texts if "reduced" in text]
+
+
+@pytest.mark.parametrize(
+    "reducer, reason", [("dying", "SIGSEGV"), ("refusing", "nothing to be seen")]
+)
+def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
+    result, _ = run(tmp_path / "c", 10, "fusing", reducer, tame=0)
+    assert result.summary["tests"] == 10 and result.summary["findings"] == 2
+    assert result.summary["faults"] == result.summary["unreduced"] == 0
+    assert all(reason in text for text in result.summary["not_reduced"].values())
+    assert len(result.summary["not_reduced"]) == 2
+
+
+def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
+    config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
+    config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0))
+    notes = Notes()
+    start = time.monotonic()
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
+    assert result.summary["unreduced"] == 2
+    assert result.summary["seconds"] < time.monotonic() - start - 0.4  # its own time ended before
+    assert any("reducing 2 findings, at most" in text for text in notes.texts)
+    assert notes.texts[-1] == f"2 findings are not reduced: nnfuzz reduce {tmp_path / 'c'}"
+
+
+def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
+    result, notes = run(tmp_path / "c", 400, "fusing", unrestrained=0.1, tame=5)
+    (avoided,) = result.summary["avoided"]
+    (row,) = result.findings
+    assert avoided["item"] == "Relu->Conv(float32)" and avoided["signature"] == row.signature
+    assert avoided["share"] > 0.9
+    assert 5 <= row.occurrences < 100  # 160 without
+    assert any(text.startswith("generation keeps away from Relu->Conv") for text in notes)
+    with Store.open(tmp_path / "c", write=False) as store:
+        epoch, _ = store.last_epoch()
+        (entry,) = store.avoided_in(epoch)
+        later = [t.index for t in store.tests() if t.epoch == epoch]
+        case = store.config()["case"]
+        assert set(store.where(row.signature)) & set(later)  # the share without restraint
+    assert store_config(tmp_path / "c", row)["avoid"] == []
+    assert entry.item == avoided["item"] and case["avoid"] == []
+
+
+def store_config(folder, row):
+    return json.loads((folder / row.folder / "finding.json").read_text())["config"]
+
+
+def test_a_single_operator_is_avoided_by_its_signature(tmp_path):
+    result, _ = run(tmp_path / "c", 300, "wrong_exp", tame=5, unrestrained=0.05)
+    assert [row["item"] for row in result.summary["avoided"]] == ["Exp(float32)->float32"]
+    assert result.findings[0].occurrences < 100
+
+
+def test_what_stops_failing_is_announced_and_generated_again(tmp_path):
+    result, notes = run(
+        tmp_path / "c", 9000, "mended_exp", tame=5, unrestrained=0.3, until="no longer fails"
+    )
+    assert result.summary["avoided"] == []
+    assert [row["item"] for row in result.summary["avoided_before"]] == ["Exp(float32)->float32"]
+    assert any(text.startswith("Exp(float32)->float32 no longer fails") for text in notes)
+
+
+def test_known_failures_may_be_named_by_their_refined_signature(tmp_path):
+    result, notes = run(tmp_path / "c", 10, "fusing", known=("Relu-Conv",), tame=0)
+    assert result.findings == [] and result.summary["known"] == 4
+    assert result.summary["known_unseen"] == []
+    assert list((tmp_path / "c" / "findings").iterdir()) == []
+    assert sum(text.startswith("known, as it turns out") for text in notes) == 2
+
+
+def row(signature, index, **more):
+    fields = {"found_at": float(index), "occurrences": 1, **more}
+    return FindingRow(
+        signature, index, "mismatch", "compare", "toy", "O1", "t", f"findings/{signature}", **fields
+    )
+
+
+def test_the_lowest_index_stands_for_all():
+    rows = [row("a", 7, by_levels={"O1": 1}), row("b", 3, by_levels={"O1": 2, "O0,O1": 1})]
+    reductions = {s: ReductionRow(s, "r", f"wrong {s}", "Add", {}, 9, 1) for s in "ab"}
+    (found,) = merged([*rows, row("c", 9)][:2], reductions)
+    assert (found.signature, found.duplicates, found.title) == ("b", ("a",), "wrong b")
+    assert found.by_levels == {"O1": 3, "O0,O1": 1} and found.nodes == (9, 1)
+    assert len(merged([*rows, row("c", 9)], reductions)) == 2
+    assert [r.signature for r in merged(rows, {})] == ["b", "a"]
