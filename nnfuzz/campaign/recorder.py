@@ -118,6 +118,10 @@ class Recorder:
         """Signatures that no reduction was tried for."""
         return [row for row in self.rows.values() if row.signature not in self.reductions]
 
+    def forget_failed_reductions(self) -> None:
+        """Has them tried again: `unreduced` names them anew."""
+        self.reductions = {s: row for s, row in self.reductions.items() if not row.reason}
+
     def explained(self, signature: str) -> bool:
         """Whether a mismatch's model contains all of what another one was reduced to."""
         row, pattern = self.rows[signature], self._patterns.get(signature)

@@ -107,9 +107,10 @@ class Reducer:
             self._note(f"not reduced: {row.title} [{row.signature}]: {result.reason}")
             return
         text = f"reduced {result.before} -> {result.after} nodes, {result.pattern}: {result.title}"
-        if whole.duplicates:
-            same = [s for s in (whole.signature, *whole.duplicates) if s != row.signature]
-            text += f"; the same as {', '.join(same)}"
+        if whole.signature != row.signature:
+            text += f"; the same as {whole.signature}"
+        elif whole.duplicates:
+            text += f"; it stands for {len(whole.duplicates)} other signatures"
         self._note(f"{text} [{row.signature}]")
 
     def close(self) -> None:

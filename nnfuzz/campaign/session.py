@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.campaign.afterwards import SUMMARY, findings_figures
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.loop import Loop, Observer
 from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool, describe
@@ -28,7 +29,6 @@ from nnfuzz.execute.events import Fault, Reply
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.files import write_atomically
 
-SUMMARY = "summary.json"
 # Errors of a producer that starts which the configuration is to blame for.
 _USERS = ("KeyError", "ValueError", "FileNotFoundError", "OpsetError")
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
@@ -134,10 +134,6 @@ class _Session:
         now = {row.item for row in self.loop.tamer.avoided}
         return [row for row in self.store.ever_avoided() if row.item not in now]
 
-    def _not_reduced(self) -> dict[str, str]:
-        """Signature -> why its finding could not be reduced."""
-        return {s: row.reason for s, row in self.recorder.reductions.items() if row.reason}
-
     def result(self) -> Result:
         findings = self.store.findings()
         reasons = self.store.reasons()
@@ -145,19 +141,16 @@ class _Session:
         self.store.touch()
         shares = self.store.sut_shares()
         extra = {
-            "signatures": [_shown(row) for row in findings],
+            **findings_figures(self.store),
             "faults": sum(event.kind == "fault" for event in self.store.events()),
             "flaky": self.recorder.buckets.get("flaky", 0),
             "flaky_failures": [asdict(row) for row in self.store.flaky()],
-            "known": self.recorder.buckets.get("known", 0),
             "known_unseen": sorted(set(self.config.known) - self._known_seen()),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
             "avoided": [asdict(row) for row in self.loop.tamer.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
-            "unreduced": len(self.recorder.unreduced()),
-            "not_reduced": self._not_reduced(),
             "reduce_seconds": round(self.loop.reducer.spent, 3),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
@@ -277,23 +270,3 @@ def _prober(producers: ProducerPool, tables: dict[str, Support]) -> Prober:
     if isinstance(event, Fault) and event.starting and event.error_type.endswith(_USERS):
         raise ConfigError(event.message.strip("'\""))
     raise PoolError(f"producers cannot work: {text}\n{event.captured}")
-
-
-def _shown(row: FindingRow) -> dict[str, Any]:
-    return {
-        "signature": row.signature,
-        "title": row.title,
-        "kind": row.kind,
-        "stage": row.stage,
-        "backend": row.backend,
-        "level": row.level,
-        "party": row.party,
-        "first_index": row.first_index,
-        "occurrences": row.occurrences,
-        "by_levels": row.by_levels,
-        "refined": row.refined,
-        "pattern": row.pattern,
-        "nodes": list(row.nodes),
-        "duplicates": list(row.duplicates),
-        "folder": row.folder,
-    }

@@ -1,4 +1,4 @@
-"""`nnfuzz reduce FINDING`: the smallest model that fails in the same way."""
+"""`nnfuzz reduce FINDING|CAMPAIGN`: the smallest model that fails in the same way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import FAULT, FINDINGS, UsageError
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def reduce(
-    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    finding: Annotated[
+        Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
+    ],
     backend: Annotated[
         str,
         typer.Option(metavar="NAME[,KEY=VALUE]", help="Reduce for this backend; default: its own."),
@@ -34,8 +36,36 @@ def reduce(
 ) -> None:
     """Reduce a finding to the smallest model that fails in the same way, in FINDING/reduced.
 
-    Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
+    Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
+    merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
+    from nnfuzz.campaign.store import FILE
+
+    if (finding / FILE).is_file():
+        if backend or plugin:
+            raise UsageError("--backend and --plugin are for a single finding, not for a campaign")
+        raise typer.Exit(_campaign(finding, workers, budget))
+    _finding(finding, backend, plugin or [], workers, budget)
+
+
+def _campaign(folder: Path, workers: int, budget: int) -> int:
+    from nnfuzz.campaign.afterwards import reduce_campaign
+    from nnfuzz.campaign.store import Store
+    from nnfuzz.cli.interrupt import Interrupt
+    from nnfuzz.cli.summary import findings_table
+
+    def note(text: str) -> None:
+        typer.echo(text, err=True)
+
+    with Store.open(folder) as store, Interrupt() as interrupt:
+        workers = workers or os.cpu_count() or 1
+        found = reduce_campaign(store, note, workers, budget, interrupt.asked)
+    for line in findings_table(folder, found):
+        typer.echo(line)
+    return FINDINGS if found else OK
+
+
+def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
     from nnfuzz.execute.backend import OptionError
     from nnfuzz.execute.registry import RegistryError
     from nnfuzz.reduce.case import NotReduced, ReduceConfig
@@ -44,7 +74,7 @@ def reduce(
     from nnfuzz.report.reduced import reduce_folder
 
     try:
-        spec = _spec(read_finding(finding), backend, plugin or [])
+        spec = _spec(read_finding(finding), backend, plugin)
         config = ReduceConfig(workers or os.cpu_count() or 1, budget)
         watch = _shown if sys.stderr.isatty() else _silent
         done, reduced = reduce_folder(finding, config, spec, watch)

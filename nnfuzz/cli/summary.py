@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.values import spoken
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 MOST_FLAKY = 5
+MOST_DUPLICATES = 4
 
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
@@ -29,20 +31,20 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     for text in _notes(s, config):
         print(f"  {text}")
     print()
-    for text in _findings(result):
+    for text in findings_table(result.folder, result.findings):
         print(text)
     print(f"summary: {result.folder / 'summary.json'}")
     for text in _next(result):
         print(text)
 
 
-def _findings(result: Result) -> Iterator[str]:
+def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str]:
     """Some lines for each, the most frequent first."""
-    rows = sorted(result.findings, key=lambda row: -row.occurrences)
+    rows = sorted(findings, key=lambda row: -row.occurrences)
     if not rows:
         yield "nothing found"
         return
-    yield f"{len(rows)} unique findings in {result.folder}:"
+    yield f"{len(rows)} unique findings in {folder}:"
     for row in rows[:MOST_ROWS]:
         yield f"{row.occurrences:>6}x {row.title}"
         yield from (f"        {text}" for text in _details(row))
@@ -56,7 +58,9 @@ def _details(row: FindingRow) -> Iterator[str]:
     if row.nodes:
         yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
     if row.duplicates:
-        yield f"{len(row.duplicates)} duplicates merged: {', '.join(row.duplicates)}"
+        shown = ", ".join(row.duplicates[:MOST_DUPLICATES])
+        more = ", ..." if row.duplicates[MOST_DUPLICATES:] else ""
+        yield f"{len(row.duplicates)} other signatures are the same: {shown}{more}"
     if len(row.by_levels) > 1:
         shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
         yield f"at {'; '.join(shown)}"

@@ -14,8 +14,8 @@ SIZES = frozenset({"shape", "split", "ends", "kernel_shape"})
 ONES = frozenset({"strides", "dilations", "group", "repeats", "steps", "alpha", "beta", "scales"})
 """Attributes whose simplest value is 1 and not 0."""
 _DTYPES = {
-    DType.FLOAT32: 0, DType.BOOL: 0, DType.INT64: 0, DType.INT32: 1, DType.FLOAT64: 1,
-    DType.FLOAT16: 2, DType.INT8: 2, DType.UINT8: 2, DType.INT16: 3,
+    DType.FLOAT32: 0, DType.BOOL: 0, DType.INT64: 1, DType.INT32: 2, DType.FLOAT64: 1,
+    DType.FLOAT16: 2, DType.INT8: 3, DType.UINT8: 3, DType.INT16: 4,
 }  # fmt: skip
 
 

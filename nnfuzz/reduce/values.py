@@ -94,11 +94,13 @@ def apply_attribute(subject: Subject, edit: Edit) -> Subject:
 SIMPLER = {
     DType.FLOAT64: (DType.FLOAT32,),
     DType.FLOAT16: (DType.FLOAT32,),
-    DType.INT8: (DType.INT64, DType.INT32),
-    DType.UINT8: (DType.INT64, DType.INT32),
-    DType.INT16: (DType.INT64, DType.INT32),
-    DType.INT32: (DType.INT64,),
+    DType.INT8: (DType.FLOAT32, DType.INT64, DType.INT32),
+    DType.UINT8: (DType.FLOAT32, DType.INT64, DType.INT32),
+    DType.INT16: (DType.FLOAT32, DType.INT64, DType.INT32),
+    DType.INT32: (DType.FLOAT32, DType.INT64),
+    DType.INT64: (DType.FLOAT32,),
 }
+"""What does not depend on the dtype ends as float32, so that it is recognised as one finding."""
 
 
 def propose_dtypes(subject: Subject) -> Iterator[Edit]:

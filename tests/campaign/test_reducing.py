@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
+from nnfuzz.campaign.afterwards import reduce_campaign
 from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -55,7 +56,7 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
     assert duplicate.name.endswith(row.duplicates[0])
-    assert any("the same as" in text for text in notes)
+    assert any("the same as" in text or "stands for 1 other" in text for text in notes)
 
 
 def test_what_was_merged_is_merged_after_a_resume(tmp_path):
@@ -153,3 +154,40 @@ def test_the_lowest_index_stands_for_all():
     assert found.by_levels == {"O1": 3, "O0,O1": 1} and found.nodes == (9, 1)
     assert len(merged([*rows, row("c", 9)], reductions)) == 2
     assert [r.signature for r in merged(rows, {})] == ["b", "a"]
+
+
+def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):
+    from typer import Exit
+
+    from nnfuzz.cli.errors import FINDINGS, UsageError
+    from nnfuzz.cli.reduce import reduce
+
+    folder = tmp_path / "c"
+    config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False)
+    config = replace(config, reduce=False)
+    with Store.create(folder, config.to_json()) as store:
+        result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path))
+    assert result.summary["unreduced"] == result.summary["findings"] == 2
+    with pytest.raises(UsageError, match="not for a campaign"):
+        reduce(folder, backend="liar")
+    for _ in range(2):  # the second time there is nothing left to do
+        with pytest.raises(Exit) as leaving:
+            reduce(folder, workers=1, budget=10)
+        assert leaving.value.exit_code == FINDINGS
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["unreduced"] == 0 and summary["findings"] == 1
+    assert summary["tests"] == 10 and len(summary["signatures"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.count("reduced") == 2
+    assert "reduced 2 -> 2 nodes: Relu, Conv (float32)" in printed.out
+    assert "1 other signatures are the same" in printed.out
+
+
+def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path):
+    run(tmp_path / "c", 10, "fusing", "refusing")
+    with Store.open(tmp_path / "c") as store:
+        config = store.config()
+        config["reducer"]["service"] = "stub_reducer:reducing"
+        store.set_meta("config", config)
+        (found,) = reduce_campaign(store, lambda text: None, 1, 10)
+        assert found.refined == "Relu-Conv"

@@ -1,0 +1,82 @@
+"""Reduces the findings of a campaign that has ended, merges them, and mends its summary."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.recorder import Evidence, Recorder
+from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.rows import FindingRow
+from nnfuzz.campaign.store import Store
+from nnfuzz.execute.sandbox import wait
+from nnfuzz.report.files import write_atomically
+from nnfuzz.triage.signature import Failure
+
+SUMMARY = "summary.json"
+SECONDS = 600.0
+"""For one finding, when nothing else is waiting for the machine."""
+_TICK_SECONDS = 0.25
+
+
+def reduce_campaign(
+    store: Store,
+    note: Callable[[str], None],
+    workers: int,
+    budget: int,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[FindingRow]:
+    """Reduces what is not reduced yet, those that could not be included; returns all findings.
+
+    workers, budget: see nnfuzz.reduce.case.ReduceConfig. Raises: ConfigError.
+    """
+    config = CampaignConfig.from_json(store.config())
+    settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
+    recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
+    recorder.forget_failed_reductions()
+    reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
+    try:
+        while reducer.waiting() and not stopped():
+            reducer.dispatch(math.inf, workers)
+            for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
+                reducer.feed(sandbox, event)
+    finally:
+        reducer.close()
+        _mend_summary(store)
+    return store.findings()
+
+
+def findings_figures(store: Store) -> dict[str, Any]:
+    """What a summary says of the findings."""
+    findings, reductions = store.findings(), store.reductions()
+    return {
+        "findings": len(findings),
+        "occurrences": sum(row.occurrences for row in findings),
+        "signatures": [_shown(row) for row in findings],
+        "unreduced": sum(row.signature not in reductions for row in store.signatures()),
+        "not_reduced": {s: row.reason for s, row in reductions.items() if row.reason},
+        "known": store.buckets().get("known", 0),
+    }
+
+
+def _mend_summary(store: Store) -> None:
+    path = store.folder / SUMMARY
+    if path.exists():
+        content = {**json.loads(path.read_text(encoding="utf-8")), **findings_figures(store)}
+        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _shown(row: FindingRow) -> dict[str, Any]:
+    """A row without the times of its discovery."""
+    shown = asdict(row)
+    del shown["found_at"], shown["origin"]
+    return {**shown, "nodes": list(row.nodes), "duplicates": list(row.duplicates)}
+
+
+def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:
+    raise RuntimeError("no finding is new after a campaign")
