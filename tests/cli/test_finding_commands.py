@@ -12,8 +12,8 @@ from nnfuzz.report.finding import Finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.examine import ProducerClient, examine
 
-CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Relu"))
-OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Relu"]
+CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
+OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
 LIAR = '''
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
