@@ -354,7 +354,7 @@ def default_processes(backends: int) -> dict[str, int]:
 
     cores = len(os.sched_getaffinity(0))
     return {
-        "producers": max(1, min(MOST_PRODUCERS, cores - 1)),
+        "producers": max(1, min(MOST_PRODUCERS, cores)),
         "workers": max(1, (cores - 1) // backends),
     }
 

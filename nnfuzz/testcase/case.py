@@ -57,7 +57,8 @@ class TestCase:
 
     seed, index: of the campaign; with the configuration they determine everything but times.
     graph: Graph.to_json(). model: serialized ONNX. inputs, weights, expected: arrays by name, in
-    the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs).
+    the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs). discarded:
+    graphs that were given up for want of inputs before this one.
     """
 
     __test__ = False  # not a pytest class
@@ -73,6 +74,7 @@ class TestCase:
     opset: int = 20
     seconds: dict[str, float] = field(default_factory=dict)
     solver_checks: int = 0
+    discarded: int = 0
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
@@ -84,6 +86,7 @@ class TestCase:
             "opset": self.opset,
             "seconds": self.seconds,
             "solver_checks": self.solver_checks,
+            "discarded": self.discarded,
         }
         blobs: dict[str, Any] = {"model": self.model}
         for group in _GROUPS:

@@ -21,7 +21,7 @@ from nnfuzz.compare.verdict import judge
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.symbolic import generate
-from nnfuzz.inputs.search import NotFound, search
+from nnfuzz.inputs.search import Found, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError, OpsetError
@@ -33,6 +33,10 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
+ATTEMPTS = 3
+"""Graphs tried for one index until inputs are found; all but the last get a small budget."""
+QUICK = SearchConfig(restarts=2, steps=12)
+"""A new graph costs a tenth of what the last two of a hundred graphs cost the full search."""
 PYTORCH = "pytorch"
 DIRECT = "@direct"
 
@@ -115,13 +119,18 @@ class Producer:
     ) -> TestCase | NotProduced:
         case = _Attempt(index, report)
         try:
-            with case.phase("generate"):
-                made = generate(catalog, config, rng)
-                made.graph.verify()
-                case.graph = made.graph.to_json()
-            with case.phase("inputs"):
-                found = search(made.graph, random.Random(rng.random()))
-            if isinstance(found, NotFound):
+            for attempt in range(ATTEMPTS):
+                with case.phase("generate"):
+                    made = generate(catalog, config, rng)
+                    made.graph.verify()
+                    case.graph = made.graph.to_json()
+                with case.phase("inputs"):
+                    budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
+                    found = search(made.graph, random.Random(rng.random()), budget)
+                if isinstance(found, Found):
+                    break
+                case.discarded += 1
+            else:
                 return case.failed(found.reason, stage="inputs")
             with case.phase("export"):
                 model = self.export(made.graph, found.weights, found.inputs, self.config.opset)
@@ -141,6 +150,7 @@ class Producer:
             opset=self.config.opset,
             seconds=case.seconds,
             solver_checks=made.solver_checks,
+            discarded=case.discarded,
         )
 
     def load(self, case: TestCase) -> Graph:
@@ -217,6 +227,7 @@ class _Attempt:
         self.now = "start"
         self.seconds: dict[str, float] = {}
         self.graph: dict[str, Any] | None = None
+        self.discarded = 0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -226,7 +237,7 @@ class _Attempt:
         try:
             yield
         finally:
-            self.seconds[name] = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def failed(
         self, message: str, error: BaseException | None = None, stage: str = "fault"
