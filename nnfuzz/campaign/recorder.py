@@ -78,6 +78,10 @@ class Recorder:
         self.rows = {row.signature: row for row in store.signatures()}
         self.reductions = store.reductions()
         self._patterns: dict[str, Pattern] = {}
+        self._reached: dict[tuple[str, str], dict[str, Pattern]] = {}
+        """By backend and kind: refined signature -> pattern."""
+        for row in self.reductions.values():
+            self._note_pattern(row)
         self.buckets = store.buckets()
         self._known = {*known, *(s for s, r in self.reductions.items() if r.refined in known)}
         self._earlier = store.seconds_before()
@@ -127,9 +131,14 @@ class Recorder:
         row, pattern = self.rows[signature], self._patterns.get(signature)
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
             return False
-        alike = [s for s, r in self.rows.items() if (r.backend, r.kind) == (row.backend, row.kind)]
-        found = [self.reductions[s] for s in alike if s in self.reductions]
-        return any(r.refined and pattern_of(r.graph).within(pattern) for r in found)
+        found = self._reached.get((row.backend, row.kind), {})
+        return any(reached.within(pattern) for reached in found.values())
+
+    def _note_pattern(self, result: ReductionRow) -> None:
+        row = self.rows.get(result.signature)
+        if row and result.refined:
+            reached = self._reached.setdefault((row.backend, row.kind), {})
+            reached.setdefault(result.refined, pattern_of(result.graph))
 
     def reduced(self, result: ReductionRow, index: int) -> FindingRow | None:
         """Keeps what came of reducing the finding of a signature; merges those that are the same.
@@ -141,6 +150,7 @@ class Recorder:
             return None
         self.store.add_reduction(result)
         self.reductions[result.signature] = result
+        self._note_pattern(result)
         if result.refined in self._known:
             return self._turns_out_known(result.signature)
         for signature, folder in arrange(self.store).items():

@@ -15,8 +15,10 @@ from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progre
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
 
-HARD_SECONDS = 120.0
-"""After the time that a reduction is given: for the start of workers, and for localisation."""
+HARD_SECONDS = 600.0
+"""After the time that a reduction is given: for the start of workers, and for localisation, which
+runs a slow compiler up to a hundred times.
+"""
 _RESULT = {f.name for f in fields(ReductionRow)}
 
 

@@ -85,7 +85,7 @@ class Tamer:
         new = []
         self._refused = frozenset(refused)
         for row in findings:
-            for signature in (row.signature, *row.duplicates):
+            for signature in (row.signature, *row.duplicates) if row.refined else ():
                 self._group[signature] = row.signature
             if not self._due(row):
                 continue
@@ -97,16 +97,19 @@ class Tamer:
         return new
 
     def watch(self, graph: Mapping[str, Any], failed: Iterable[str]) -> None:
-        """Takes a test that was made without restraint, with the signatures that it showed."""
+        """Takes a test that was made without restraint, with the signatures that it showed.
+
+        A failure that is not reduced yet may be any of the known ones.
+        """
         if not self._watches:
             return
         items = {*signature_keys(graph, self._variables), *edge_keys(graph)}
-        groups = {self._group.get(signature, signature) for signature in failed}
+        groups = {self._group.get(signature, "") for signature in failed}
         for item in items & self._watches.keys():
             watch = self._watches[item]
             watch.seen += 1
             known = self._group.get(watch.row.signature, watch.row.signature)
-            watch.failed += known in groups
+            watch.failed += not groups.isdisjoint((known, ""))
 
     def lift(self) -> list[AvoidedRow]:
         """Takes off the list what has stopped failing; returns it."""

@@ -108,6 +108,7 @@ def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
         later = [t.index for t in store.tests() if t.epoch == epoch]
         case = store.config()["case"]
         assert set(store.where(row.signature)) & set(later)  # the share without restraint
+        assert store.restraints_in(epoch) == {"refused": [], "avoid": [entry.item]}
     assert store_config(tmp_path / "c", row)["avoid"] == []
     assert entry.item == avoided["item"] and case["avoid"] == []
 
