@@ -75,7 +75,7 @@ def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
     shown = asdict(row)
     del shown["found_at"], shown["origin"]
-    return {**shown, "nodes": list(row.nodes), "duplicates": list(row.duplicates)}
+    return {**shown, **{name: list(shown[name]) for name in ("nodes", "duplicates", "suspects")}}
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

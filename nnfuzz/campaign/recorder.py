@@ -78,8 +78,9 @@ class Recorder:
         self.rows = {row.signature: row for row in store.signatures()}
         self.reductions = store.reductions()
         self._patterns: dict[str, Pattern] = {}
-        self._reached: dict[tuple[str, str], dict[str, Pattern]] = {}
-        """By backend and kind: refined signature -> pattern."""
+        self.suspects = store.suspects()
+        self._reached: dict[tuple[str, ...], dict[str, Pattern]] = {}
+        """By what is alike: refined signature -> pattern."""
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
@@ -114,7 +115,7 @@ class Recorder:
 
     def findings(self) -> list[FindingRow]:
         """As Store.findings, out of memory; without `by_levels`."""
-        return merged(self.rows.values(), self.reductions)
+        return merged(self.rows.values(), self.reductions, self.suspects)
 
     # -- reduction ----------------------------------------------------------------------------
 
@@ -126,19 +127,28 @@ class Recorder:
         """Has them tried again: `unreduced` names them anew."""
         self.reductions = {s: row for s, row in self.reductions.items() if not row.reason}
 
-    def explained(self, signature: str) -> bool:
-        """Whether a mismatch's model contains all of what another one was reduced to."""
-        row, pattern = self.rows[signature], self._patterns.get(signature)
+    def _suspect(self, row: FindingRow) -> None:
+        """Looks whether a mismatch's model contains all of what another one was reduced to."""
+        pattern = self._patterns.get(row.signature)
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
-            return False
-        found = self._reached.get((row.backend, row.kind), {})
-        return any(reached.within(pattern) for reached in found.values())
+            return
+        for refined, reached in self._reached.get(_alike(row), {}).items():
+            if reached.within(pattern):
+                self.suspects[row.signature] = refined
+                self.store.suspect(row.signature, refined)
+                return
 
     def _note_pattern(self, result: ReductionRow) -> None:
+        """Remembers what was reached, and suspects all that contains it."""
         row = self.rows.get(result.signature)
-        if row and result.refined:
-            reached = self._reached.setdefault((row.backend, row.kind), {})
-            reached.setdefault(result.refined, pattern_of(result.graph))
+        if row is None or not result.refined:
+            return
+        reached = self._reached.setdefault(_alike(row), {})
+        if result.refined not in reached:
+            reached[result.refined] = pattern_of(result.graph)
+            for other in self.unreduced():
+                if other.signature not in self.suspects:
+                    self._suspect(other)
 
     def reduced(self, result: ReductionRow, index: int) -> FindingRow | None:
         """Keeps what came of reducing the finding of a signature; merges those that are the same.
@@ -156,7 +166,11 @@ class Recorder:
         for signature, folder in arrange(self.store).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
         found = self.findings()
-        return next(r for r in found if result.signature in (r.signature, *r.duplicates))
+        return next(
+            row
+            for row in found
+            if result.signature in (row.signature, *row.duplicates, *row.suspects)
+        )
 
     def _turns_out_known(self, signature: str) -> FindingRow:
         """A finding whose refined signature is to be ignored is none."""
@@ -184,7 +198,7 @@ class Recorder:
         before = self.rows.get(failure.signature.hash)
         made = evidence.case or evidence.failed
         self._patterns[failure.signature.hash] = pattern_of(made.graph if made else None)
-        return FindingRow(
+        row = FindingRow(
             signature=failure.signature.hash,
             first_index=evidence.index,
             kind=failure.kind.value,
@@ -198,12 +212,14 @@ class Recorder:
             party=accused_party(evidence.verdict, failure.backend),
             occurrences=before.occurrences if before else 0,
         )
+        self._suspect(row)
+        return row
 
     def _count(self, findings: Sequence[FindingRow], seen: Sequence[Occurrence]) -> None:
         for row in findings:
             new = row.signature not in self.rows
             self.rows[row.signature] = row
-            if new:
+            if new and row.signature not in self.suspects:
                 self._announce(row)
         for occurrence in seen:
             self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
@@ -223,6 +239,11 @@ class Recorder:
             evidence.comparable,
             _features(evidence),
         )
+
+
+def _alike(row: FindingRow) -> tuple[str, ...]:
+    """What two mismatches must share to be suspected of being one."""
+    return row.backend, row.kind, row.level, row.party
 
 
 def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence:

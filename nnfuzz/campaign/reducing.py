@@ -40,6 +40,7 @@ class Reducer:
         self._sandbox: Sandbox | None = None
         self._row: FindingRow | None = None
         self._began = 0.0
+        self._free = 0.0
 
     @property
     def busy(self) -> bool:
@@ -52,9 +53,10 @@ class Reducer:
     def dispatch(self, allowed: float, workers: int = 1) -> None:
         """Starts the next reduction, unless one is running or `allowed` seconds are spent.
 
+        The first one, which waits for workers to start, is not counted.
         workers: candidates at a time.
         """
-        if self.busy or not self.config.reduce or self.spent > allowed:
+        if self.busy or not self.config.reduce or self.spent - self._free > allowed:
             return
         waiting = self.recorder.unreduced()
         if not waiting:
@@ -72,7 +74,7 @@ class Reducer:
 
     def _order(self, row: FindingRow) -> tuple[Any, ...]:
         """What looks like nothing known first; models of campaigns before those of probes."""
-        return self.recorder.explained(row.signature), row.origin != "test", row.found_at
+        return row.signature in self.recorder.suspects, row.origin != "test", row.found_at
 
     def sandboxes(self) -> Iterator[Sandbox]:
         if self._sandbox is not None and self.busy:
@@ -85,7 +87,10 @@ class Reducer:
         if isinstance(event, Progress):
             return True
         row, self._row = self._row, None
-        self.spent += time.monotonic() - self._began
+        seconds = time.monotonic() - self._began
+        self.spent += seconds
+        if not self._free:
+            self._free = seconds
         self._keep(row, self._result(row, event))
         return True
 

@@ -34,7 +34,8 @@ class FindingRow:
 
     by_levels: occurrences by the levels at which it failed ("O0,O3"). Once it is reduced: refined,
     the signature of the reduced model; pattern, its operators for people; nodes, how many there
-    were and are; duplicates: other signatures that turned out to be this finding.
+    were and are; duplicates: other signatures that turned out to be this finding; suspects: those
+    that are not reduced, of models that contain the pattern.
     """
 
     signature: str
@@ -54,6 +55,7 @@ class FindingRow:
     pattern: str = ""
     nodes: tuple[int, ...] = ()
     duplicates: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,21 +142,36 @@ class Record:
     events: tuple[EventRow, ...] = ()
 
 
-def merged(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> list[FindingRow]:
+def merged(
+    rows: Iterable[FindingRow],
+    reductions: Mapping[str, ReductionRow],
+    suspects: Mapping[str, str] | None = None,
+) -> list[FindingRow]:
     """One row for all findings with the same refined signature: that of the lowest index.
 
-    In order of discovery. What is not reduced stands for itself.
+    suspects: signature -> the refined one that its model contains the pattern of; they go with it
+    until they are reduced themselves. What is neither stands for itself. In order of discovery.
     """
+    rows, suspects = list(rows), suspects or {}
+    refined = {row.signature: _refined(row, reductions) for row in rows}
     groups: dict[str, list[FindingRow]] = {}
     for row in rows:
-        known = reductions.get(row.signature)
-        groups.setdefault((known and known.refined) or row.signature, []).append(row)
+        suspect = suspects.get(row.signature, "")
+        key = refined[row.signature] or (suspect if suspect in refined.values() else "")
+        groups.setdefault(key or row.signature, []).append(row)
     found = [_together(group, reductions) for group in groups.values()]
     return sorted(found, key=lambda row: (row.found_at, row.signature))
 
 
+def _refined(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> str:
+    known = reductions.get(row.signature)
+    return known.refined if known else ""
+
+
 def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
-    first, *others = sorted(group, key=lambda row: (row.first_index, row.signature))
+    group = sorted(group, key=lambda row: (row.first_index, row.signature))
+    certain = [row for row in group if _refined(row, reductions)] or group[:1]
+    first, *others = certain
     by_levels: dict[str, int] = {}
     for row in group:
         for levels, count in row.by_levels.items():
@@ -165,6 +182,7 @@ def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -
         found_at=min(row.found_at for row in group),
         by_levels=by_levels,
         duplicates=tuple(row.signature for row in others),
+        suspects=tuple(row.signature for row in group if row not in certain),
     )
     reduction = reductions.get(first.signature)
     if reduction is None or not reduction.refined:

@@ -62,6 +62,7 @@ _LATER = {
     "reductions": """(signature TEXT PRIMARY KEY, refined TEXT NOT NULL, title TEXT NOT NULL,
         pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL,
         after INTEGER NOT NULL, seconds REAL NOT NULL, reason TEXT NOT NULL)""",
+    "suspects": "(signature TEXT PRIMARY KEY, refined TEXT NOT NULL)",
     "avoided": """(epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
         why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID""",
 }
@@ -359,7 +360,7 @@ class Store:
 
         Those that reduction has shown to be the same are one (nnfuzz.campaign.rows.merged).
         """
-        return merged(self.signatures(), self.reductions())
+        return merged(self.signatures(), self.reductions(), self.suspects())
 
     def signatures(self) -> list[FindingRow]:
         """The same with one row per signature, whatever reduction has shown."""
@@ -415,6 +416,15 @@ class Store:
         self._db.execute(
             "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
         )
+
+    def suspect(self, signature: str, refined: str) -> None:
+        """Notes that the model of a signature contains the pattern of a reduced finding."""
+        query = "INSERT OR REPLACE INTO suspects VALUES (?, ?)"
+        self._db.execute(query, [signature, refined])
+
+    def suspects(self) -> dict[str, str]:
+        """Signature -> refined signature that it may be of."""
+        return dict(self._rows("suspects", "SELECT signature, refined FROM suspects"))
 
     def reductions(self) -> dict[str, ReductionRow]:
         """What came of each reduction, by signature."""

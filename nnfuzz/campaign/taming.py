@@ -6,7 +6,8 @@ edges (more) goes on the list of what generation avoids, from the next epoch on.
 tests is made without the list (CaseConfig.unrestrained): there the finding should still occur, and
 if it does not, the entry is lifted.
 
-An entry must be worth it: of the tests that contain it, a sufficient share has to fail.
+An entry must be worth it: of the tests that contain it, a sufficient share has to fail. Since
+reduction ends at float32 where it can, other dtypes of the same operators are looked at as well.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from typing import Any
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.edges import edge_key, edge_keys, is_edge
 from nnfuzz.ir.features import Features
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Of the tests with a signature (an edge) that must fail before it is avoided."""
+LEAST = 3  # tests that failed with an entry
 LATEST = 5000  # tests that shares are estimated from
 PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
+
+
+_DTYPES = tuple(dtype.value for dtype in DType)
 
 
 @dataclass
@@ -85,15 +91,14 @@ class Tamer:
         new = []
         self._refused = frozenset(refused)
         for row in findings:
-            for signature in (row.signature, *row.duplicates) if row.refined else ():
+            for signature in _all(row) if row.refined else ():
                 self._group[signature] = row.signature
             if not self._due(row):
                 continue
             self._next[row.signature] = 2 * row.occurrences  # if it is not worth it by now
             found = self._worst(row, reductions.get(row.signature))
-            if found is not None:
-                self._watches[found.item] = _Watch(found)
-                new.append(found)
+            self._watches.update((entry.item, _Watch(entry)) for entry in found)
+            new += found
         return new
 
     def watch(self, graph: Mapping[str, Any], failed: Iterable[str]) -> None:
@@ -122,39 +127,39 @@ class Tamer:
     def _due(self, row: FindingRow) -> bool:
         if not self.threshold or not row.refined:
             return False
-        avoided = (watch.row.signature for watch in self._watches.values())
-        if row.signature in (self._group.get(s, s) for s in avoided):
-            return False
         return row.occurrences >= self._next.get(row.signature, self.threshold)
 
-    def _worst(self, row: FindingRow, reduction: ReductionRow | None) -> AvoidedRow | None:
-        """The part of the reduced graph whose tests fail most, if enough of them do."""
+    def _worst(self, row: FindingRow, reduction: ReductionRow | None) -> list[AvoidedRow]:
+        """The part of the reduced graph whose tests fail most, for all dtypes where enough do."""
         graph = reduction.graph if reduction else None
-        if not graph:
-            return None
-        items = list(self._items(graph))
-        bad = {i for s in (row.signature, *row.duplicates) for i in self.store.where(s)}
+        items = list(self._items(graph)) if graph else []
+        bad = {i for signature in _all(row) for i in self.store.where(signature)}
         shares = self._shares(items, bad)
-        item = max(items, key=lambda name: shares[name], default=None)
-        if item is None or shares[item] < (EDGE_SHARE if is_edge(item) else SIGNATURE_SHARE):
-            return None
-        share = round(shares[item], 3)
-        why = f"{row.title}: {row.occurrences} times, in {share:.0%} of its tests"
-        return AvoidedRow(item, row.signature, why, share)
+        worst = max(items, key=lambda name: shares[name], default="")
+        found = []
+        for item in items:
+            needed = EDGE_SHARE if is_edge(item) else SIGNATURE_SHARE
+            if _bare(item) == _bare(worst) and shares[item] >= needed:
+                share = round(shares[item], 3)
+                why = f"{row.title}: {row.occurrences} times, in {share:.0%} of its tests"
+                found.append(AvoidedRow(item, row.signature, why, share))
+        return found
 
     def _items(self, graph: Mapping[str, Any]) -> Iterator[str]:
-        """What generation could do without: the only operator's signature, or the edges."""
+        """What generation could do without: the only operator's signatures, or the edges."""
         if len(graph["nodes"]) > 1:
-            items = set(edge_keys(graph))
+            bare = {_bare(key) for key in edge_keys(graph)}
+            items = {f"{edge}({dtype})" for edge in bare for dtype in _DTYPES}
         else:
             taken = {item for item in self._watches if not is_edge(item)}
-            items = signature_keys(graph, self._variables) & self._keys
+            operator = graph["nodes"][0]["op"]
+            items = {key for key in self._keys if _bare(key) == operator}
             if not self._keys - taken - items - self._refused:
                 return  # nothing would be left to generate
         yield from sorted(items - self._watches.keys() - self._lifted - self._refused)
 
     def _shares(self, items: Sequence[str], bad: set[int]) -> dict[str, float]:
-        """Of the latest tests with each item, the share that failed."""
+        """Of the latest tests with each item, the share that failed; 0 for too few to tell."""
         traces = {item if is_edge(item) else item.rpartition("->")[0]: item for item in items}
         there: Counter[str] = Counter()
         failed: Counter[str] = Counter()
@@ -162,7 +167,8 @@ class Tamer:
             for trace in traces.keys() & self._traces(found):
                 there[traces[trace]] += 1
                 failed[traces[trace]] += index in bad
-        return {item: failed[item] / there[item] if there[item] else 0.0 for item in items}
+        told = {item for item in items if failed[item] >= LEAST}
+        return {item: failed[item] / there[item] if item in told else 0.0 for item in items}
 
     def _traces(self, found: Features) -> set[str]:
         """The edges, and the signatures without outputs, that features may stand for."""
@@ -176,3 +182,13 @@ class Tamer:
             bound = [dtypes[i] for i in self._variables.get(op, ()) if i < len(dtypes)]
             traces.add(f"{op}({','.join(bound)})")
         return traces
+
+
+def _bare(item: str) -> str:
+    """A signature's operator, or an edge without its dtype."""
+    return item.partition("(")[0]
+
+
+def _all(row: FindingRow) -> tuple[str, ...]:
+    """Suspects count: if they are something else, what is made without restraint will tell."""
+    return row.signature, *row.duplicates, *row.suspects

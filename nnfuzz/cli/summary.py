@@ -61,6 +61,11 @@ def _details(row: FindingRow) -> Iterator[str]:
         shown = ", ".join(row.duplicates[:MOST_DUPLICATES])
         more = ", ..." if row.duplicates[MOST_DUPLICATES:] else ""
         yield f"{len(row.duplicates)} other signatures are the same: {shown}{more}"
+    if row.suspects:
+        yield (
+            f"{len(row.suspects)} more signatures are of models that contain this pattern, "
+            "and not reduced"
+        )
     if len(row.by_levels) > 1:
         shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
         yield f"at {'; '.join(shown)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from nnfuzz.ir.edges import edge_keys
@@ -35,8 +36,15 @@ class Pattern:
         return f"{text} ({', '.join(self._dtypes())})" if operators else ""
 
     def within(self, other: Pattern) -> bool:
-        """Whether the other pattern has all nodes and edges of this one."""
-        return set(self.nodes) <= set(other.nodes) and set(self.edges) <= set(other.edges)
+        """Whether the other pattern has all operators and edges of this one, of whatever dtypes:
+        reduction changes these where it can.
+        """
+        return all(mine <= theirs for mine, theirs in zip(self._bare, other._bare, strict=True))
+
+    @cached_property
+    def _bare(self) -> tuple[set[str], set[str]]:
+        """Operators and edges without dtypes."""
+        return tuple({text.partition("(")[0] for text in part} for part in (self.nodes, self.edges))
 
     def _dtypes(self) -> list[str]:
         found: dict[str, None] = {}

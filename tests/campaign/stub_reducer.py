@@ -18,6 +18,7 @@ class Reducing:
 
     def __init__(self, plugins) -> None:
         self.plugins = plugins
+        self.done = False
 
     def handle(self, header, blobs, report):
         finding = json.loads((Path(header["folder"]) / "finding.json").read_text())
@@ -45,6 +46,14 @@ class Slow(Reducing):
         time.sleep(1000)
 
 
+class Once(Reducing):
+    def handle(self, header, blobs, report):
+        if self.done:
+            time.sleep(1000)
+        self.done = True
+        return super().handle(header, blobs, report)
+
+
 class Refusing(Reducing):
     def handle(self, header, blobs, report):
         return {"reason": "NotReduced: nothing to be seen"}, {}
@@ -60,6 +69,10 @@ def dying(plugins):
 
 def slow(plugins):
     return Slow(plugins)
+
+
+def once(plugins):
+    return Once(plugins)
 
 
 def refusing(plugins):

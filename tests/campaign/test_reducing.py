@@ -192,3 +192,37 @@ def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path):
         store.set_meta("config", config)
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
         assert found.refined == "Relu-Conv"
+
+
+def test_suspects_go_with_a_finding_until_they_are_reduced():
+    rows = [row("a", 7), row("b", 3, occurrences=4), row("c", 9)]
+    known = {"a": ReductionRow("a", "r", "wrong", "Add", {}, 9, 1)}
+    suspects = {"b": "r", "c": "never reached"}
+    found, other = merged(rows, known, suspects)
+    assert (found.signature, found.suspects, found.occurrences) == ("a", ("b",), 5)
+    assert (other.signature, other.suspects) == ("c", ())
+    innocent = ReductionRow("b", "s", "wrong", "Mul", {}, 9, 1)
+    assert len(merged(rows, {**known, "b": innocent}, suspects)) == 3
+    assert [r.signature for r in merged(rows, {}, suspects)] == ["b", "a", "c"]
+
+
+def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
+    config, registry = drive.settings(10**6, "fusing", "liar", "once", learn=False, tame=0)
+
+    class Watching(Notes):
+        def finding(self, row):
+            self.texts.append("found")
+
+    notes = Watching()
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        said = lambda: any("reduced" in text for text in notes.texts)  # noqa: E731
+        run_campaign(store, config, registry, notes, SupportCache(tmp_path), said)
+        config = replace(config, tests_limit=len(store.done()) + 10, reduce=False)
+    with Store.open(tmp_path / "c") as store:
+        result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
+    (found,) = result.findings
+    assert len(found.suspects) == 1 and found.duplicates == ()
+    assert found.occurrences == result.summary["occurrences"] >= 4
+    assert len(list((tmp_path / "c" / "findings").iterdir())) == 2
+    assert result.summary["signatures"][0]["suspects"] == list(found.suspects)
+    assert result.summary["unreduced"] == 1

@@ -87,6 +87,15 @@ def test_an_operator_that_often_fails_is_avoided_once(campaign):
     assert taming.learn([found(500)], reduced("Exp")) == []
 
 
+def test_other_dtypes_of_the_same_operators_are_looked_at(campaign):
+    campaign.tests(5, chain("Relu", "Conv"), "a")
+    campaign.tests(4, chain("Relu", "Conv", dtype="int8"), "a")
+    campaign.tests(2, chain("Relu", "Conv", dtype="int64"), "a")  # too few to tell
+    campaign.tests(9, chain("Relu", "Conv", dtype="float64"))
+    new = tamer(campaign).learn([found(11)], reduced("Relu", "Conv"))
+    assert items(new) == ["Relu->Conv(float32)", "Relu->Conv(int8)"]
+
+
 def test_an_operator_that_seldom_fails_is_not_given_up(campaign):
     campaign.tests(5, chain("Exp", "Abs"), "a")
     campaign.tests(95, chain("Exp", "Abs"))

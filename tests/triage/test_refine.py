@@ -67,6 +67,8 @@ def test_a_pattern_reads_well():
 def test_a_pattern_within_another():
     larger = graph(("Abs", "x", "a"), ("Relu", "a", "h"), ("Conv", "hw", "y"))
     assert pattern_of(FUSED).within(pattern_of(larger))
+    other = graph(("Relu", "x", "h"), ("Conv", "hw", "y"), dtype="float64")
+    assert pattern_of(FUSED).within(pattern_of(other))
     assert not pattern_of(larger).within(pattern_of(FUSED))
     assert not pattern_of(FUSED).within(Pattern(pattern_of(FUSED).nodes, ()))
 
