@@ -57,7 +57,8 @@ class ReductionService:
         servers = self._shared(finding.backend)
         done, reduced = reduce_folder(folder, config, registry=self._registry, servers=servers)
         graph = reduced.case.graph
-        signature = refined(reduced.failure, graph)
+        passes = (reduced.localisation or {}).get("passes", ())
+        signature = refined(reduced.failure, graph, passes)
         return {
             "refined": signature.hash,
             "title": signature.title,

@@ -6,7 +6,7 @@ there by chance. The operators of a reduced graph are all needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,15 +69,21 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
     return Pattern(tuple(text for _, text in sorted(found)), tuple(sorted(edge_keys(graph))))
 
 
-def refined(failure: Failure, graph: Mapping[str, Any] | None) -> Signature:
+def refined(
+    failure: Failure, graph: Mapping[str, Any] | None, passes: Sequence[str] = ()
+) -> Signature:
     """The signature of a reduced failure, with the pattern of its graph.
 
     Kind, stage, levels and normalised error stay; which output was wrong, and whether its numbers
-    were finite, goes.
+    were finite, goes. Where localisation accuses passes of the optimiser, they stand in for the
+    pattern: one wrong pass shows in many patterns.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
     if parts.get("wrong") in _NUMBERS:
         parts["wrong"] = "number"
+    if passes:
+        parts["passes"] = sorted(passes)
+        return Signature(digest_of(parts), failure.signature.title, parts)
     pattern = pattern_of(graph)
     parts |= {"nodes": list(pattern.nodes), "edges": list(pattern.edges)}
     return Signature(digest_of(parts), failure.signature.title, parts)

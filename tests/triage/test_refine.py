@@ -76,3 +76,11 @@ def test_a_pattern_within_another():
 def test_edges_are_no_operator_signatures():
     assert edge_keys(FUSED) == ("Relu->Conv(float32)",)
     assert is_edge("Relu->Conv(float32)") and not is_edge("Add(int8)->int8")
+
+
+def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
+    (one,) = failures([failed("O0")])
+    other = graph(("Conv", "xw", "y"))
+    assert refined(one, FUSED, ["Fuse"]).hash == refined(one, other, ["Fuse"]).hash
+    assert refined(one, FUSED, ["Fuse"]).hash != refined(one, FUSED, ["Fold"]).hash
+    assert refined(one, FUSED, ["Fuse"]).hash != refined(one, FUSED).hash
