@@ -173,5 +173,6 @@ class GlobalAveragePool(GlobalPool, Summing):
 class GlobalMaxPool(GlobalPool):
     unexportable = (HALF_PROMOTED,)
     untrusted = {"onnx.reference": "keeps the spatial axes of another tensor"}
+
     def torch(self, x):
         return x.amax(tuple(range(2, x.dim())), keepdim=True)

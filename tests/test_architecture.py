@@ -21,7 +21,9 @@ ALLOWED = {
 
 
 def sources() -> list[Path]:
-    return sorted(p for top in ("nnfuzz", "opspecs", "backends") for p in (ROOT / top).rglob("*.py"))
+    return sorted(
+        p for top in ("nnfuzz", "opspecs", "backends") for p in (ROOT / top).rglob("*.py")
+    )
 
 
 def imports(path: Path) -> list[str]:

@@ -272,9 +272,7 @@ def solve(
     return result if all(evaluate(c, env, memo) for c in system.constraints) else None
 
 
-def _wished(
-    system: Propagator, var: Var, draw: Draw, wish: tuple[int, int] | None
-) -> int | None:
+def _wished(system: Propagator, var: Var, draw: Draw, wish: tuple[int, int] | None) -> int | None:
     if wish is None:
         return None
     lo, hi = system.domains.of(var)
