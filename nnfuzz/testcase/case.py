@@ -17,7 +17,7 @@ class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
 
     operators: names to generate from; empty means all. exclude: names left out. refused:
-    signatures no chosen backend supports, such as "Add(float16)->float16". avoid: signatures, and
+    signatures that one of the chosen backends does not support, such as "Add(float16)->float16". avoid: signatures, and
     edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since their failures
     are known, but for a share of the tests, `unrestrained`. plugins: paths of files with further
     operator specs. dtypes: relative frequencies by dtype name; empty means default.
