@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from nnfuzz.materialize.scoped import Patch, patched, patches, private, quiet, unlogged
+from nnfuzz.materialize.scoped import Patch, Shortened, private, quiet, unlogged
 
 OPSETS = (18, 23)
 """Translations are written for 18, the rest is the work of a version converter; beyond 23 it
@@ -43,29 +43,11 @@ def stock(
     return program.model_proto.SerializeToString()
 
 
-class DynamoExport:
-    """`stock` with shortcuts. Where they raise the public call has the last word."""
+class DynamoExport(Shortened):
+    """`stock` with shortcuts."""
 
-    @functools.cached_property
-    def shortcuts(self) -> tuple[Patch, ...]:
-        return patches(shortcuts)
-
-    def __call__(
-        self,
-        module: nn.Module,
-        args: tuple[Tensor, ...],
-        input_names: Sequence[str],
-        output_names: Sequence[str],
-        opset: int,
-    ) -> bytes:
-        call = (module, args, input_names, output_names, opset)
-        if self.shortcuts:
-            try:
-                with patched(self.shortcuts):
-                    return stock(*call)
-            except Exception:  # the call below has the last word
-                pass
-        return stock(*call)
+    def __init__(self) -> None:
+        super().__init__(stock, shortcuts)
 
 
 def shortcuts() -> Sequence[Patch]:

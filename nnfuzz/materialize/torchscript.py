@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nnfuzz.materialize.scoped import Overlay, Patch, nothing, patched, patches, private, quiet
+from nnfuzz.materialize.scoped import Overlay, Patch, Shortened, nothing, private, quiet
 
 OPSETS = (13, 20)
 """The exporter goes down to 7; it warns above 20, where it labels what it knows from 20."""
@@ -47,37 +47,11 @@ def stock(
     return buffer.getvalue()
 
 
-class TorchScriptExport:
-    """`stock`, silent and with shortcuts.
+class TorchScriptExport(Shortened):
+    """`stock`, silent and with shortcuts."""
 
-    Where the shortcuts raise the public call has the last word, so that no failure is theirs.
-    """
-
-    @functools.cached_property
-    def silence(self) -> tuple[Patch, ...]:
-        return patches(silence)
-
-    @functools.cached_property
-    def shortcuts(self) -> tuple[Patch, ...]:
-        return patches(shortcuts)
-
-    def __call__(
-        self,
-        module: nn.Module,
-        args: tuple[Tensor, ...],
-        input_names: Sequence[str],
-        output_names: Sequence[str],
-        opset: int,
-    ) -> bytes:
-        call = (module, args, input_names, output_names, opset)
-        if self.shortcuts:
-            try:
-                with patched(self.shortcuts):
-                    return stock(*call)
-            except Exception:  # the call below has the last word
-                pass
-        with patched(self.silence):
-            return stock(*call)
+    def __init__(self) -> None:
+        super().__init__(stock, shortcuts, silence)
 
 
 def silence() -> Sequence[Patch]:
