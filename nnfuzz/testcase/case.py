@@ -19,9 +19,9 @@ class CaseConfig:
     operators: names to generate from; empty means all. exclude: names left out. refused:
     signatures that one of the chosen backends does not support, such as "Add(float16)->float16".
     avoid: signatures, and edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out
-    since their failures
-    are known, but for a share of the tests, `unrestrained`. plugins: paths of files with further
-    operator specs. dtypes: relative frequencies by dtype name; empty means default.
+    since their failures are known, but for a share of the tests, `unrestrained`. plugins: paths of
+    files with further operator specs. dtypes: relative frequencies by dtype name; empty means
+    default.
     """
 
     nodes: int = 10
