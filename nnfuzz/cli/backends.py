@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, OK
+from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.support import Support
@@ -32,9 +33,7 @@ def backends(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where findings of probes go.")
     ] = None,
-    plugin: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE.py", help="File with more backends.")
-    ] = None,
+    plugin: Plugins = None,
 ) -> None:
     """List backends with versions, levels and options, and say how to get those that are missing.
 

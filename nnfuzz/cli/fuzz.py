@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
+from nnfuzz.cli.options import Exclude, Exporter, Levels, Nodes, Operators, Plugins
 from nnfuzz.cli.values import duration, listed
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def fuzz(
     tests: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after N test cases.")
     ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, metavar="K", help="Operators per model [default: 10].")
-    ] = None,
+    nodes: Nodes = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, metavar="S", help="Same seed, same test cases [default: random]."),
@@ -62,30 +61,17 @@ def fuzz(
     producers: Annotated[
         int | None, typer.Option(min=1, help="Processes that make models [default: by cores].")
     ] = None,
-    level: Annotated[
-        list[str] | None,
-        typer.Option(metavar="O0", help="Levels to compare [default: the backend's pair]."),
-    ] = None,
+    level: Levels = None,
     engine: Annotated[
         str | None, typer.Option(metavar="NAME", help="How models are made [default: symbolic].")
     ] = None,
-    exporter: Annotated[
-        str | None, typer.Option(metavar="NAME", help="torchscript (default), dynamo or direct.")
-    ] = None,
+    exporter: Exporter = None,
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="ONNX opset [default: what the backends like].")
     ] = None,
-    operators: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Generate from these operators only (see nnfuzz ops)."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Leave these operators out.")
-    ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="File with further backends or operators."),
-    ] = None,
+    operators: Operators = None,
+    exclude: Exclude = None,
+    plugin: Plugins = None,
     known: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Signatures to count but not to report, one a line."),

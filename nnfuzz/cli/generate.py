@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import OK, UsageError
+from nnfuzz.cli.options import Exclude, Exporter, Nodes, Operators, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
@@ -22,20 +23,13 @@ def generate(
         Path, typer.Option(metavar="DIR", help="Folder of the corpus.", show_default=False)
     ],
     count: Annotated[int, typer.Option(min=1, metavar="N", help="Models to write.")] = 100,
-    nodes: Annotated[int, typer.Option(min=1, metavar="K", help="Operators per model.")] = 10,
+    nodes: Nodes = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same models.")] = 0,
-    exporter: Annotated[str, typer.Option(help="torchscript, dynamo or direct.")] = "torchscript",
+    exporter: Exporter = None,
     opset: Annotated[int, typer.Option(metavar="N", help="ONNX opset.")] = 20,
-    operators: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B", help="Generate from these operators only (see nnfuzz ops)."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Leave these operators out.")
-    ] = None,
-    plugin: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE.py", help="File with further operators.")
-    ] = None,
+    operators: Operators = None,
+    exclude: Exclude = None,
+    plugin: Plugins = None,
 ) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
 
@@ -48,14 +42,14 @@ def generate(
     """
     from nnfuzz.testcase.case import CaseConfig
 
-    config = CaseConfig(
-        nodes=nodes,
-        exporter=exporter,
-        opset=opset,
-        operators=listed(operators),
-        exclude=listed(exclude),
-        plugins=tuple(str(path.resolve()) for path in plugin or ()),
-    )
+    given = {
+        "nodes": nodes,
+        "exporter": exporter,
+        "operators": listed(operators),
+        "exclude": listed(exclude),
+        "plugins": tuple(str(path.resolve()) for path in plugin or ()),
+    }
+    config = CaseConfig(opset=opset, **{name: value for name, value in given.items() if value})
     _fill(out, _plan(count, seed, config.to_json()))
     raise typer.Exit(OK)
 

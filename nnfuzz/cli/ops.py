@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from nnfuzz.spec.registry import OpRegistry
 
 LOG_WIDTH = 160
-
-Plugins = Annotated[
-    list[Path] | None, typer.Option("--plugin", metavar="FILE.py", help="File with more operators.")
-]
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",

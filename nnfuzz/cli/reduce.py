@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
+from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
@@ -26,9 +27,7 @@ def reduce(
         str,
         typer.Option(metavar="NAME[,KEY=VALUE]", help="Reduce for this backend; default: its own."),
     ] = "",
-    plugin: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE.py", help="File with further backends.")
-    ] = None,
+    plugin: Plugins = None,
     workers: Annotated[
         int, typer.Option(min=0, help="Candidates at a time; 0: one per processor.")
     ] = 0,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
+from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
@@ -25,9 +26,7 @@ def replay(
             help="Run it on this backend; default: its own.",
         ),
     ] = "",
-    plugin: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE.py", help="File with further backends.")
-    ] = None,
+    plugin: Plugins = None,
     regenerate: Annotated[
         bool, typer.Option(help="Also make the test case anew from its seed and compare bytes.")
     ] = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
@@ -35,10 +36,7 @@ def verify(
             show_default=False,
         ),
     ],
-    level: Annotated[
-        list[str] | None,
-        typer.Option(metavar="O0", help="Levels to run [default: the backend's pair]."),
-    ] = None,
+    level: Levels = None,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")
     ] = None,
@@ -48,10 +46,7 @@ def verify(
     atol: Annotated[
         float | None, typer.Option(min=0, help="Absolute tolerance [default: by dtype].")
     ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="File with further backends or operators."),
-    ] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Run a folder of models against a compiler. Exit code 1 if any fails.
 

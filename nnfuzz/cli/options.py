@@ -1,0 +1,33 @@
+"""Options that several commands share, as annotated types: declared once, the same everywhere.
+
+Whatever is not given is None, so that each command keeps the defaults of its own settings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Nodes = Annotated[
+    int | None, typer.Option(min=1, metavar="K", help="Operators per model [default: 10].")
+]
+Exporter = Annotated[
+    str | None, typer.Option(metavar="NAME", help="torchscript (default), dynamo or direct.")
+]
+Operators = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B", help="Generate from these operators only (see nnfuzz ops)."),
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(metavar="A,B", help="Leave these operators out.")
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE.py", help="File with further backends or operators."),
+]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option("--level", metavar="O0", help="Levels to run [default: the backend's pair]."),
+]
