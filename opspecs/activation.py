@@ -255,6 +255,10 @@ class Gelu(Unary):
         return (8 * u + 2**-26) * x.abs()
 
 
+COARSEST = 2.0**-8
+"""The greatest relative error of a constant rounded to any dtype (bfloat16)."""
+
+
 def _end(side):
     """Draws a bound of Clip, of the input's kind; None (absent) now and then."""
 
@@ -287,6 +291,17 @@ class Clip(Increasing):
         """The bounds are rounded to the dtype."""
         ends = [y == end for end in (self.min, self.max) if end is not None]
         return torch.where(functools.reduce(torch.logical_or, ends), u * y.abs(), 0.0)
+
+    def interval(self, x):
+        """`radius` sees the end of greater magnitude; the other one may be a rounded bound too."""
+        (box,) = super().interval(x)
+        if box.exact or not box.lo.is_floating_point():
+            return [box]
+        least, most = (None if e is None else abs(e) * COARSEST for e in (self.min, self.max))
+        wide, lo, hi = box.lo != box.hi, box.lo, box.hi
+        lo = lo if least is None else torch.where(wide & (lo == self.min), lo - least, lo)
+        hi = hi if most is None else torch.where(wide & (hi == self.max), hi + most, hi)
+        return [Box(lo, hi, box.any)]
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype

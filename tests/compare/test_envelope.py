@@ -182,3 +182,11 @@ def test_results_far_below_the_working_dtype_may_all_be_zero(build):
     b = build(x=F32([[-731, -305, -104]]))
     e = only(*b.done(b.add("ArgMin", b.add("Exp", "x"), axis=1, keepdims=0)))
     assert (e.lo.tolist(), e.hi.tolist()) == ([0], [2])
+
+
+def test_a_clip_that_may_or_may_not_clamp_may_return_its_rounded_bound(build):
+    """The nearest float32 to -0.2 is below it."""
+    b = build(x=F32([0.5e8, 0.5]), y=F32([0.7, 0.7]))
+    e = only(*b.done(b.add("Clip", b.add("Cos", b.add("Mul", "x", "y")), min=-0.2, max=1.8)))
+    assert e.lo[0] <= np.float32(-0.2) < np.float32(1) <= e.hi[0]
+    assert width(e)[1] < 1e-5
