@@ -202,9 +202,10 @@ class Producer:
             for (backend, level), name, arrays in zip(parties, names, outputs)
         ]
         sound = not verdict.mismatches[PYTORCH]
+        independent = [run for run in runs if not run.backend.endswith(DIRECT)]
         accused = {
             b: attribute(
-                runs,
+                independent,
                 b,
                 torch_agrees=sound,
                 direct=[run for run in runs if run.backend == b + DIRECT] or None,

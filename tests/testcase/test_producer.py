@@ -81,6 +81,13 @@ def test_the_direct_lowering_acquits_the_backend(producer, case):
     assert verdict["attribution"]["toy"]["party"] == "exporter"
 
 
+def test_a_direct_lowering_that_is_off_as_well_accuses_the_backend(producer, case):
+    wrong = {k: np.zeros((7, 7), v.dtype) for k, v in case.expected.items()}
+    parties = [("toy", "O0"), ("toy@direct", "O0")]
+    verdict = producer.judge(case, parties, [wrong, wrong])
+    assert verdict["attribution"]["toy"]["party"] == "importer or kernel"
+
+
 def test_a_probe_is_the_operator_alone(producer):
     key = next(k for k in producer.signatures() if k.startswith("Softmax(float32)"))
     case = producer.probe(key, 0)
