@@ -8,10 +8,11 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import signed
-from nnfuzz.spec.families.reduce import ArgReduction, Reduction, touched
+from nnfuzz.spec.families.axes import positive, signed
+from nnfuzz.spec.families.elementwise import exponent_limit
+from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction, touched
 from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import Box, ends, greatest, underflow
+from nnfuzz.spec.intervals import Box, greatest, growth, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -19,22 +20,18 @@ SUMMED = (*FLOATS, DType.INT32, DType.INT64)
 ORDERED = (*FLOATS, DType.INT32, DType.INT64, DType.INT8, DType.UINT8)
 
 
+def total(x, axes, keepdim):
+    """The sum; PyTorch would widen int32."""
+    return torch.sum(x, axes, keepdim=keepdim, dtype=x.dtype if x.dtype is torch.int32 else None)
+
+
 @operator
 class ReduceSum(Reduction, Summing):
     unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", SUMMED, (1, 5)),)
+    inputs = (In("T", SUMMED),)
     axes_input = 13
     monotone = (1,)
-
-    def torch(self, x):
-        dtype = x.dtype if x.dtype is torch.int32 else None
-        return torch.sum(x, self.axes, keepdim=bool(self.keepdims), dtype=dtype)
-
-    def undefined(self, x):
-        """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
-        if x.lo.is_floating_point():
-            return None
-        return self.torch(x.far().double().abs()) > float(torch.iinfo(x.lo.dtype).max)
+    reduce = staticmethod(total)
 
     def value_range(self, x):
         return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
@@ -45,8 +42,7 @@ class ReduceMean(Reduction, Summing):
     exactness = ""
     monotone = (1,)
 
-    def torch(self, x):
-        return torch.mean(x, self.axes, keepdim=bool(self.keepdims))
+    reduce = staticmethod(torch.mean)
 
     def domain(self, x):
         """The sum in the numerator must stay finite."""
@@ -62,12 +58,11 @@ class ReduceMean(Reduction, Summing):
 @operator
 class ReduceMax(Reduction):
     unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", ORDERED, (1, 5)),)
+    inputs = (In("T", ORDERED),)
     monotone = (1,)
     wraps = False
 
-    def torch(self, x):
-        return torch.amax(x, self.axes, keepdim=bool(self.keepdims))
+    reduce = staticmethod(torch.amax)
 
     def value_range(self, x):
         return x
@@ -76,12 +71,11 @@ class ReduceMax(Reduction):
 @operator
 class ReduceMin(Reduction):
     unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", ORDERED, (1, 5)),)
+    inputs = (In("T", ORDERED),)
     monotone = (1,)
     wraps = False
 
-    def torch(self, x):
-        return torch.amin(x, self.axes, keepdim=bool(self.keepdims))
+    reduce = staticmethod(torch.amin)
 
     def value_range(self, x):
         return x
@@ -92,6 +86,8 @@ LONGEST_PRODUCT = (32, 8, 4)
 
 
 def _one_or_two(draw, rank):
+    if rank == 0 or draw.chance(0.06):
+        return ()
     return signed(draw, draw.subset(range(rank), 1, 1 if draw.chance(0.7) else 2), rank)
 
 
@@ -111,13 +107,13 @@ class ReduceProd(Reduction):
         for axis in self.axes:
             yield x.shape[axis] <= most
 
-    def torch(self, x):
+    def reduce(self, x, axes, keepdim):
         if torch.onnx.is_in_onnx_export():
             # PyTorch 2.13 folds ReduceProd of a constant over all axes when they are an input
             # (opset 18 on). It does not fold this identity; try the export without it some day.
             x = x.clamp(min=-torch.inf)
-        for axis in sorted((a % x.dim() for a in self.axes), reverse=True):
-            x = torch.prod(x, axis, keepdim=bool(self.keepdims))
+        for axis in sorted((a % x.dim() for a in axes), reverse=True):
+            x = torch.prod(x, axis, keepdim=keepdim)
         return x
 
     def sure(self, x):
@@ -136,7 +132,8 @@ class ReduceProd(Reduction):
     def domain(self, x):
         """Every partial product must stay finite, whatever the order."""
         logs = x.abs().clamp(min=1.0).log()
-        return [torch.sum(logs, self.axes) - (math.log(largest(x)) - 1)]
+        whole = torch.sum(logs, self.axes) if self.axes else logs
+        return [whole - (math.log(largest(x)) - 1)]
 
     def _grown(self, x):
         """The largest partial product, in any order."""
@@ -154,27 +151,116 @@ class ReduceProd(Reduction):
         return radius.masked_fill(grown > greatest(u), math.inf)
 
 
+class SumOfMagnitudes(Magnitudes, Summing):
+    """A sum of terms that are not negative; integers wrap around."""
+
+    unexportable = (HALF_PROMOTED,)
+    inputs = (In("T", SUMMED),)
+
+    def absolute(self, x):
+        return self.torch(x)
+
+
 @operator
-class ReduceL2(Reduction):
-    within = (0.0, math.inf)
+class ReduceL1(SumOfMagnitudes):
+    def reduce(self, x, axes, keepdim):
+        return total(x.abs(), axes, keepdim)
 
-    def torch(self, x):
-        return torch.sqrt(torch.sum(x * x, self.axes, keepdim=bool(self.keepdims)))
 
-    def sure(self, x):
-        least, most = x.magnitudes()
-        return Box(*ends(self.torch, (1,), Box(least, most)))
+@operator
+class ReduceSumSquare(SumOfMagnitudes):
+    untrusted = {"onnx.reference": "yields int64 for int32 (onnx 1.23, op_reduce_sum_square.py)"}
+
+    def reduce(self, x, axes, keepdim):
+        return total(x * x, axes, keepdim)
 
     def domain(self, x):
-        return [x.abs() - math.sqrt(largest(x) / (2 * self.terms(x)))]
+        return square_summable(self, x) if x.is_floating_point() else []
 
     def value_range(self, x):
-        return max(x[0], -x[1], 0.0), (0.0 if x[0] == 0 == x[1] else math.inf)
+        least, most = super().value_range(x)
+        return least * least, most
+
+
+def square_summable(op, x):
+    """Domain terms of a sum of squares."""
+    return [x.abs() - math.sqrt(largest(x) / (2 * op.terms(x)))]
+
+
+@operator
+class ReduceL2(Magnitudes):
+    def reduce(self, x, axes, keepdim):
+        return torch.sqrt(torch.sum(x * x, axes, keepdim=keepdim))
+
+    def domain(self, x):
+        return square_summable(self, x)
 
     def radius(self, u, y, x):
         lost = self.terms(x) * underflow(u)
         radius = u * (self.terms(x) + 4) * y + torch.clamp(lost / y, max=math.sqrt(lost))
         return radius.masked_fill(y * y > greatest(u), math.inf)
+
+
+@operator
+class ReduceLogSum(Reduction):
+    """The logarithm of a sum that must be positive, by more than it may be off."""
+
+    unexportable = (HALF_PROMOTED,)
+    monotone = (1,)
+
+    def reduce(self, x, axes, keepdim):
+        return torch.log(torch.sum(x, axes, keepdim=keepdim))
+
+    def _sum(self, x):
+        return ReduceSum(**self.attributes).torch(x)
+
+    def domain(self, x):
+        whole = self._sum(x.abs())
+        return [1e-4 + whole / 16 - self._sum(x), whole - largest(x) / 2]
+
+    def feasible(self, x):
+        return x[1] > 0
+
+    def value_range(self, x):
+        return (math.log(x[0]) if x[0] > 0 else -math.inf), math.inf
+
+    def radius(self, u, y, x):
+        off = sum_radius(u, self.terms(x), self._sum(x.abs())) / y.exp()
+        return u * (8 * y.abs() + 2) - torch.log1p(-off.clamp(max=1))
+
+
+@operator
+class ReduceLogSumExp(Reduction):
+    """The logarithm of a sum of exponentials, which may be computed like that."""
+
+    monotone = (1,)
+    unexportable = (HALF_PROMOTED,)
+
+    def reduce(self, x, axes, keepdim):
+        return torch.logsumexp(x, axes, keepdim=keepdim)
+
+    def domain(self, x):
+        limit = exponent_limit(x)
+        return [x + math.log(self.terms(x)) - limit, -self.torch(x) - limit]
+
+    def feasible(self, x):
+        return x[0] < 709.0
+
+    def value_range(self, x):
+        return x[0], math.inf
+
+    def radius(self, u, y, x):
+        """Each exponential is off by u (8 + 2 |x|), all of them by what underflows."""
+        shares = (x - self._spread(y, x)).exp().clamp(max=1)
+        off = ReduceSum(**self.attributes).torch(shares * (8 + 2 * x.abs()))
+        lost = self.terms(x) * underflow(u) / y.exp()
+        return u * (off + growth(self.terms(x)) + 8 * y.abs() + 2) + lost
+
+    def _spread(self, y, x):
+        """The result with the reduced axes kept."""
+        for axis in [] if self.keepdims else sorted(positive(self.axes, x.dim())):
+            y = y.unsqueeze(axis)
+        return y
 
 
 @operator

@@ -2,8 +2,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from nnfuzz.opspecs.reduce import ArgMax, ArgMin, ReduceMean, ReduceProd, ReduceSum
+from nnfuzz.opspecs.reduce import (
+    ArgMax,
+    ArgMin,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+)
 
+from nnfuzz.check.authorities import one_node
+from nnfuzz.check.instances import Instance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
@@ -22,8 +34,8 @@ def test_negative_axes_and_kept_dimensions():
     assert torch.equal(op.torch(ramp(2, 3, 4)), ramp(2, 3, 4).mean((0, 2), keepdim=True))
 
 
-@pytest.mark.parametrize("axes", [(0, -3), (3,), ()])
-def test_repeated_missing_or_no_axes_are_refused(axes):
+@pytest.mark.parametrize("axes", [(0, -3), (3,)])
+def test_repeated_or_missing_axes_are_refused(axes):
     with pytest.raises(ConstraintError):
         ReduceSum(axes=axes, keepdims=0).check(t(2, 3, 4))
 
@@ -94,3 +106,33 @@ def test_product_of_a_weight_survives_the_torchscript_export():
     weights = {"w": ramp(3, 2).numpy()}
     model = onnx.load_from_string(exporters()["torchscript"].export(graph, weights, {}, 18))
     assert "ReduceProd" in [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize("spec", [ReduceSum, ReduceSumSquare, ReduceLogSumExp])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_without_axes_elements_stay_alone(spec, keepdims):
+    x = ramp(2, 3) + 1
+    op = spec(axes=(), keepdims=keepdims)
+    op.check(t(2, 3))
+    expected = x * x if spec is ReduceSumSquare else x
+    assert torch.equal(op.torch(x), expected)
+    assert op.type_transfer(t(2, 3))[0].same(t(2, 3))
+
+
+def test_all_axes_are_left_out_in_onnx_and_none_are_named():
+    def lowered(axes, opset):
+        op = ReduceMax(axes=axes, keepdims=1)
+        model = one_node(Instance(op, (t(2, 3),)), op.type_transfer(t(2, 3)), opset)
+        return [(n.op_type, len(n.input), {a.name for a in n.attribute}) for n in model.graph.node]
+
+    assert lowered((0, 1), 18) == [("ReduceMax", 1, {"keepdims"})]
+    assert lowered((-2, -1), 18) == [("ReduceMax", 2, {"keepdims"})]
+    assert lowered((0, 1), 13) == [("ReduceMax", 1, {"keepdims"})]
+    assert lowered((), 18) == [("ReduceMax", 1, {"noop_with_empty_axes"})]
+    assert [op for op, *_ in lowered((), 13)] == ["Unsqueeze", "ReduceMax"]
+
+
+def test_logarithm_of_a_cancelling_sum_is_out_of_the_domain():
+    op = ReduceLogSum(axes=(0,), keepdims=0)
+    assert max(term.item() for term in op.domain(torch.tensor([3.0, -2.9999]))) > 0
+    assert max(term.item() for term in op.domain(torch.tensor([3.0, -1.0]))) <= 0

@@ -31,6 +31,11 @@ def _axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, 
     return signed(draw, draw.subset(range(first.rank), count, count), first.rank)
 
 
+def any_axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
+    """Axes of the first input as in `AXES`, now and then none; a scalar has none."""
+    return () if first.rank == 0 or draw.chance(0.06) else _axes(draw, op, first)
+
+
 AXIS = Choice(by=_axis)
 """One axis of the first input."""
 

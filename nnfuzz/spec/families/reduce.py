@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +11,7 @@ from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.axes import AXES, AXIS, RankChanging, may_be_one, positive
+from nnfuzz.spec.families.axes import AXIS, RankChanging, any_axes, may_be_one, positive
 from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In, Range
 
@@ -70,12 +71,27 @@ class Reducing(RankChanging):
 
 
 class Reduction(Reducing):
-    """Reduction along several axes; `axes_input` is the opset that made them an input."""
+    """Reduction along several axes; `axes_input` is the opset that made them an input.
 
-    axes = AXES
+    No axes leave every element by itself, which ONNX calls `noop_with_empty_axes`. All of them,
+    counted from the front, are left out in ONNX, where that is the default.
+    """
+
+    inputs = (In("T", FLOATS),)
+    axes = Choice(by=any_axes)
     axes_input = 18
     wraps: ClassVar[bool] = True
     """Whether integers may overflow, so that the ends of an interval say nothing."""
+
+    def reduce(self, x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+        """The result along one axis or more."""
+        raise NotImplementedError
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        (x,) = tensors
+        if self.axes:
+            return self.reduce(x, self.axes, bool(self.keepdims))
+        return self.reduce(x.unsqueeze(-1), (-1,), False)
 
     def positive_axes(self, rank: int) -> tuple[int, ...]:
         return positive(self.axes, rank)
@@ -83,13 +99,29 @@ class Reduction(Reducing):
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         rank = inputs[0].rank
         yield all(-rank <= a < rank for a in self.axes)
-        yield 0 < len(self.axes) == len(set(positive(self.axes, rank)))
+        yield not rank or len(self.axes) == len(set(positive(self.axes, rank)))
 
     def onnx(self, emit: Any, *values: str) -> str:
-        if emit.opset < self.axes_input:
-            return emit(self.name, *values, axes=list(self.axes), keepdims=self.keepdims)
-        axes = emit.const(list(self.axes), DType.INT64)
-        return emit(self.name, *values, axes, keepdims=self.keepdims)
+        axes, later = list(self.axes), emit.opset >= self.axes_input
+        if not axes and later:
+            return emit(self.name, *values, noop_with_empty_axes=1)
+        if not axes:
+            values, axes = (emit("Unsqueeze", *values, emit.const([-1], DType.INT64)),), [-1]
+        elif axes == list(range(emit.type(values[0]).rank)):
+            return emit(self.name, *values, keepdims=self.keepdims)
+        keepdims = self.keepdims if self.axes else 0
+        if later:
+            return emit(self.name, *values, emit.const(axes, DType.INT64), keepdims=keepdims)
+        return emit(self.name, *values, axes=axes, keepdims=keepdims)
+
+    def undefined(self, *boxes: Box) -> Tensor | None:
+        """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
+        import torch
+
+        (x,) = boxes
+        if x.lo.is_floating_point() or not self.wraps:
+            return None
+        return self.torch(x.far().double().abs()) > float(torch.iinfo(x.lo.dtype).max)
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
         (x,) = boxes
@@ -109,9 +141,24 @@ class Reduction(Reducing):
         return count
 
 
+class Magnitudes(Reduction):
+    """A reduction of absolute values that grows with each of them."""
+
+    within = (0.0, math.inf)
+
+    def sure(self, x: Box) -> Box:
+        return Box(*ends(self.torch, (1,), Box(*x.magnitudes())))
+
+    def value_range(self, *ranges: Range) -> Range:
+        ((lo, hi),) = ranges
+        return max(lo, -hi, 0.0), (0.0 if lo == 0 == hi else math.inf)
+
+
 def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor | None:
     """The output elements of a reduction that depend on an element of the mask."""
-    return None if mask is None else mask.byte().amax(axes, keepdim=bool(keepdims)).bool()
+    if mask is None or not axes:
+        return mask
+    return mask.byte().amax(axes, keepdim=bool(keepdims)).bool()
 
 
 def reversed_order(x: Tensor) -> Tensor:
