@@ -8,12 +8,13 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import (
-    aligned,
-    broadcast_shape,
-    narrowed,
-    partner_shape,
-    products,
+from nnfuzz.spec.families.elementwise import narrowed, products
+from nnfuzz.spec.families.matmul import (
+    factors,
+    left_rank,
+    multiplies,
+    product_shape,
+    right_factor,
 )
 from nnfuzz.spec.families.sums import Summing, largest, summed
 from nnfuzz.spec.intervals import linear
@@ -34,41 +35,20 @@ class MatMul(Summing):
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)), In("T", ranks=(1, 5)))
 
     def requires(self, a, b):
-        yield a.shape[-1] == b.shape[-2 if b.rank > 1 else 0]
-        for pair in aligned([a.shape[:-2], b.shape[:-2]]):
-            if len(pair) == 2:
-                yield or_(pair[0] == pair[1], pair[0] == 1, pair[1] == 1)
+        yield from multiplies(a.shape, b.shape)
 
     def type_transfer(self, a, b):
-        batch = broadcast_shape([a.shape[:-2], b.shape[:-2]])
-        row = a.shape[-2:-1]
-        column = b.shape[-1:] if b.rank > 1 else ()
-        return [a.with_shape((*batch, *row, *column))]
+        return [a.with_shape(product_shape(a.shape, b.shape))]
 
     def complete(self, draw, first, dtypes):
-        k = first.shape[-1]
-        if draw.chance(0.15):
-            return [first, TensorType(dtypes[1], (k,))]
-        batch = partner_shape(draw, first.shape[:-2]) if draw.chance(0.7) else ()
-        return [first, TensorType(dtypes[1], (*batch[-3:], k, draw.dim(len(batch) + 2)))]
+        return [first, TensorType(dtypes[1], right_factor(draw, first.shape))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
-        if output_rank < 2:
-            return draw.choice((1, 2)) if output_rank else 1
-        return output_rank + 1 if output_rank < 5 and draw.chance(0.15) else output_rank
+        return left_rank(draw, output_rank)
 
     def infer_input_types(self, draw, first, dtypes, output):
-        k, out = first.shape[-1], output.shape
-        if first.rank == output.rank + 1:
-            shapes = (*out, k), (k,)
-        elif first.rank == 1:
-            shapes = (k,), (*out[:-1], k, out[-1])
-        else:
-            batch = out[:-2]
-            kept = tuple(1 if draw.chance(0.2) else d for d in batch)
-            other = narrowed(draw, batch) if all(a is b for a, b in zip(kept, batch)) else batch
-            shapes = (*kept, out[-2], k), (*other, k, out[-1])
+        shapes = factors(draw, first.shape, output.shape)
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     def cost(self, a, b):
