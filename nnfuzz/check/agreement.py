@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from nnfuzz.check.authorities import Arrays, doubled, run_torch, tensors
+from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.families.composite import Composite
+from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import OpSpec, Range, flatten
 
 SLACK = 2.0
@@ -34,17 +39,14 @@ class Expected:
         inputs = doubled(arrays)
         los: list[np.ndarray | None] = []
         his: list[np.ndarray | None] = []
-        for result, y in zip(native, flatten(op.torch(*inputs))):
-            if result.dtype.kind != "f":
+        for result, (exact, radius) in zip(native, _rounded(op, inputs, native)):
+            if radius is None:
                 los.append(None)
                 his.append(None)
                 continue
             info = np.finfo(result.dtype)
-            y = y.double()
-            u = float(info.eps) / 2
-            radius = np.asarray(op.radius(u, y, *inputs))
-            exact = y.numpy()
-            spread = SLACK * (radius + 2 * u * np.abs(exact)) + float(info.smallest_normal)
+            rounding = float(info.eps) * np.abs(exact)
+            spread = SLACK * (radius + rounding) + float(info.smallest_normal)
             los.append(exact - spread)
             his.append(exact + spread)
         return cls(native, los, his)
@@ -61,6 +63,28 @@ class Expected:
             if text:
                 return f"output {i}: {text}"
         return ""
+
+
+def _rounded(
+    op: OpSpec, inputs: Sequence[Tensor], native: Arrays
+) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """Per output, the float64 result and how far correct implementations may be off."""
+    results = list(flatten(op.torch(*inputs)))
+    boxes: Sequence[Box | None] = [None] * len(results)
+    if isinstance(op, Composite):
+        boxes = admitted(op, inputs, [DType.of(result.dtype) for result in native])
+    for result, y, box in zip(native, results, boxes):
+        if result.dtype.kind != "f":
+            yield y.numpy(), None
+        elif box is not None:
+            radius = torch.maximum(y - box.lo, box.hi - y).masked_fill(box.mask(), math.inf)
+            yield y.numpy(), radius.numpy()
+        else:
+            y = y.double()
+            yield (
+                y.numpy(),
+                np.asarray(op.radius(float(np.finfo(result.dtype).eps) / 2, y, *inputs)),
+            )
 
 
 def _differs(

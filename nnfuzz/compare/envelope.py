@@ -8,7 +8,7 @@ operator's domain or is undefined by ONNX becomes incomparable, with all that de
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -20,8 +20,9 @@ from torch import Tensor
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.intervals import Box, underflow
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import OpSpec, flatten
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +118,81 @@ def step(
     boxes: dict[str, Box],
 ) -> None:
     """Add the boxes of one node's outputs."""
-    op, inputs = node.op, [boxes[n] for n in node.inputs]
+    inputs = [Tracked(values[n], boxes[n]) for n in node.inputs]
     refs = [values[n] for n in node.outputs]
-    undefined = op.undefined(*inputs)
+    precisions = [PRECISIONS.get(graph.values[n].type.dtype) for n in node.outputs]
+    boxes.update(zip(node.outputs, enclosed(node.op, inputs, refs, precisions), strict=True))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tracked:
+    """A value of the reference and the box around it."""
+
+    ref: Tensor
+    box: Box
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.ref.shape
+
+
+def enclosed(
+    op: OpSpec,
+    inputs: Sequence[Tracked],
+    refs: Sequence[Tensor],
+    precisions: Sequence[Precision | None],
+) -> list[Box]:
+    """What the outputs may be, rounding included, around their references.
+
+    precisions: per output, None for discrete ones. Raises: ReferenceFault.
+    """
+    if isinstance(op, Composite):
+        return _composed(op, inputs, refs, precisions)
+    boxes = [x.box for x in inputs]
     try:
-        found = _interval(op, inputs, refs)
+        undefined = op.undefined(*boxes)
+        found = _interval(op, boxes, refs)
     except Exception as error:
-        raise ReferenceFault(f"interval of {node!r}: {error}") from error
-    for name, ref, box in zip(node.outputs, refs, found, strict=True):
-        precision = PRECISIONS.get(graph.values[name].type.dtype)
+        raise ReferenceFault(f"interval of {op!r}: {error}") from error
+    result = []
+    for ref, box, precision in zip(refs, found, precisions, strict=True):
         box = box.masked(undefined)
-        if precision is None:
-            boxes[name] = box
-        else:
-            boxes[name] = finite(_widened(op, precision, ref, box, inputs), ref, precision)
+        if precision is not None:
+            box = finite(_widened(op, precision, ref, box, boxes), ref, precision)
+        result.append(box)
+    return result
 
 
-def _interval(op: OpSpec, inputs: list[Box], refs: list[Tensor]) -> list[Box]:
+def admitted(op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType]) -> list[Box]:
+    """What correct implementations may yield for exact inputs; dtypes are those of the outputs.
+
+    Floats come in float64. Raises: ReferenceFault.
+    """
+    refs = [y.double() if y.is_floating_point() else y for y in flatten(op.torch(*tensors))]
+    inputs = [Tracked(x, Box(x, x)) for x in tensors]
+    return enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes])
+
+
+def _composed(
+    op: Composite,
+    inputs: Sequence[Tracked],
+    refs: Sequence[Tensor],
+    precisions: Sequence[Precision | None],
+) -> list[Box]:
+    """The same, step by step; floats within are of the outputs' dtype."""
+    precision = next((p for p in precisions if p is not None), None)
+
+    def apply(inner: OpSpec, *args: Tracked) -> Tracked | list[Tracked]:
+        steps = list(flatten(inner.torch(*[x.ref for x in args])))
+        own = [precision if y.is_floating_point() else None for y in steps]
+        found = [Tracked(*pair) for pair in zip(steps, enclosed(inner, args, steps, own))]
+        return found[0] if len(found) == 1 else found
+
+    results = op.compose(apply, *inputs)
+    return [_around(y.box, ref) for y, ref in zip(results, refs, strict=True)]
+
+
+def _interval(op: OpSpec, inputs: list[Box], refs: Sequence[Tensor]) -> list[Box]:
     """What `op.interval` says; exact inputs yield the reference itself."""
     if all(b.exact and b.any is None for b in inputs):
         return [Box(ref, ref) for ref in refs]

@@ -1,0 +1,72 @@
+"""Operators that are programs over other operators: recurrent cells, bodies of control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nnfuzz.spec.intervals import Box, moved
+from nnfuzz.spec.operator import OpSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Apply = Callable[..., Any]
+"""apply(op, *values): the result of an operator, a sequence where it has several outputs."""
+
+
+class Composite(OpSpec):
+    """`compose` says how the outputs come about, once for all readings.
+
+    The reading is what `apply` makes of an operator: PyTorch's result, a derivative, terms of the
+    domain, or the box around every correct implementation (nnfuzz.compare.envelope), which includes
+    the rounding of each step. So a composite has neither `interval` nor `radius` of its own.
+    """
+
+    def compose(self, apply: Apply, *values: Any) -> Sequence[Any]:
+        """The outputs by calls of `apply`. `values` have a `shape` and are otherwise opaque."""
+        raise NotImplementedError(f"{self.name}.compose")
+
+    def torch(self, *tensors: Tensor) -> Sequence[Tensor]:
+        return self.compose(_run, *tensors)
+
+    def proxy(self, *tensors: Tensor) -> Sequence[Tensor]:
+        return self.compose(lambda op, *xs: op.proxy(*xs), *tensors)
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        return self._gathered(lambda op, *xs: op.domain(*xs), tensors)
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        return self._gathered(lambda op, *xs: op.margins(*xs), tensors)
+
+    def _gathered(
+        self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """The terms of all steps that are executed."""
+        found: list[Tensor] = []
+
+        def apply(op: OpSpec, *xs: Tensor) -> Any:
+            found.extend(terms(op, *xs))
+            return _run(op, *xs)
+
+        self.compose(apply, *tensors)
+        return found
+
+
+def _run(op: OpSpec, *tensors: Tensor) -> Any:
+    return op.torch(*tensors)
+
+
+class Moves(OpSpec):
+    """A step that selects, rearranges or repeats elements by `function`, those of masks alike."""
+
+    name: ClassVar[str] = "Moves"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def torch(self, *tensors: Tensor) -> Any:
+        return self.function(*tensors)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return moved(self, *boxes)
