@@ -8,9 +8,9 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXES, AXIS, positive
+from nnfuzz.spec.families.index import INDICES, Indexed, span
 from nnfuzz.spec.families.shape import Moving
-from nnfuzz.spec.intervals import Box
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.operator import In, operator
 
 FAR = 2**63 - 1
 STEPS = (1, 1, 1, 2, 3, -1, -2)
@@ -99,7 +99,7 @@ class Slice(Moving):
 
 
 @operator
-class Gather(OpSpec):
+class Gather(Indexed):
     """data[:axis] + indices + data[axis + 1:]; negative indices count from the back.
 
     Source: ONNX Gather-13.
@@ -107,7 +107,7 @@ class Gather(OpSpec):
 
     inputs = (
         In("T", ALL, (1, 5)),
-        In("I", (DType.INT64, DType.INT32), (0, 5), index=True),
+        In("I", INDICES, (0, 5), index=True),
     )
     axis = AXIS
 
@@ -134,26 +134,13 @@ class Gather(OpSpec):
         return [TensorType(dtypes[0], data), TensorType(dtypes[1], taken)]
 
     def integer_range(self, data, indices):
-        size = data.shape[self.axis]
-        return None, (-size, size - 1)
-
-    def cost(self, *inputs):
-        return 0
-
-    def value_range(self, data, indices):
-        return data
+        return None, span(data.shape[self.axis])
 
     def torch(self, data, indices):
         at = self.axis % data.dim()
         i = indices.long()
         taken = data[(*(slice(None),) * at, i.reshape(-1) if i.dim() == 0 else i)]
         return taken.squeeze(at) if i.dim() == 0 else taken
-
-    def interval(self, data, indices):
-        """Indices come from placeholders, so they are exact."""
-        lo = self.torch(data.lo, indices.lo)
-        hi = lo if data.lo is data.hi else self.torch(data.hi, indices.lo)
-        return [Box(lo, hi, None if data.any is None else self.torch(data.any, indices.lo))]
 
 
 @operator

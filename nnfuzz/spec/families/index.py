@@ -1,0 +1,70 @@
+"""Operators that find elements by index: the indices are inputs, the elements only move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.intervals import Box, outputs
+from nnfuzz.spec.operator import OpSpec, Range
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+INDICES = (DType.INT64, DType.INT32)
+
+
+class Indexed(OpSpec):
+    """Elements of some inputs come out where others, whose patterns say `index`, put them.
+
+    Indices come from placeholders, so they are exact.
+    """
+
+    def cost(self, *inputs: TensorType) -> int:
+        return 0
+
+    def moving(self, items: Sequence) -> list:
+        """Those of the inputs' items that belong to inputs without indices."""
+        return [x for x, p in zip(items, self.patterns(len(items))) if not p.index]
+
+    def value_range(self, *ranges: Range) -> Range:
+        moving = self.moving(ranges)
+        return min(r[0] for r in moving), max(r[1] for r in moving)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        """The ends where the elements go, and the masks with them."""
+        moving = self.moving(boxes)
+        los = self._sent([b.lo for b in boxes], boxes)
+        his = los if all(b.exact for b in moving) else self._sent([b.hi for b in boxes], boxes)
+        if all(b.any is None for b in moving):
+            return [Box(lo, hi) for lo, hi in zip(los, his)]
+        masks = self._sent([b.mask() for b in boxes], boxes)
+        return [Box(lo, hi, mask) for lo, hi, mask in zip(los, his, masks)]
+
+    def _sent(self, tensors: Sequence[Tensor], boxes: Sequence[Box]) -> list[Tensor]:
+        patterns = self.patterns(len(boxes))
+        return outputs(self, *[b.lo if p.index else t for t, b, p in zip(tensors, boxes, patterns)])
+
+
+def from_front(indices: Tensor, size: int) -> Tensor:
+    """Indices of int64 without negative ones, which count from the back."""
+    import torch
+
+    indices = indices.long()
+    return torch.where(indices < 0, indices + size, indices)
+
+
+def within(draw: Draw, shape: Sequence[Int], free: Sequence[int]) -> tuple[Int, ...]:
+    """A shape no larger than `shape`, except along the axes in `free`, where sizes are fresh."""
+    return tuple(
+        draw.dim(len(shape)) if i in free or draw.chance(0.3) else d for i, d in enumerate(shape)
+    )
+
+
+def span(size: Int) -> Range:
+    """What an index into so many elements may be."""
+    return (-size, size - 1)  # type: ignore[return-value]
