@@ -24,13 +24,12 @@ from nnfuzz.check import instances as draws
 from nnfuzz.check.agreement import Expected, numeric_faults
 from nnfuzz.check.authorities import Runtime
 from nnfuzz.check.instances import Instance, Signature
+from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 
-OPSETS = tuple(range(13, 27))
-"""Targets of the lowering that onnx.reference and ONNX Runtime both load."""
 RANKS = 6
 
 
@@ -74,7 +73,8 @@ class _Check:
         self.draw = Draw(rng, draws.SIZES)
         self.values = np.random.default_rng(rng.getrandbits(32))
         self.report = CheckReport(spec.name)
-        self.opsets = [o for o in OPSETS if o >= spec.since]
+        self.legal: list[int] = []
+        """Opsets at which ONNX admits the signature at hand."""
 
     def run(self) -> CheckReport:
         start = time.perf_counter()
@@ -86,6 +86,7 @@ class _Check:
             ("patterns", self.patterns, 1),
         ):
             for signature in self.dealt(count):
+                self.legal = legal_opsets(self.spec, signature)
                 self.guarded(name, check, signature)
         self.report.seconds = time.perf_counter() - start
         return self.report
@@ -99,8 +100,8 @@ class _Check:
             self.report.problem(f"{name} with {binding}: {type(error).__name__}: {error}")
 
     def dealt(self, count: int) -> list[Signature]:
-        """`count` signatures, all equally often, in random order."""
-        signatures = self.spec.signatures()
+        """`count` signatures that some opset admits, all equally often, in random order."""
+        signatures = [s for s in self.spec.signatures() if legal_opsets(self.spec, s)]
         rounds = -(-count // len(signatures))
         dealt = [s for _ in range(rounds) for s in self.draw.shuffled(signatures)]
         return dealt[:count]
@@ -182,7 +183,7 @@ class _Check:
     def agrees_onnx(
         self, instance: Instance, arrays: auth.Arrays, outputs: Sequence[TensorType]
     ) -> None:
-        opset = self.draw.choice(self.opsets)
+        opset = self.draw.choice(self.legal)
         model = auth.one_node(instance, outputs, opset)
         try:
             inferred = auth.infer(model)
@@ -253,7 +254,7 @@ class _Check:
     ) -> bool:
         """Whether ONNX infers the types and a runtime computes the values that PyTorch gives."""
         try:
-            model = auth.one_node(instance, actual, self.opsets[-1])
+            model = auth.one_node(instance, actual, self.legal[-1])
             defined = all(i.admits(t) for i, t in zip(auth.infer(model), actual))
             return defined and self.values_agree(instance, arrays, model)[0] is True
         except Exception:

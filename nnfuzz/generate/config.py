@@ -31,7 +31,8 @@ class GenerateConfig:
     chain: probability of preferring a value that nothing reads yet, which makes graphs deep.
     weights: probability that a placeholder is a weight. bins: k of the attribute binning.
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
-    refused: signatures ("Add(float16)->float16") that a backend does not support.
+    refused: signatures ("Add(float16)->float16") that a backend does not support, or that ONNX does
+    not admit at the opset (nnfuzz.check.legality).
     avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.edges) that graphs must not have.
     exporter, opset: how graphs will be exported; what specs declare unexportable is left out.
     """

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.check.legality import illegal
 from nnfuzz.compare.attribute import Run, attribute
 from nnfuzz.compare.verdict import judge
 from nnfuzz.generate.catalog import Catalog
@@ -60,7 +61,7 @@ class Producer:
             nodes=config.nodes,
             sizes=config.sizes,
             dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
-            refused=frozenset(config.refused),
+            refused=frozenset(config.refused) | illegal(self._specs(), config.opset),
             exporter=config.exporter,
             opset=config.opset,
         )

@@ -1,0 +1,134 @@
+"""Which signatures of an operator ONNX admits at an opset: type constraints, asked once each.
+
+Dtypes entered ONNX's operators one by one (bfloat16 at opset 13, 16, 22 ..., small integers at 12,
+14 ...), so specs list what any opset admits, and what a given one does not admit is found here: in
+the schema where the lowering is one ONNX operator of the spec's name, otherwise by type inference
+over the lowering of one instance.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import onnx
+
+from nnfuzz.check.authorities import one_node
+from nnfuzz.check.instances import Instance, Signature, fixed_output, solved
+from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize.emit import OPSETS
+from nnfuzz.materialize.errors import GraphFault
+from nnfuzz.spec.draw import Draw, Sizes
+from nnfuzz.spec.operator import OpSpec, dtypes_of
+
+SIZES = Sizes(max_dim=(1, 16, 12, 8, 8, 8, 8))
+RANKS = (2, 3, 4, 1, 5, 0)
+"""Ranks of the first input that are tried for an instance."""
+Types = frozenset[str]
+
+
+def illegal(specs: Iterable[type[OpSpec]], opset: int) -> frozenset[str]:
+    """Keys (see `signature_key`) of the signatures that have no valid model at an opset."""
+    return frozenset(
+        key for spec in specs for key, legal in _judged(spec, opset).items() if not legal
+    )
+
+
+def legal_opsets(spec: type[OpSpec], signature: Signature) -> list[int]:
+    """The opsets within reach of direct emission at which a signature has a valid model."""
+    key = signature_key(spec, *signature)
+    return [o for o in range(OPSETS[0], OPSETS[1] + 1) if _judged(spec, o)[key]]
+
+
+@cache
+def _judged(spec: type[OpSpec], opset: int) -> Mapping[str, bool]:
+    """Whether each signature, by its key, has a valid model."""
+    signatures = {signature_key(spec, *signature): signature for signature in spec.signatures()}
+    if spec.since > opset:
+        return dict.fromkeys(signatures, False)
+    named = spec.onnx is OpSpec.onnx and onnx.defs.has(spec.name)
+    judge = _Schema(spec, opset) if named else _Lowering(spec, opset)
+    return {key: judge.admits(signature) for key, signature in signatures.items()}
+
+
+# -- one ONNX operator ------------------------------------------------------------------------
+
+
+class _Schema:
+    """The type constraints of the ONNX operator that has a spec's name."""
+
+    def __init__(self, spec: type[OpSpec], opset: int) -> None:
+        self.spec = spec
+        schema = onnx.defs.get_schema(spec.name, max_inclusive_version=opset)
+        named = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
+        self.inputs = [_allowed(i.type_str, named) for i in schema.inputs]
+        self.output = _allowed(schema.outputs[0].type_str, named)
+
+    def admits(self, signature: Signature) -> bool:
+        binding, output = signature
+        dtypes = dtypes_of(self.spec, len(self.spec.inputs), binding)
+        last = len(self.inputs) - 1
+        return type_name(output) in self.output and all(
+            type_name(dtype) in self.inputs[min(i, last)] for i, dtype in enumerate(dtypes)
+        )
+
+
+def _allowed(type_str: str, named: dict[str, Types]) -> Types:
+    return named.get(type_str, frozenset((type_str,)))
+
+
+@cache
+def type_name(dtype: DType) -> str:
+    """How schemas call tensors of a dtype, such as "tensor(double)"."""
+    return f"tensor({onnx.TensorProto.DataType.Name(dtype.onnx).lower()})"
+
+
+# -- any lowering -----------------------------------------------------------------------------
+
+
+class _Lowering:
+    """Type inference over what an operator lowers to; shapes are left out of it.
+
+    One instance is retyped for all signatures, since most lowerings care for dtypes only where
+    they emit constants; a signature that does not bear that gets an instance of its own.
+    """
+
+    def __init__(self, spec: type[OpSpec], opset: int) -> None:
+        self.spec, self.opset = spec, opset
+        self.draw = Draw(random.Random(spec.name), SIZES)
+        signatures = spec.signatures()
+        self.instance = self._instance(signatures[0]) if signatures else None
+
+    def admits(self, signature: Signature) -> bool:
+        """True also where no instance is found, which the checks of operators tell."""
+        if self.instance is not None:
+            try:
+                return self._typed(self._retyped(self.instance, signature))
+            except (GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
+                pass
+        own = self._instance(signature)
+        return own is None or self._typed(own)
+
+    def _instance(self, signature: Signature) -> Instance | None:
+        lo, hi = self.spec.inputs[0].ranks
+        ranks = [rank for rank in RANKS if lo <= rank <= hi]
+        found = (solved(self.spec, signature, rank, self.draw) for rank in ranks)
+        return next((instance for instance in found if instance is not None), None)
+
+    def _retyped(self, instance: Instance, signature: Signature) -> Instance:
+        dtypes = dtypes_of(self.spec, len(instance.types), signature[0])
+        op = fixed_output(type(instance.op)(**instance.op.attributes), signature[1])
+        types = (t.with_dtype(d) for t, d in zip(instance.types, dtypes))
+        return Instance(op, tuple(types))
+
+    def _typed(self, instance: Instance) -> bool:
+        model = one_node(instance, instance.op.type_transfer(*instance.types), self.opset)
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.ClearField("shape")
+        try:
+            onnx.shape_inference.infer_shapes(model, check_type=True)
+        except onnx.shape_inference.InferenceError:
+            return False
+        return True

@@ -1,0 +1,52 @@
+"""Signatures that ONNX does not admit at an opset are found before they are generated."""
+
+from __future__ import annotations
+
+from nnfuzz.check.legality import illegal, legal_opsets
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.families.elementwise import Unary
+from nnfuzz.spec.operator import In, operator
+
+SMALL = (In("T", (DType.FLOAT32, DType.INT8)),)
+SIGNATURE = ({"T": DType.INT8}, DType.INT8)
+
+
+@operator
+class Relu(Unary):
+    """One ONNX operator of the same name: its schema tells."""
+
+    inputs = SMALL
+
+
+@operator
+class Twice(Unary):
+    """Another lowering: inference over it tells."""
+
+    inputs = SMALL
+
+    def onnx(self, emit, x):
+        return emit("Add", x, emit.const(0, emit.type(x).dtype))
+
+
+@operator
+class Widened(Twice):
+    """A detour for old opsets makes a signature legal there."""
+
+    def onnx(self, emit, x):
+        wide = super().onnx(emit, x) if emit.opset >= 14 else emit("Cast", x, to=DType.INT8)
+        return wide
+
+
+def test_the_schema_or_the_lowering_decides():
+    for spec in (Relu, Twice):
+        assert illegal([spec], 13) == {f"{spec.name}(int8)->int8"}
+        assert not illegal([spec], 14)
+        assert legal_opsets(spec, SIGNATURE) == list(range(14, 27))
+    assert not illegal([Widened], 13)
+
+
+def test_nothing_is_legal_before_the_spec_lowers():
+    class Late(Relu):
+        name, since = "Relu", 20
+
+    assert len(illegal([Late], 19)) == 2 and not illegal([Late], 20)
