@@ -121,7 +121,8 @@ def step(
     inputs = [Tracked(values[n], boxes[n]) for n in node.inputs]
     refs = [values[n] for n in node.outputs]
     precisions = [PRECISIONS.get(graph.values[n].type.dtype) for n in node.outputs]
-    boxes.update(zip(node.outputs, enclosed(node.op, inputs, refs, precisions), strict=True))
+    u = max((graph.values[n].type.dtype.unit_roundoff for n in node.inputs), default=0.0)
+    boxes.update(zip(node.outputs, enclosed(node.op, inputs, refs, precisions, u), strict=True))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -141,17 +142,19 @@ def enclosed(
     inputs: Sequence[Tracked],
     refs: Sequence[Tensor],
     precisions: Sequence[Precision | None],
+    u: float = 0.0,
 ) -> list[Box]:
     """What the outputs may be, rounding included, around their references.
 
-    precisions: per output, None for discrete ones. Raises: ReferenceFault.
+    precisions: per output, None for discrete ones. u: the greatest unit roundoff of the inputs'
+    dtypes. Raises: ReferenceFault.
     """
     if isinstance(op, Composite):
         return _composed(op, inputs, refs, precisions)
     boxes = [x.box for x in inputs]
     try:
         undefined = op.undefined(*boxes)
-        found = _interval(op, boxes, refs)
+        found = _interval(op, u, boxes, refs)
     except Exception as error:
         raise ReferenceFault(f"interval of {op!r}: {error}") from error
     result = []
@@ -181,22 +184,26 @@ def _composed(
 ) -> list[Box]:
     """The same, step by step; floats within are of the outputs' dtype."""
     precision = next((p for p in precisions if p is not None), None)
+    u = precision.u if precision else 0.0
 
     def apply(inner: OpSpec, *args: Tracked) -> Tracked | list[Tracked]:
         steps = list(flatten(inner.torch(*[x.ref for x in args])))
         own = [precision if y.is_floating_point() else None for y in steps]
-        found = [Tracked(*pair) for pair in zip(steps, enclosed(inner, args, steps, own))]
+        found = [Tracked(*pair) for pair in zip(steps, enclosed(inner, args, steps, own, u))]
         return found[0] if len(found) == 1 else found
 
     results = op.compose(apply, *inputs)
     return [_around(y.box, ref) for y, ref in zip(results, refs, strict=True)]
 
 
-def _interval(op: OpSpec, inputs: list[Box], refs: Sequence[Tensor]) -> list[Box]:
-    """What `op.interval` says; exact inputs yield the reference itself."""
-    if all(b.exact and b.any is None for b in inputs):
-        return [Box(ref, ref) for ref in refs]
-    return [_around(box, ref) for box, ref in zip(op.interval(*inputs), refs, strict=True)]
+def _interval(op: OpSpec, u: float, inputs: list[Box], refs: Sequence[Tensor]) -> list[Box]:
+    """What `op.decided` or `op.interval` says; exact inputs of the latter yield the reference."""
+    boxes = op.decided(u, *inputs)
+    if boxes is None:
+        if all(b.exact and b.any is None for b in inputs):
+            return [Box(ref, ref) for ref in refs]
+        boxes = op.interval(*inputs)
+    return [_around(box, ref) for box, ref in zip(boxes, refs, strict=True)]
 
 
 def _around(box: Box, ref: Tensor) -> Box:

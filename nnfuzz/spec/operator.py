@@ -108,9 +108,15 @@ class OpSpec:
     @classmethod
     def draw(cls, draw: Draw, *types: TensorType) -> OpSpec:
         """An instance with fresh attributes. `types` holds at least the first input's type."""
+        return cls.draw_given(draw, {}, *types)
+
+    @classmethod
+    def draw_given(cls, draw: Draw, given: Mapping[str, Any], *types: TensorType) -> OpSpec:
+        """The same with some attributes given, which those declared later may depend on."""
         op = cls.__new__(cls)
         for name, declaration in cls.declared.items():
-            op.__dict__[name] = declaration.draw(draw, name, op, types)
+            drawn = name not in given
+            op.__dict__[name] = declaration.draw(draw, name, op, types) if drawn else given[name]
         return op
 
     @classmethod
@@ -364,6 +370,14 @@ class OpSpec:
             return opaque(self, *boxes)
         lo, hi = ends(self.torch, self.monotone, *boxes)
         return [Box(lo, hi, reached(self, *boxes))]
+
+    def decided(self, u: float, *boxes: Box) -> Sequence[Box] | None:
+        """`interval` of an operator that rounds before it decides, asked for exact inputs as well.
+
+        Quantisation divides, and a rounding error of the quotient turns a tie over.
+        u: the greatest unit roundoff of the inputs' dtypes. Default: None, not such an operator.
+        """
+        return None
 
 
 def operator(cls: type[OpSpec]) -> type[OpSpec]:
