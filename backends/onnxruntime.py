@@ -30,6 +30,8 @@ _UNSUPPORTED = (
     "is under development and support for this is limited",
     "Unsupported model IR version",
     "is not supported",
+    "are not supported",
+    "does not support double yet",
     "is not a registered function/op",
 )
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
