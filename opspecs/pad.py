@@ -32,15 +32,20 @@ def _fill(op, first, *_):
     return (0, 1) if first.dtype.is_bool else (0, 1, 7)
 
 
+def _slice(emit, x, axis, start, end):
+    return emit("Slice", x, *(emit.const([n], DType.INT64) for n in (start, end, axis)))
+
+
 @operator
 class Pad(Moving):
-    """Grow each axis by constants, mirrored or repeated elements; negative padding crops.
+    """Grow each axis by constants, mirrored, repeated or the opposite side's elements; negative
+    padding crops.
 
-    Source: ONNX Pad-13.
+    Wrapping is composed of slices below opset 19. Source: ONNX Pad-19.
     """
 
     inputs = (In("T", PADDED, (1, 5)),)
-    mode = Choice(("constant", "constant", "reflect", "edge"))
+    mode = Choice(("constant", "constant", "reflect", "edge", "wrap"))
     pads = Choice(by=_pads)
     value = Choice(_fill)
 
@@ -57,9 +62,9 @@ class Pad(Moving):
                 continue
             yield before >= 0
             yield behind >= 0
-            if self.mode == "reflect":
-                yield before < size
-                yield behind < size
+            if self.mode != "edge":
+                yield before < size + (self.mode == "wrap")
+                yield behind < size + (self.mode == "wrap")
 
     def type_transfer(self, x):
         return [x.with_shape([d + before + behind for d, before, behind in self._sides(x)])]
@@ -88,12 +93,16 @@ class Pad(Moving):
         return x
 
     def _extended(self, x, axis, before, behind):
-        """Mirrored or repeated along one axis; PyTorch's own modes lack dtypes and ranks."""
+        """Grown along one axis; PyTorch's own modes lack dtypes and ranks."""
         index = (slice(None),) * axis
+        size = x.shape[axis]
         if self.mode == "edge":
             parts = (
                 [x[(*index, slice(0, 1))]] * before + [x] + [x[(*index, slice(-1, None))]] * behind
             )
+        elif self.mode == "wrap":
+            parts = [x[(*index, slice(size - before, None))]] if before else []
+            parts += [x, x[(*index, slice(0, behind))]] if behind else [x]
         else:
             parts = [x]
             if before:
@@ -103,9 +112,21 @@ class Pad(Moving):
         return torch.cat(parts, axis) if len(parts) > 1 else x
 
     def onnx(self, emit, x):
+        if self.mode == "wrap" and emit.opset < 19:
+            return self._wrapped(emit, x)
         pads = emit.const(list(self.pads), DType.INT64)
         constant = (emit.const(self.value, emit.type(x).dtype),) if self.value else ()
         return emit("Pad", x, pads, *constant, mode=self.mode)
+
+    def _wrapped(self, emit, x):
+        for axis, (size, before, behind) in enumerate(self._sides(emit.type(x))):
+            parts = [x]
+            if before:
+                parts.insert(0, _slice(emit, x, axis, size - before, size))
+            if behind:
+                parts.append(_slice(emit, x, axis, 0, behind))
+            x = emit("Concat", *parts, axis=axis)
+        return x
 
     def interval(self, box):
         """The padding is known exactly whatever the input is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
@@ -10,8 +12,12 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
+from nnfuzz.spec.intervals import Box, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
+
+OVERHANG = "divides what windows overhang by (ceil_mode) between both sides (onnx 1.23)"
+"""Why the reference is wrong about some pools."""
 
 
 class Pool(Window):
@@ -132,6 +138,84 @@ class AveragePool(Summing, Pool):
         return super().radius(u, y, x) + 2 * u * y.abs()
 
 
+@operator
+class AveragePoolDilated(AveragePool):
+    """The mean over windows with gaps. Source: ONNX AveragePool-19."""
+
+    since = 19
+    untrusted = {"onnx.reference": OVERHANG}
+    dilations = per_axis(2, 2, 1, 3)
+
+    def torch(self, x):
+        if self.count_include_pad:
+            return self.window_sums(x) / self.terms(x)
+        return self.window_sums(x) / self.window_sums(torch.ones_like(x[:1, :1]))
+
+    def onnx(self, emit, x):
+        return emit("AveragePool", x, **self.attributes)
+
+
+class PowerSum(Summing):
+    """The p-norm of many elements: the p-th root of a sum of p-th powers."""
+
+    exactness = ""
+    p = Choice((1, 2, 2, 3))
+
+    def sums(self, x):
+        """The sums of non-negative numbers."""
+        raise NotImplementedError
+
+    def torch(self, x):
+        """p-th powers and their sums overflow float16 and its subnormals lose bits."""
+        if x.dtype not in (torch.float32, torch.float64):
+            return self.torch(x.float()).to(x.dtype)
+        return self._root(self.sums(x.abs() ** self.p))
+
+    def _root(self, s):
+        if self.p == 1:
+            return s
+        return s.sqrt() if self.p == 2 else s ** (1 / self.p)
+
+    def absolute(self, x):
+        return self.sums(x.abs() ** self.p)
+
+    def domain(self, x):
+        return [self.absolute(x.double()) - largest(x) / 2]
+
+    def interval(self, x):
+        near, far = x.magnitudes()
+        box = Box(near, near if x.exact else far, x.any)
+        lo, hi = ends(self.torch, (1,), box)
+        return [Box(lo, hi, None if x.any is None else self.sums(x.any.double()) > 0)]
+
+    def value_range(self, x):
+        return 0.0, math.inf
+
+    def radius(self, u, y, x):
+        """The sum is off by (k + 2 p) u, its terms may underflow; then the root."""
+        k, s = self.terms(x), self.absolute(x)
+        off = u * (k + 2 * self.p + 2) * s + k * underflow(u)
+        upper, lower = self._root(s + off), self._root((s - off).clamp(min=0))
+        logs = s.clamp(min=underflow(u)).log().abs() / self.p
+        inexact = 8 + 4 * logs if self.p > 2 else 4
+        return torch.maximum(upper - y, y - lower) + u * inexact * upper
+
+
+@operator
+class LpPool(PowerSum, Pool):
+    """The p-norm of each window. Source: ONNX LpPool-18."""
+
+    since = 18
+    untrusted = {"onnx.reference": OVERHANG}
+    dilations = per_axis(1, 1, 1, 2)
+
+    def sums(self, x):
+        return self.window_sums(x)
+
+    def terms(self, x):
+        return product(self.kernel_shape)
+
+
 class GlobalPool(OpSpec):
     """(N, C, *S) -> (N, C, 1, ...)."""
 
@@ -176,3 +260,14 @@ class GlobalMaxPool(GlobalPool):
 
     def torch(self, x):
         return x.amax(tuple(range(2, x.dim())), keepdim=True)
+
+
+@operator
+class GlobalLpPool(PowerSum, GlobalPool):
+    """The p-norm of all spatial elements. Source: ONNX GlobalLpPool-2."""
+
+    def sums(self, x):
+        return x.sum(tuple(range(2, x.dim())), keepdim=True)
+
+    def terms(self, x):
+        return x[0, 0].numel()

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
@@ -13,6 +14,10 @@ from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+LARGEST_KERNEL = (9, 7, 4)
+"""Of a convolution, per number of spatial axes."""
 
 
 def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
@@ -54,6 +59,16 @@ def paddings(most: int) -> Choice:
 def chosen(options: Callable[[Any], Sequence]) -> Choice:
     """A choice that depends on the attributes drawn before it."""
     return Choice(lambda op, *types: options(op))
+
+
+def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
+    """A number of groups that can divide the channels of the first input."""
+    channels = first.shape[1]
+    if draw.chance(0.5):
+        return 1
+    if isinstance(channels, int):
+        return draw.choice([g for g in range(1, channels + 1) if channels % g == 0])
+    return draw.choice((2, 2, 3, 4, 5, 6, 8))
 
 
 class Window(OpSpec):
@@ -103,3 +118,40 @@ class Window(OpSpec):
         n = len(self.pads) // 2
         pairs = [(self.pads[i], self.pads[n + i]) for i in reversed(range(n))]
         return torch.nn.functional.pad(x, list(itertools.chain(*pairs)), value=value)
+
+    def window_sums(self, x: Tensor) -> Tensor:
+        """The sum over each window; padding, and what a window overhangs by, counts as 0."""
+        import torch
+
+        type_ = TensorType(DType.of(x.dtype), tuple(x.shape))
+        y = torch.nn.functional.pad(self.padded(x, 0.0), self._overhang(type_))
+        n = x.dim() - 2
+        conv = (torch.conv1d, torch.conv2d, torch.conv3d)[n - 1]
+        windows = self.window_shape(type_)
+        dilations = self.dilations or (1,) * n
+        flat = y.reshape(-1, 1, *y.shape[2:])
+        sums = conv(flat, x.new_ones(1, 1, *windows), None, self.strides, 0, dilations)
+        return sums.reshape(*x.shape[:2], *self.window_counts(type_))
+
+    def windows(self, x: Tensor, fill: float) -> Tensor:
+        """The elements of every window, `fill` beyond the tensor.
+
+        (N, C, *S) -> (N, C, *windows, elements of a window).
+        """
+        import torch
+
+        type_ = TensorType(DType.of(x.dtype), tuple(x.shape))
+        pad = torch.nn.functional.pad
+        y = pad(self.padded(x, fill), self._overhang(type_), value=fill)
+        for axis, (_, window, stride, dilation, *_) in enumerate(self.axes(type_), 2):
+            y = y.unfold(axis, (window - 1) * dilation + 1, stride)[..., ::dilation]
+        return y.flatten(x.dim())
+
+    def _overhang(self, x: TensorType) -> list[int]:
+        """How far the last windows (ceil_mode) reach beyond the padding, in PyTorch's order."""
+        pairs = []
+        for count, parts in zip(self.window_counts(x), self.axes(x)):
+            size, window, stride, dilation, before, behind = parts
+            reach = (count - 1) * stride + (window - 1) * dilation + 1
+            pairs.append((0, max(0, reach - (size + before + behind))))
+        return list(itertools.chain(*reversed(pairs)))

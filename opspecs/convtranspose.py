@@ -1,0 +1,111 @@
+"""Transposed convolutions over one to three spatial axes."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS
+from nnfuzz.ir.expr import product
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.families.window import LARGEST_KERNEL, Window, group, paddings, per_axis
+from nnfuzz.spec.intervals import linear
+from nnfuzz.spec.operator import In, operator
+
+
+def _behind(draw, op, first, *_):
+    """Rows that no window needs to touch: fewer than the stride.
+
+    ONNX says "stride/dilation", PyTorch takes that for "or", ONNX Runtime wants the stride.
+    """
+    if draw.chance(0.5):
+        return (0,) * (first.rank - 2)
+    return tuple(draw.integer(0, stride - 1) for stride in op.strides)
+
+
+@operator
+class ConvTranspose(Summing, Window):
+    """(N, C, *S), (C, M / group, *K), (M,) -> (N, M, *S'); the bias is optional.
+
+    S' = stride * (S - 1) + output_padding + dilation * (K - 1) + 1 - pads.
+    Source: ONNX ConvTranspose-11; torch.nn.functional.conv_transpose2d.
+    """
+
+    inputs = (
+        In("T", FLOATS, (3, 5)),
+        In("T", ranks=(3, 5), weight=True),
+        In("T", ranks=(1, 1), weight=True),
+    )
+    variadic = (2, 3)
+    untrusted = {"onnx.reference": "mixes up the weights and biases of groups (onnx 1.23)"}
+    group = Choice(by=group)
+    strides = per_axis(1, 1, 2, 3)
+    dilations = per_axis(1, 1, 1, 2, 3)
+    output_padding = Choice(by=_behind)
+    pads = paddings(4)
+
+    def window_shape(self, x, w, *_):
+        return w.shape[2:]
+
+    def requires(self, x, w, *bias):
+        yield x.rank == w.rank and len(self.pads) == 2 * len(self.strides) == 2 * (x.rank - 2)
+        yield x.shape[1] == w.shape[0]
+        yield x.shape[1] % self.group == 0
+        for extra, stride in zip(self.output_padding, self.strides):
+            yield 0 <= extra < stride
+        for b in bias:
+            yield b.shape[0] == w.shape[1] * self.group
+        for size in self._sizes(x, w):
+            yield size >= 1
+
+    def _sizes(self, x, w):
+        for parts, extra in zip(self.axes(x, w), self.output_padding):
+            size, window, stride, dilation, before, behind = parts
+            yield (size - 1) * stride + extra + (window - 1) * dilation + 1 - before - behind
+
+    def type_transfer(self, x, w, *_):
+        return [x.with_shape((x.shape[0], w.shape[1] * self.group, *self._sizes(x, w)))]
+
+    def complete(self, draw, first, dtypes):
+        return self._typed(draw, first, draw.var("m", 1, 8), dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        x = TensorType(dtypes[0], (output.shape[0], *first.shape[1:]))
+        return self._typed(draw, x, output.shape[1] // self.group, dtypes)
+
+    def _typed(self, draw, x, inner, dtypes):
+        kernel = [draw.var("k", 1, LARGEST_KERNEL[x.rank - 3]) for _ in x.shape[2:]]
+        shapes = (x.shape, (x.shape[1], inner, *kernel), (inner * self.group,))
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    def certain(self, x, w, *bias):
+        """0 where no window reaches."""
+        gaps = any(s > 1 for s in (*self.strides, *self.dilations))
+        return ((0, 0),) if gaps and not bias else ()
+
+    def cost(self, x, w, *_):
+        return 2 * x.numel * product(w.shape[1:])
+
+    def torch(self, x, w, bias=None):
+        n = x.dim() - 2
+        conv = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[n - 1]
+        padding = self.pads[:n] if self.symmetric() else (0,) * n
+        extra, dilations = self.output_padding, self.dilations
+        y = conv(x, w, bias, self.strides, padding, extra, self.group, dilations)
+        return y if self.symmetric() else self._cropped(y)
+
+    def _cropped(self, y):
+        n = y.dim() - 2
+        inner = (slice(a, y.shape[2 + i] - self.pads[n + i]) for i, a in enumerate(self.pads[:n]))
+        return y[(slice(None), slice(None), *inner)]
+
+    def onnx(self, emit, x, w, *bias):
+        kernel = emit.type(w).shape[2:]
+        return emit("ConvTranspose", x, w, *bias, kernel_shape=kernel, **self.attributes)
+
+    def interval(self, *boxes):
+        return [linear(self.torch, *boxes, weights=(0, 1))]
+
+    def terms(self, x, w, *bias):
+        return product(w.shape[2:]) * (x.shape[1] // self.group) + len(bias)

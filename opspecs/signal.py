@@ -1,0 +1,274 @@
+"""Fourier transforms, and the windows that go in front of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.elementwise import Unary
+from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.intervals import linear
+from nnfuzz.spec.operator import In, operator
+
+LONGEST = 64
+"""Number of points of a transform; it is a matrix here."""
+
+
+# -- windows ------------------------------------------------------------------------------------
+
+
+class CosineWindow(Unary):
+    """Each row (last axis) of the input times a window: the sum of a_k cos(2 pi k n / N).
+
+    N is the length of the row, less 1 unless `periodic`. A composition: the window alone would be
+    a constant. `measured` takes the length from the tensor itself. Source: ONNX HannWindow-17.
+    """
+
+    since = 17
+    inputs = (In("T", (DType.FLOAT32, DType.FLOAT64), (1, 5)),)
+    coefficients: tuple[float, ...] = ()
+    periodic = Choice((0, 1))
+    measured = Choice((0, 1))
+
+    def requires(self, x):
+        if not self.periodic:  # A single point divides by zero.
+            yield x.shape[-1] >= 2
+
+    def window(self, length: int):
+        angles = 2 * np.pi * np.arange(length) / max(1, length - 1 + self.periodic)
+        return sum(a * np.cos(k * angles) for k, a in enumerate(self.coefficients))
+
+    def torch(self, x):
+        return x * torch.tensor(self.window(x.shape[-1]), dtype=x.dtype)
+
+    def onnx(self, emit, x):
+        type_ = emit.type(x)
+        length = emit.const(type_.shape[-1], DType.INT64)
+        if self.measured:
+            last = emit.const(type_.rank - 1, DType.INT64)
+            length = emit("Gather", emit("Shape", x), last)
+        options = {"periodic": self.periodic, "output_datatype": type_.dtype.onnx}
+        return emit("Mul", x, emit(self.name, length, **options))
+
+    def interval(self, x):
+        return [linear(self.torch, x, absolute=self._absolute)]
+
+    def _absolute(self, x):
+        return x * torch.tensor(abs(self.window(x.shape[-1])), dtype=x.dtype)
+
+    def value_range(self, x):
+        return 1.001 * min(x[0], 0.0), 1.001 * max(x[1], 0.0)
+
+    def certain(self, x):
+        """The first coefficients add up to 0, but for the Hamming window."""
+        return ((0, 0),) if self.window(1)[0] < 0.01 else ()
+
+    def radius(self, u, y, x):
+        """The window is known to some u of its terms, whose angles are as far as 4 pi."""
+        return 2 * u * y.abs() + 32 * u * x.abs()
+
+
+@operator
+class HannWindow(CosineWindow):
+    coefficients = (0.5, -0.5)
+
+
+@operator
+class HammingWindow(CosineWindow):
+    """ONNX gives the coefficients as 25/46 and 21/46."""
+
+    coefficients = (25 / 46, -21 / 46)
+
+
+@operator
+class BlackmanWindow(CosineWindow):
+    coefficients = (0.42, -0.5, 0.08)
+
+
+# -- transforms ---------------------------------------------------------------------------------
+
+
+def waves(length: int, points: int, inverse: bool):
+    """exp(-+ 2 pi i n k / length), n < length, k < points, as two (length, points) matrices."""
+    turns = np.outer(np.arange(length), np.arange(points)) % length / length
+    sine = np.sin(2 * np.pi * turns)
+    return np.cos(2 * np.pi * turns), sine if inverse else -sine
+
+
+def fourier(x, cosine, sine):
+    """(..., length, 1 or 2) @ exp(...) -> (..., points, 2); real and imaginary part are last."""
+    cosine, sine = (torch.as_tensor(m, dtype=x.dtype) for m in (cosine, sine))
+    real = x[..., 0]
+    re, im = torch.matmul(real, cosine), torch.matmul(real, sine)
+    if x.shape[-1] == 2:
+        imaginary = x[..., 1]
+        re = re - torch.matmul(imaginary, sine)
+        im = im + torch.matmul(imaginary, cosine)
+    return torch.stack([re, im], -1)
+
+
+def bounded(x, cosine, sine):
+    """`fourier` with absolute coefficients: the sum of absolute terms for x >= 0."""
+    cosine, sine = abs(cosine), abs(sine)
+    parts = fourier(x[..., :1], cosine, sine)
+    if x.shape[-1] == 1:
+        return parts
+    return parts + fourier(x[..., 1:], cosine, sine).flip(-1)
+
+
+def inexact(length):
+    """Error of a transform in units of u times the sum of all absolute terms.
+
+    Rounding of the angles; Bluestein's algorithm for lengths that are no powers of 2 takes angles
+    as far as pi times the length.
+    """
+    return 8 if length & (length - 1) == 0 else 8 + 4 * length
+
+
+class Fourier(Summing):
+    """A Fourier transform of some axis, real and imaginary part in the last one."""
+
+    since = 17
+    exactness = ""
+
+    def points(self, length):
+        """How many frequencies come out."""
+        return length // 2 + 1 if self.onesided else length
+
+    def interval(self, *boxes):
+        return [linear(self.torch, *boxes, weights=range(len(boxes)), absolute=self.absolute)]
+
+    def domain(self, *xs):
+        return [self.absolute(*(x.abs() for x in xs)) - largest(xs[0]) / 4]
+
+
+@operator
+class DFT(Fourier):
+    """(..., length, ..., 1 or 2) -> (..., points, ..., 2); the input is cut or filled up with 0.
+
+    Sums of real and imaginary part, so at most rank 5. Source: ONNX DFT-20; numpy.fft.
+    """
+
+    inputs = (In("T", FLOATS, (3, 5)),)
+    axis = Choice(by=lambda draw, op, first, *_: draw.integer(0, first.rank - 2))
+    inverse = Choice((0, 0, 1))
+    onesided = Choice(lambda op, *_: (0,) if op.inverse else (0, 1))
+    dft_length = Choice((0, 0, 0, 1, 2, 4, 7, 8, 12, 16, 31))
+
+    def _length(self, x):
+        return self.dft_length or x.shape[self.axis]
+
+    def requires(self, x):
+        yield 0 <= self.axis < x.rank - 1
+        yield x.shape[-1] <= (1 if self.onesided else 2)
+        yield self._length(x) <= LONGEST
+        yield not (self.onesided and self.inverse)
+
+    def type_transfer(self, x):
+        shape = [*x.shape[:-1], 2]
+        shape[self.axis] = self.points(self._length(x))
+        return [x.with_shape(shape)]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        keep = (self.axis, first.rank - 1)
+        pairs = enumerate(zip(first.shape, output.shape))
+        return [TensorType(dtypes[0], tuple(f if i in keep else o for i, (f, o) in pairs))]
+
+    def cost(self, x):
+        return 4 * x.numel * self._length(x)
+
+    def terms(self, x):
+        return 2 * min(x.shape[self.axis], self._length(x))
+
+    def _applied(self, transform, x):
+        length = self._length(x)
+        x = x.narrow(self.axis, 0, min(length, x.shape[self.axis])).movedim(self.axis, -2)
+        cosine, sine = waves(length, self.points(length), self.inverse)
+        used = x.shape[-2]
+        y = transform(x, cosine[:used], sine[:used]).movedim(-2, self.axis)
+        return y / length if self.inverse else y
+
+    def torch(self, x):
+        return self._applied(fourier, x)
+
+    def absolute(self, x):
+        return self._applied(bounded, x.abs())
+
+    def radius(self, u, y, x):
+        return super().radius(u, y, x) + inexact(self._length(x)) * u * self._spread(x)
+
+    def _spread(self, x):
+        whole = x.abs().sum(self.axis, keepdim=True).sum(-1, keepdim=True)
+        return whole / self._length(x) if self.inverse else whole
+
+    def onnx(self, emit, x):
+        length = emit.const(self.dft_length, DType.INT64) if self.dft_length else ""
+        options = {"inverse": self.inverse, "onesided": self.onesided}
+        if emit.opset < 20:
+            return emit("DFT", x, length, axis=self.axis, **options)
+        return emit("DFT", x, length, emit.const(self.axis, DType.INT64), **options)
+
+
+@operator
+class STFT(Fourier):
+    """(N, L, 1), window (frame_length,) -> (N, frames, points, 2): DFTs of windowed frames.
+
+    Source: ONNX STFT-17; torch.stft.
+    """
+
+    inputs = (In("T", FLOATS, (3, 3)), In("T", ranks=(1, 1), weight=True))
+    frame_step = Choice((1, 2, 3, 5, 8))
+    onesided = Choice((1, 0))
+    sized = Choice((0, 1))
+
+    def requires(self, x, window):
+        yield x.shape[2] == 1
+        yield window.shape[0] <= x.shape[1]
+        yield window.shape[0] <= LONGEST
+
+    def type_transfer(self, x, window):
+        frames = (x.shape[1] - window.shape[0]) // self.frame_step + 1
+        return [x.with_shape((x.shape[0], frames, self.points(window.shape[0]), 2))]
+
+    def complete(self, draw, first, dtypes):
+        x = TensorType(dtypes[0], (*first.shape[:2], 1))
+        return [x, TensorType(dtypes[1], (draw.var("frame", 1, LONGEST),))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return 3 if output_rank == 4 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        x = TensorType(dtypes[0], (output.shape[0], *first.shape[1:]))
+        return self.complete(draw, x, dtypes)
+
+    def cost(self, x, window):
+        return 4 * self.type_transfer(x, window)[0].numel * window.shape[0]
+
+    def terms(self, x, window):
+        return window.shape[0]
+
+    def _applied(self, transform, x, window):
+        length = window.shape[0]
+        frames = x[..., 0].unfold(1, length, self.frame_step) * window
+        return transform(frames.unsqueeze(-1), *waves(length, self.points(length), False))
+
+    def torch(self, x, window):
+        return self._applied(fourier, x, window)
+
+    def absolute(self, x, window):
+        return self._applied(bounded, x.abs(), window.abs())
+
+    def radius(self, u, y, x, window):
+        length = window.shape[0]
+        frames = x[..., 0].abs().unfold(1, length, self.frame_step) * window.abs()
+        spread = frames.sum(-1)[..., None, None]
+        return super().radius(u, y, x, window) + inexact(length) * u * spread
+
+    def onnx(self, emit, x, window):
+        step = emit.const(self.frame_step, DType.INT64)
+        length = (emit.const(emit.type(window).shape[0], DType.INT64),) if self.sized else ()
+        return emit("STFT", x, step, window, *length, onesided=self.onesided)
