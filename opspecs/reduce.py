@@ -10,9 +10,10 @@ from nnfuzz.ir.dtypes import FLOATS, INTS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
-from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction, touched
+from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
+from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import Box, greatest, growth, sum_radius, underflow
+from nnfuzz.spec.intervals import greatest, growth, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -117,23 +118,13 @@ class ReduceProd(Reduction):
         return x
 
     def sure(self, x):
-        """Products of the least and of the greatest magnitudes; the sign where it is known."""
-        y = self.torch(x.lo)
-        if x.exact:
-            return Box(y, y)
-        least, most = (self.torch(m) for m in x.magnitudes())
-        open_ = touched((x.lo < 0) & (x.hi > 0), self.axes, self.keepdims)
-        sign = self.torch(torch.sign(x.lo + x.hi))
-        return Box(
-            torch.where(open_ | (sign < 0), -most, least),
-            torch.where(open_ | (sign > 0), most, -least),
-        )
+        return multiplied(self.torch, x)
 
     def domain(self, x):
         """Every partial product must stay finite, whatever the order."""
-        logs = x.abs().clamp(min=1.0).log()
+        logs = magnitude_logs(x)
         whole = torch.sum(logs, self.axes) if self.axes else logs
-        return [whole - (math.log(largest(x)) - 1)]
+        return [whole - room(x)]
 
     def _grown(self, x):
         """The largest partial product, in any order."""
@@ -145,10 +136,7 @@ class ReduceProd(Reduction):
         return (0.0 if 0 <= x[0] < 1 else x[0] if x[0] >= 1 else -top), top
 
     def radius(self, u, y, x):
-        """A partial product that underflows is off by `tiny` and may grow again."""
-        grown = self._grown(x)
-        radius = self.terms(x) * (2 * u * y.abs() + underflow(u) * grown)
-        return radius.masked_fill(grown > greatest(u), math.inf)
+        return product_radius(u, self.terms(x), y, self._grown(x))
 
 
 class SumOfMagnitudes(Magnitudes, Summing):

@@ -1,0 +1,46 @@
+"""Numbers of results that multiply several elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nnfuzz.spec.intervals import Box, greatest, underflow
+
+
+def multiplied(f: Callable[..., Tensor], *boxes: Box) -> Box:
+    """Ends, without a mask, of a function whose every output is a product of input elements.
+
+    Least and greatest magnitudes multiply; the sign is open where a factor's is.
+    """
+    y = f(*[b.lo for b in boxes])
+    if all(b.exact for b in boxes):
+        return Box(y, y)
+    least, most = (f(*ends) for ends in zip(*[b.magnitudes() for b in boxes]))
+    open_ = f(*[torch.where((b.lo < 0) & (b.hi > 0), 0.0, 1.0).to(y) for b in boxes]) == 0
+    sign = f(*[torch.sign(b.lo + b.hi) for b in boxes])
+    return Box(
+        torch.where(open_ | (sign < 0), -most, least), torch.where(open_ | (sign > 0), most, -least)
+    )
+
+
+def product_radius(u: float, factors: float | Tensor, y: Tensor, grown: Tensor) -> Tensor:
+    """Error of a product of so many factors; `grown` is the largest partial product, in any order.
+
+    A partial product that underflows is off by the least number and may grow again.
+    """
+    radius = factors * (2 * u * y.abs() + underflow(u) * grown)
+    return radius.masked_fill(grown > greatest(u), math.inf)
+
+
+def magnitude_logs(x: Tensor) -> Tensor:
+    """Logarithms of the absolute values, 0 below 1: their sum bounds every partial product."""
+    return x.abs().clamp(min=1.0).log()
+
+
+def room(x: Tensor) -> float:
+    """The largest such sum that a floating tensor's dtype has room for, with one to spare."""
+    return math.log(torch.finfo(x.dtype).max) - 1

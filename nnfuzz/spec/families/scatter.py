@@ -1,0 +1,135 @@
+"""Operators that put updates into a tensor at places that indices say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.index import Indexed
+from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
+from nnfuzz.spec.families.sums import largest
+from nnfuzz.spec.intervals import Box, ends, linear, sum_radius, torch_mask
+from nnfuzz.spec.operator import ANY_RANGE, Range
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TORCH_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+def put(data: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
+    """`torch.scatter` for every dtype, or `scatter_reduce` by ONNX's name of the reduction."""
+    import torch
+
+    if reduction == "none":
+        carrier = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+        if data.dtype not in carrier:
+            return data.scatter(axis, places, updates)
+        bits = carrier[data.dtype]
+        return data.view(bits).scatter(axis, places, updates.view(bits)).view(data.dtype)
+    return data.scatter_reduce(axis, places, updates, TORCH_REDUCTIONS[reduction])
+
+
+class Scattering(Indexed):
+    """data, indices, updates -> data with updates; where two updates meet is undefined."""
+
+    kernel: ClassVar[str]
+    """The name of ONNX's operator."""
+    reduction: Any = "none"
+
+    def along(self, data: Tensor, indices: Tensor, updates: Tensor) -> tuple:
+        """(data, axis, places, updates) to put the updates along one axis. `places` are >= 0."""
+        raise NotImplementedError
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        return [inputs[0]]
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        return self.complete(draw, output, dtypes)
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        return self.put(*tensors, self.reduction)
+
+    def put(self, data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
+        """The result of a reduction of our choice."""
+        return put(*self.along(data, indices, updates), reduction).reshape(data.shape)
+
+    def counts(self, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        """How many updates meet in each element, in float64."""
+        zeros, ones = data.new_zeros(data.shape).double(), updates.new_ones(updates.shape).double()
+        return self.put(zeros, indices, ones, "add")
+
+    def undefined(self, *boxes: Box) -> Tensor | None:
+        return self.counts(*[b.lo for b in boxes]) > 1
+
+    def onnx(self, emit: Any, *values: str) -> str:
+        return emit(self.kernel, *values, **self.onnx_attributes())
+
+
+class Reduced(Scattering):
+    """Updates are added, multiplied and so on to what they meet; duplicates are welcome."""
+
+    since = 18
+    reduction = Choice(tuple(TORCH_REDUCTIONS))
+
+    def undefined(self, *boxes: Box) -> Tensor | None:
+        return None
+
+    def cost(self, *inputs: TensorType) -> int:
+        return inputs[0].numel + inputs[2].numel  # type: ignore[return-value,operator]
+
+    def value_range(self, *ranges: Range) -> Range:
+        data, _, updates = ranges
+        if self.reduction == "mul":
+            return ANY_RANGE
+        if self.reduction == "add":
+            lo, hi = (ANY_RANGE[0], data[1]), (data[0], ANY_RANGE[1])
+            return (data[0] if updates[0] >= 0 else lo[0]), (data[1] if updates[1] <= 0 else hi[1])
+        return super().value_range(*ranges)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        data, indices, updates = boxes
+        if self.reduction in ("add", "mul") and not data.lo.is_floating_point():  # wraps around
+            data, updates = (b if b.exact else Box(b.lo, b.lo, b.unsure) for b in (data, updates))
+
+        def f(d: Tensor, u: Tensor) -> Tensor:
+            return self.put(d, indices.lo, u, self.reduction)
+
+        def sums(d: Tensor, u: Tensor) -> Tensor:
+            return self.put(d, indices.lo, u, "add")
+
+        if self.reduction == "add":
+            return [linear(f, data, updates)]
+        mask = torch_mask(sums, data, updates)
+        if self.reduction == "mul":
+            return [multiplied(f, data, updates).masked(mask)]
+        return [Box(*ends(f, (1,), data, updates), mask)]
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """Every partial sum or product must stay finite, in any order."""
+        data, indices, updates = tensors
+        if not data.is_floating_point() or self.reduction not in ("add", "mul"):
+            return []
+        if self.reduction == "add":
+            return [self.put(data.abs(), indices, updates.abs(), "add") - largest(data) / 2]
+        logs = self.put(magnitude_logs(data), indices, magnitude_logs(updates), "add")
+        return [logs - room(data)]
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        data, indices, updates = xs
+        if self.reduction in ("max", "min"):
+            return 0.0
+        met = float(self.counts(*xs).max())
+        if self.reduction == "mul":
+            grown = self.put(data.abs().clamp(min=1), indices, updates.abs().clamp(min=1), "mul")
+            return product_radius(u, met, y, grown)
+        s = self.put(data.abs(), indices, updates.abs(), "add")
+        whole = bool((data == data.round()).all()) and bool((updates == updates.round()).all())
+        radius = sum_radius(u, met, s, y)
+        return radius.masked_fill_(s < 1 / u, 0.0) if whole else radius

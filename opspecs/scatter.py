@@ -1,0 +1,155 @@
+"""Putting elements into a tensor by index."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import AXIS
+from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
+from nnfuzz.spec.families.scatter import Reduced, Scattering, put
+from nnfuzz.spec.operator import In, operator
+
+REDUCED = In("T", (*FLOATS, *SIGNED, DType.UINT8), (1, 5))
+
+
+class Elements(Scattering):
+    """One index per update, which says where along the axis it goes."""
+
+    kernel = "ScatterElements"
+    inputs = (In("T", ALL, (1, 5)), In("I", INDICES, (1, 5), index=True), In("T", ranks=(1, 5)))
+    axis = AXIS
+
+    def requires(self, data, indices, updates):
+        yield -data.rank <= self.axis < data.rank == indices.rank == updates.rank
+        for i, (have, taken, given) in enumerate(zip(data.shape, indices.shape, updates.shape)):
+            yield taken == given
+            yield i == self.axis % data.rank or taken <= have
+
+    def complete(self, draw, first, dtypes):
+        shape = within(draw, first.shape, [self.axis % first.rank])
+        return [TensorType(d, s) for d, s in zip(dtypes, (first.shape, shape, shape))]
+
+    def integer_range(self, data, indices, updates):
+        return None, span(data.shape[self.axis])
+
+    def along(self, data, indices, updates):
+        axis = self.axis % data.dim()
+        return data, axis, from_front(indices, data.shape[axis]), updates
+
+
+class Slices(Scattering):
+    """Index tuples, the last axis of `indices`, say where slices of updates go."""
+
+    kernel = "ScatterND"
+    inputs = (
+        In("T", ALL, (1, 5)),
+        In("I", INDICES[:1], (1, 5), index=True),
+        In("T", ranks=(0, 5)),
+    )
+    depth = Choice(by=lambda draw, op, first, *_: draw.integer(1, first.rank))
+
+    def requires(self, data, indices, updates):
+        yield 1 <= self.depth <= data.rank
+        yield indices.shape[-1] == self.depth
+        expected = (*indices.shape[:-1], *data.shape[self.depth :])
+        yield len(expected) == updates.rank
+        for want, given in zip(expected, updates.shape):
+            yield want == given
+
+    def complete(self, draw, first, dtypes):
+        count = draw.integer(0, min(3, 5 - first.rank + self.depth))
+        chosen = tuple(draw.dim(count + 2) for _ in range(count))
+        shapes = first.shape, (*chosen, self.depth), (*chosen, *first.shape[self.depth :])
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    def integer_range(self, data, indices, updates):
+        return None, span(min(data.shape[: self.depth]))
+
+    def along(self, data, indices, updates):
+        """Slices become rows of matrices, and index tuples positions of rows."""
+        row = 0
+        for i in range(self.depth):
+            row = row * data.shape[i] + from_front(indices[..., i], data.shape[i])
+        size = math.prod(data.shape[self.depth :])
+        rows = row.reshape(-1, 1).expand(-1, size)
+        return data.reshape(-1, size), 0, rows, updates.reshape(-1, size)
+
+    def onnx_attributes(self):
+        return {"reduction": self.reduction} if self.reduction != "none" else {}
+
+
+@operator
+class ScatterElements(Elements):
+    """Updates replace elements. Source: ONNX ScatterElements-13."""
+
+
+@operator
+class ScatterND(Slices):
+    """Updates replace slices. Source: ONNX ScatterND-13."""
+
+
+@operator
+class ScatterElementsReduce(Reduced, Elements):
+    """Updates are combined with the elements they meet. Source: ONNX ScatterElements-18."""
+
+    inputs = (REDUCED, *Elements.inputs[1:])
+
+
+@operator
+class ScatterNDReduce(Reduced, Slices):
+    """Updates are combined with the slices they meet. Source: ONNX ScatterND-18."""
+
+    inputs = (REDUCED, *Slices.inputs[1:])
+
+
+@operator
+class TensorScatter(Indexed):
+    """Each batch of updates goes to the axis of a cache at an index, wrapping around if circular.
+
+    Source: ONNX TensorScatter-24.
+    """
+
+    since = 24
+    inputs = (
+        In("T", ALL, (2, 5)),
+        In("T", ranks=(2, 5)),
+        In("I", INDICES[:1], (1, 1), index=True),
+    )
+    variadic = (2, 3)
+    axis = Choice(by=lambda draw, op, first, *_: draw.integer(1, first.rank - 1))
+    mode = Choice(("linear", "circular"))
+
+    def requires(self, data, updates, indices=None):
+        yield 1 <= self.axis < data.rank == updates.rank
+        for i, (have, given) in enumerate(zip(data.shape, updates.shape)):
+            yield given <= have if i == self.axis else given == have
+        yield indices is None or indices.shape[0] == data.shape[0]
+
+    def complete(self, draw, first, dtypes):
+        shape = list(first.shape)
+        shape[self.axis] = draw.dim(first.rank)
+        shapes = first.shape, tuple(shape), first.shape[:1]
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    def type_transfer(self, data, *others):
+        return [data]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self.complete(draw, output, dtypes)
+
+    def integer_range(self, data, updates, indices=None):
+        taken = updates.shape[self.axis] if self.mode == "linear" else 1
+        return None, None, (0, data.shape[self.axis] - taken)
+
+    def torch(self, data, updates, indices=None):
+        size = updates.shape[self.axis]
+        start = torch.zeros(len(data), dtype=torch.int64) if indices is None else indices
+        place = (start[:, None] + torch.arange(size)) % data.shape[self.axis]
+        shape = [len(data), *[1] * (data.dim() - 1)]
+        shape[self.axis] = size
+        return put(data, self.axis, place.reshape(shape).expand(updates.shape), updates, "none")
