@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, BOOLS
+from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
+from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import Binary, Broadcasting, Comparison, Unary
 from nnfuzz.spec.intervals import Box, hull, joined
 from nnfuzz.spec.operator import In, operator
@@ -60,6 +61,56 @@ class GreaterOrEqual(Comparison):
 class LessOrEqual(Comparison):
     torch = staticmethod(torch.le)
     monotone = (-1, 1)
+
+
+class OnFinite(Unary):
+    """A question about infinities and the like; every value that can be compared answers no."""
+
+    weight = 0.3
+    inputs = (In("T", FLOATS),)
+    output = DType.BOOL
+    codomain = (0, 0)
+
+    def interval(self, x):
+        no = torch.zeros_like(x.lo, dtype=torch.bool)
+        return [Box(no, no, x.any)]
+
+    def certain(self, x):
+        return ((0, 0),)
+
+    def proxy(self, x):
+        return x * 0
+
+    def lowered(self, emit, x, **attributes):
+        """Both operators took float32 and float64 only at first; widening keeps the answer."""
+        if emit.opset < 20 and emit.type(x).dtype.itemsize < 4:
+            x = emit("Cast", x, to=DType.FLOAT32)
+        return emit(self.name, x, **attributes)
+
+
+@operator
+class IsNaN(OnFinite):
+    torch = staticmethod(torch.isnan)
+
+    def onnx(self, emit, x):
+        return self.lowered(emit, x)
+
+
+@operator
+class IsInf(OnFinite):
+    """Either infinity, one of them or none. Source: ONNX IsInf-10."""
+
+    detect_positive = Choice((0, 1))
+    detect_negative = Choice((0, 1))
+
+    def torch(self, x):
+        infinite = torch.isinf(x)
+        if not self.detect_positive:
+            infinite = infinite & (x < 0)
+        return infinite if self.detect_negative else infinite & (x > 0)
+
+    def onnx(self, emit, x):
+        return self.lowered(emit, x, **self.attributes)
 
 
 class Logical(Binary):

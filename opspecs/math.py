@@ -146,6 +146,34 @@ class Cosh(Unary):
 
 
 @operator
+class Asinh(Increasing):
+    unexportable = (Unexportable("torchscript", "has no symbolic function for asinh"),)
+    torch = staticmethod(torch.asinh)
+    rounding = (8, 2)
+
+
+@operator
+class Acosh(Increasing):
+    """Steep at 1, where x^2 - 1 is off by u."""
+
+    unexportable = (Unexportable("torchscript", "has no symbolic function for acosh"),)
+    torch = staticmethod(torch.acosh)
+    valid = ((1.0, math.inf),)
+    within = (0.0, math.inf)
+
+    def radius(self, u, y, x):
+        return u * (8 * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
+
+
+@operator
+class Atanh(Increasing):
+    unexportable = (Unexportable("torchscript", "has no symbolic function for atanh"),)
+    torch = staticmethod(torch.atanh)
+    valid = ((-0.999, 0.999),)
+    rounding = (8, 4)
+
+
+@operator
 class Erf(Increasing):
     torch = staticmethod(torch.erf)
     within = (-1.0, 1.0)

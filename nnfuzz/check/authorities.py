@@ -13,7 +13,7 @@ from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import OpSpec, flatten
+from nnfuzz.spec.operator import OpSpec, Range, flatten
 
 if TYPE_CHECKING:
     import onnx
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Arrays = list[np.ndarray]
 Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
 """Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
-SPANS = (3.0, 1.0, 0.25)
-"""Half-widths of the value distributions tried in turn until the operator's domain admits one."""
+SPANS = ((-3.0, 3.0), (-1.0, 1.0), (-0.25, 0.25), (0.25, 0.75), (1.25, 4.0))
+"""Ranges of values tried in turn until the operator's domain admits one."""
 
 
 class Rejected(Exception):
@@ -63,10 +63,10 @@ class Inferred:
 def inputs_for(instance: Instance, rng: np.random.Generator) -> tuple[Arrays, bool]:
     """Random inputs, and whether they lie in the operator's domain.
 
-    Wide values are tried first, positive numbers around one half (small integers) at last.
+    Wide values are tried first, positive numbers (small integers) at last.
     """
     arrays: Arrays = []
-    for span in (*SPANS, None):
+    for span in SPANS:
         arrays = [_array(t, r, span, rng) for t, r in zip(instance.types, _ranges(instance))]
         if in_domain(instance.op, arrays):
             return arrays, True
@@ -83,25 +83,23 @@ def _ranges(instance: Instance) -> list:
     return given + [None] * (len(instance.types) - len(given))
 
 
-def _array(
-    type_: TensorType, range_: Any, span: float | None, rng: np.random.Generator
-) -> np.ndarray:
+def _array(type_: TensorType, range_: Any, span: Range, rng: np.random.Generator) -> np.ndarray:
     dtype, shape = type_.dtype, type_.shape
     if dtype.is_bool:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_int:
-        lo, hi = (1, 5) if span is None else (-8, 8)
+        lo, hi = (1, 5) if span[0] > 0 else (-8, 8)
         lo, hi = (lo, hi) if range_ is None else (int(range_[0]), int(range_[1]))
-        return rng.integers(max(lo, int(dtype.limits[0])), hi + 1, shape).astype(dtype.numpy)
-    values = rng.uniform(0.25, 0.75, shape) if span is None else rng.uniform(-span, span, shape)
-    return np.asarray(values).astype(dtype.numpy)
+        least, most = dtype.limits
+        return rng.integers(max(lo, least), min(hi, most) + 1, shape).astype(dtype.numpy)
+    return np.asarray(rng.uniform(*span, shape)).astype(dtype.numpy)
 
 
 def tensors(arrays: Sequence[np.ndarray]) -> list[Tensor]:
-    """Copies as torch tensors."""
-    import torch
+    """Copies as torch tensors, in the carriers of their dtypes."""
+    from nnfuzz.spec.carriers import tensor
 
-    return [torch.from_numpy(np.array(a)) for a in arrays]
+    return [tensor(a) for a in arrays]
 
 
 def doubled(arrays: Sequence[np.ndarray]) -> list[Tensor]:
@@ -114,12 +112,36 @@ def doubled(arrays: Sequence[np.ndarray]) -> list[Tensor]:
 
 def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
     """What `op.torch` returns. Raises: whatever it raises; ValueError if it wrote to an input."""
+    from nnfuzz.spec.carriers import array
+
     given = tensors(arrays)
-    outputs = [np.array(t.numpy()) for t in flatten(op.torch(*given))]
+    results = list(flatten(op.torch(*given)))
+    outputs = [_stored(x, d) for x, d in zip(results, _output_dtypes(op, arrays, results))]
     for before, after in zip(arrays, given):
-        if before.tobytes() != np.ascontiguousarray(after.numpy()).tobytes():
+        if before.tobytes() != array(after, DType.of(before.dtype)).tobytes():
             raise ValueError("torch() wrote to its input")
     return outputs
+
+
+def _output_dtypes(
+    op: OpSpec, arrays: Sequence[np.ndarray], results: Sequence[Tensor]
+) -> list[DType]:
+    """What the spec declares; what came out, where its predicates do not bear the inputs."""
+    try:
+        declared = [t.dtype for t in op.type_transfer(*map(type_of, arrays))]
+    except Exception:
+        declared = []
+    found = [DType.of(x.dtype) for x in results]
+    return declared if len(declared) == len(found) else found
+
+
+def _stored(x: Tensor, dtype: DType) -> np.ndarray:
+    """A result as an array of its declared dtype, or of its own if that is not the carrier."""
+    from nnfuzz.spec.carriers import array, settled
+
+    if x.dtype is not dtype.torch:
+        return np.array(array(x, DType.of(x.dtype)))
+    return np.array(array(settled(x, dtype), dtype))
 
 
 def type_of(array: np.ndarray) -> TensorType:

@@ -1,0 +1,132 @@
+"""Activation functions that gate a number by a smooth function of itself."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from nnfuzz.ir.dtypes import FLOATS
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.elementwise import (
+    Binary,
+    Unary,
+    exponent_limit,
+    largest,
+    products,
+    single,
+    too_large,
+)
+from nnfuzz.spec.intervals import corners, unimodal
+from nnfuzz.spec.operator import In, operator
+
+LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
+LEAST_MISH = (-1.1924312, -0.3088434131)
+"""Where the functions are least, and how small they are there."""
+
+
+class Gated(Unary):
+    """Like x for large x, 0 for very negative ones, with a dip in between."""
+
+    least = (0.0, 0.0)
+
+    def interval(self, x):
+        return [unimodal(self.torch, x, *self.least)]
+
+    def proxy(self, x):
+        return F.leaky_relu(x, 0.3)
+
+    def value_range(self, x):
+        return 1.001 * self.least[1] if x[0] < 0 else 0.0, max(0.0, x[1])
+
+
+class Sigmoidal(Gated):
+    """x sigmoid(alpha x)."""
+
+    alpha = Choice((1.0, 1.0, 1.702, 0.5, 2.0))
+
+    @property
+    def least(self):
+        return tuple(v / single(self.alpha) for v in LEAST_SWISH)
+
+    def torch(self, x):
+        return x * torch.sigmoid(x if self.alpha == 1 else x * single(self.alpha))
+
+    def onnx(self, emit, x):
+        if emit.opset >= 24:
+            return emit("Swish", x, alpha=self.alpha)
+        inner = x
+        if self.alpha != 1:
+            inner = emit("Mul", x, emit.const(single(self.alpha), emit.type(x).dtype))
+        return emit("Mul", x, emit("Sigmoid", inner))
+
+    def domain(self, x):
+        return [x.abs() - largest(x) / 4]
+
+    def radius(self, u, y, x):
+        return u * (10 * y.abs() + 6 * x.abs())
+
+
+@operator
+class Swish(Sigmoidal):
+    """One ONNX operator from opset 24 on, two or three below. Source: ONNX Swish-24."""
+
+
+@operator
+class SwiGLU(Binary):
+    """Swish of one tensor times another one.
+
+    An ONNX operator for tensors of one shape from opset 28 on, else composed and broadcasting.
+    Source: ONNX SwiGLU-28.
+    """
+
+    inputs = (In("T", FLOATS), In("T"))
+    alpha = Sigmoidal.alpha
+
+    @property
+    def _gate(self):
+        return Swish(alpha=self.alpha)
+
+    def torch(self, a, b):
+        return self._gate.torch(a) * b
+
+    def proxy(self, a, b):
+        return self._gate.proxy(a) * b
+
+    def onnx(self, emit, a, b):
+        if emit.opset >= 28 and emit.type(a).shape == emit.type(b).shape:
+            return emit("SwiGLU", a, b, alpha=self.alpha)
+        return emit("Mul", self._gate.onnx(emit, a), b)
+
+    def interval(self, a, b):
+        return [corners(torch.mul, *self._gate.interval(a), b)]
+
+    def domain(self, a, b):
+        return [*self._gate.domain(a), *too_large(a * b)]
+
+    def value_range(self, a, b):
+        return products(self._gate.value_range(a), b)
+
+    def radius(self, u, y, a, b):
+        return self._gate.radius(u, self._gate.torch(a), a) * b.abs() + 2 * u * y.abs()
+
+
+@operator
+class Mish(Gated):
+    """x tanh(softplus(x)), which may be computed like that. Source: ONNX Mish-18."""
+
+    least = LEAST_MISH
+    torch = staticmethod(F.mish)
+
+    def onnx(self, emit, x):
+        if emit.opset >= 18:
+            return emit("Mish", x)
+        return emit("Mul", x, emit("Tanh", emit("Softplus", x)))
+
+    def domain(self, x):
+        return [x - exponent_limit(x)]
+
+    def radius(self, u, y, x):
+        inner = F.softplus(x)
+        slope = 1 / torch.cosh(inner.clamp(max=300)).square()
+        step = 8 * inner.clamp(max=1) + 4 + 8 * slope * (inner + x.abs())
+        return u * (x.abs() * step + 2 * y.abs())
