@@ -124,6 +124,22 @@ class SupportCache:
         newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
         return next(filter(None, map(self._read, newest_first)), None)
 
+    def known(self, backend: str) -> tuple[str, Support]:
+        """The backend's version in its newest table, and all that any table says of that version.
+
+        A signature that ran in some way of exporting counts as supported.
+        """
+        newest = self.newest(backend)
+        if newest is None:
+            return "", Support(backend)
+        versions, merged = newest[0]["versions"], Support(backend)
+        for path in sorted(self.folder.glob(f"support-{backend}-*.json")):
+            about, support = self._read(path) or ({}, Support(backend))
+            if about.get("versions") == versions:
+                better = {k: e for k, e in support.entries.items() if e.status == OK}
+                merged.entries = support.entries | merged.entries | better
+        return versions.get(backend, ""), merged
+
     def _read(self, path: Path) -> tuple[dict[str, Any], Support] | None:
         try:
             data = json.loads(path.read_text())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from nnfuzz.campaign.support import Support
     from nnfuzz.check.authorities import Runtime
     from nnfuzz.spec.operator import OpSpec
     from nnfuzz.spec.registry import OpRegistry
@@ -41,12 +42,16 @@ def table(
             help="Show what is known not to be supported by this backend, and why.",
         ),
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write the table as a Markdown page instead."),
+    ] = None,
     plugin: Plugins = None,
 ) -> None:
     """List the operators that models are made of; check their specs.
 
     \b
-    nnfuzz ops                       all operators with their dtypes
+    nnfuzz ops                       all operators, and what each backend is known to support
     nnfuzz ops --backend tvm         what TVM was found not to support, by probes and campaigns
     nnfuzz ops check Conv MatMul     hold specs against PyTorch and ONNX
     """
@@ -56,7 +61,7 @@ def table(
         for name in backend:
             _show_support(name, plugin or [])
     else:
-        _show_operators(load_operators(plugin or []).specs())
+        _show_operators(load_operators(plugin or []).specs(), page)
 
 
 @ops.command()
@@ -129,27 +134,38 @@ def _runtimes(backends: Sequence[str], plugins: Sequence[Path]) -> dict[str, Run
     return found
 
 
-def _show_operators(specs: list[type[OpSpec]]) -> None:
-    from rich import box
-    from rich.table import Table
+def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
+    """Prints the table, or writes it as a page. Raises: UsageError."""
+    from nnfuzz.cli.fuzz import cache_folder
+    from nnfuzz.cli.vocabulary import markdown, rich_table, rows
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("operator", "family", "opset", "inputs", "signatures", "dtypes of the output"):
-        shown.add_column(column)
-    for spec in sorted(specs, key=lambda s: s.name):
-        signatures = spec.signatures()
-        dtypes = dict.fromkeys(output.value for _, output in signatures)
-        lo, hi = spec.arity()
-        shown.add_row(
-            spec.name,
-            spec.__module__.rpartition(".")[2],
-            str(spec.since),
-            str(lo) if lo == hi else f"{lo}-{hi}",
-            str(len(signatures)),
-            " ".join(dtypes),
-        )
-    _console().print(shown)
-    print(f"{len(specs)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+    supports, versions = {}, {}
+    for name, (version, support) in _known_support(cache_folder()).items():
+        supports[name], versions[name] = support, version
+    found = rows(specs, supports)
+    if page is None:
+        _console().print(rich_table(found, supports))
+        print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+        return
+    try:
+        page.write_text(markdown(found, versions))
+    except OSError as error:
+        raise UsageError(f"cannot write {page}: {error.strerror}") from error
+    print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
+
+
+def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
+    """Per backend that is installed, its version and what its newest version was found to run."""
+    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.execute.registry import BackendRegistry
+
+    registry, cache = BackendRegistry.discover(), SupportCache(folder)
+    found = {}
+    for name in registry.names():
+        if not registry.get(name).missing():
+            version, support = cache.known(name)
+            found[name] = (version, support)
+    return found
 
 
 def _console() -> Console:

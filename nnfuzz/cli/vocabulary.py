@@ -1,0 +1,119 @@
+"""The table of operators: opset, dtypes, ranks, and what each backend is known to support."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnfuzz.campaign.support import Support
+from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from nnfuzz.spec.operator import OpSpec
+
+HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes")
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator. cells: in the order of HEADINGS, then one per backend."""
+
+    cells: tuple[str, ...]
+    summary: str
+
+
+def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list[Row]:
+    """One row per operator, sorted by name; `supports` has the table of each backend."""
+    found = []
+    for spec in sorted(specs, key=lambda s: s.name.lower()):
+        keys = [signature_key(spec, *signature) for signature in spec.signatures()]
+        lo, hi = spec.arity()
+        cells = (
+            spec.name,
+            spec.__module__.rpartition(".")[2],
+            f"{spec.since}+",
+            str(lo) if lo == hi else f"{lo}-{hi}",
+            _ranks(spec),
+            _dtypes(spec),
+            *(verdict(support, keys) for support in supports.values()),
+        )
+        found.append(
+            Row(cells, inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0])
+        )
+    return found
+
+
+def verdict(support: Support, keys: Sequence[str]) -> str:
+    """What is known of an operator's signatures: "yes", "no", "12 of 14", with "?" for the rest."""
+    known = [support.entries[k] for k in keys if k in support.entries and support.entries[k].status]
+    if not known:
+        return UNKNOWN
+    refused = sum(entry.refused for entry in known)
+    open_ = f", {len(keys) - len(known)} {UNKNOWN}" if len(known) < len(keys) else ""
+    if refused in (0, len(known)):
+        return ("no" if refused else "yes") + open_
+    return f"{len(known) - refused} of {len(known)}{open_}"
+
+
+def rich_table(rows: Sequence[Row], backends: Iterable[str]) -> Table:
+    """The table for a terminal."""
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in (*HEADINGS, *backends):
+        shown.add_column(heading, no_wrap=heading != "dtypes")
+    for row in rows:
+        shown.add_row(*row.cells)
+    return shown
+
+
+def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
+    """The page for docs/. versions: of each backend, for the headings."""
+    backends = [f"{name} {version}".strip() for name, version in versions.items()]
+    headings = (*HEADINGS, *backends, "")
+    lines = [
+        "# Operators",
+        "",
+        f"{len(rows)} operators. Made by `nnfuzz ops --page docs/OPERATORS.md`; do not edit.",
+        "",
+        "opset: the first one that the operator can be emitted for. dtypes: of each type variable "
+        "of the inputs; an arrow precedes those of an output of its own. Backends: how many of "
+        f"the operator's signatures ran, as far as probes and campaigns tell (`{UNKNOWN}`: never "
+        "tried there, or not legal at the opsets tried).",
+        "",
+        _line(headings),
+        _line(["---"] * len(headings)),
+        *(_line((f"`{row.cells[0]}`", *row.cells[1:], row.summary)) for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _ranks(spec: type[OpSpec]) -> str:
+    """Ranks of each input, once where they are the same."""
+    texts = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in (p.ranks for p in spec.inputs)]
+    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+
+
+def _dtypes(spec: type[OpSpec]) -> str:
+    domains: dict[str, tuple[DType, ...]] = {}
+    for pattern in spec.inputs:
+        domains.setdefault(pattern.var, pattern.dtypes)
+    parts = [_names(dtypes) for dtypes in domains.values()]
+    if spec.output not in domains:
+        parts.append("-> " + _names(dict.fromkeys(output for _, output in spec.signatures())))
+    return "; ".join(parts)
+
+
+def _names(dtypes: Iterable[DType]) -> str:
+    return " ".join(dtype.value for dtype in DType if dtype in set(dtypes))
