@@ -234,6 +234,10 @@ class OpSpec:
                 return declared.reason
         return ""
 
+    def distrusted(self) -> Mapping[str, str]:
+        """`untrusted` with these attributes. Default: whatever the attributes."""
+        return self.untrusted
+
     def check(self, *inputs: TensorType) -> None:
         """Check concrete inputs against the patterns and `requires`.
 
@@ -347,6 +351,10 @@ class OpSpec:
     """When the result has no rounding error at all: "rounded", wherever it is representable in
     the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
     values add up to less than 1 / u."""
+
+    modular: ClassVar[bool] = False
+    """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
+    + - * and bitwise operators."""
 
     within: ClassVar[Range] = ANY_RANGE
     """The range that results of a correct implementation do not leave, not even by rounding."""
