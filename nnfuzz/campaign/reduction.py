@@ -18,10 +18,12 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.reduce.case import NotReduced, ReduceConfig
 from nnfuzz.reduce.lanes import Servers, WorkerError
-from nnfuzz.report.finding import FindingError, read_finding
+from nnfuzz.reduce.simplicity import SIZES, value_cost
+from nnfuzz.report.finding import Finding, FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.triage.examine import ProducerError
-from nnfuzz.triage.refine import pattern_of, refined
+from nnfuzz.triage.general import sole_operator
+from nnfuzz.triage.refine import Clues, pattern_of, refined
 
 _REASONS = (
     NotReduced,
@@ -57,8 +59,7 @@ class ReductionService:
         servers = self._shared(finding.backend)
         done, reduced = reduce_folder(folder, config, registry=self._registry, servers=servers)
         graph = reduced.case.graph
-        passes = (reduced.localisation or {}).get("passes", ())
-        signature = refined(reduced.failure, graph, passes)
+        signature = refined(reduced.failure, graph, clues(reduced))
         return {
             "refined": signature.hash,
             "title": signature.title,
@@ -80,6 +81,26 @@ class ReductionService:
             self.close()
             self._servers, self._for = Servers(backend, self._registry), name
         return self._servers
+
+
+def clues(reduced: Finding) -> Clues:
+    """What a reduced finding tells beside its failure and graph."""
+    nodes = (reduced.case.graph or {}).get("nodes", ())
+    attributes = [item for node in nodes for item in (node["attributes"] or {}).items()]
+    needs = {name for name, value in attributes if name not in SIZES and _cost(name, value)}
+    return Clues(
+        passes=tuple((reduced.localisation or {}).get("passes", ())),
+        verdict=reduced.verdict,
+        operator=sole_operator(reduced.case.model) if reduced.case.model else "",
+        needs=tuple(sorted(needs)),
+    )
+
+
+def _cost(name: str, value: Any) -> int:
+    """Of an attribute as JSON; dtypes cost nothing."""
+    if isinstance(value, list):
+        return value_cost(name, tuple(value))
+    return 0 if isinstance(value, Mapping) else value_cost(name, value)
 
 
 def reduction_service(plugins: Sequence[str] = ()) -> ReductionService:

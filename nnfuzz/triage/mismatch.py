@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from nnfuzz.ir.dtypes import DType
+
+_EXACT = float(1 << 24)
+"""Integers up to here survive a float32."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +53,30 @@ def wrong_outputs(verdict: Mapping[str, Any] | None) -> list[WrongOutput]:
                 )
             )
     return found
+
+
+def first_wrong(
+    verdict: Mapping[str, Any] | None, backend: str, levels: Collection[str], order: Sequence[str]
+) -> WrongOutput | None:
+    """Of a backend at some levels, the wrong output that comes first in `order`."""
+    place = {name: i for i, name in enumerate(order)}
+    found = [w for w in wrong_outputs(verdict) if w.backend == backend and w.level in levels]
+    return min(found, key=lambda w: place.get(w.output, len(place)), default=None)
+
+
+def few_digits(wrong: WrongOutput, dtype: str) -> bool:
+    """Whether the worst element is right in a third of its dtype's digits: a matter of precision.
+
+    A value computed in the next narrower dtype is. For integers, only beyond what float32 holds.
+    """
+    try:
+        kind = DType(dtype)
+        expected, actual = (float((wrong.worst or {})[key]) for key in ("expected", "actual"))
+    except (ValueError, KeyError, TypeError):
+        return False
+    if not (math.isfinite(expected) and math.isfinite(actual)) or kind.is_bool:
+        return False
+    if kind.is_int and abs(expected) < _EXACT:
+        return False
+    unit = kind.unit_roundoff or 1.0 / kind.limits[1]
+    return abs(actual - expected) <= unit ** (1 / 3) * abs(expected)

@@ -1,17 +1,27 @@
 """Signatures refined by what reduction left: two findings with the same one are one bug.
 
 Before reduction a mismatch is known by operators around the first wrong output, many of which are
-there by chance. The operators of a reduced graph are all needed.
+there by chance. The operators of a reduced graph are all needed; their dtypes are where float32
+would not do, but another one might.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.ir.edges import edge_keys
+from nnfuzz.triage.general import (
+    OPERATOR,
+    coarse_graph,
+    general_message,
+    sources,
+    without_intrinsics,
+)
+from nnfuzz.triage.mismatch import few_digits, first_wrong
 from nnfuzz.triage.signature import Failure, Signature, digest_of
 
 _NUMBERS = ("value", "nonfinite")
@@ -69,21 +79,83 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
     return Pattern(tuple(text for _, text in sorted(found)), tuple(sorted(edge_keys(graph))))
 
 
-def refined(
-    failure: Failure, graph: Mapping[str, Any] | None, passes: Sequence[str] = ()
-) -> Signature:
-    """The signature of a reduced failure, with the pattern of its graph.
+@dataclass(frozen=True)
+class Clues:
+    """What else is known of a reduced failure.
 
-    Kind, stage, levels and normalised error stay; which output was wrong, and whether its numbers
-    were finite, goes. Where localisation accuses passes of the optimiser, they stand in for the
-    pattern: one wrong pass shows in many patterns.
+    passes: of the optimiser, accused by localisation. verdict: Verdict.to_json(). operator: the
+    only operator of the ONNX model, "" if there are several. needs: its attributes that reduction
+    could not make trivial.
     """
+
+    passes: tuple[str, ...] = ()
+    verdict: Mapping[str, Any] | None = None
+    operator: str = ""
+    needs: tuple[str, ...] = ()
+
+
+def refined(
+    failure: Failure, graph: Mapping[str, Any] | None, clues: Clues | None = None
+) -> Signature:
+    """The signature of a reduced failure: what it shares with others of the same cause.
+
+    Where localisation accuses passes of the optimiser, they stand in for the pattern: one wrong
+    pass shows in many patterns. Else an error is known by its message and frames, a mismatch by
+    operators and classes of dtypes, and by how far it is off.
+    """
+    clues = clues or Clues()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
-    if parts.get("wrong") in _NUMBERS:
-        parts["wrong"] = "number"
-    if passes:
-        parts["passes"] = sorted(passes)
-        return Signature(digest_of(parts), failure.signature.title, parts)
-    pattern = pattern_of(graph)
-    parts |= {"nodes": list(pattern.nodes), "edges": list(pattern.edges)}
+    if failure.kind is OutcomeKind.MISMATCH:
+        parts |= _mismatch(failure, graph, clues)
+    elif graph and parts.get("message"):
+        parts |= _error(failure, graph, clues)
+        parts = {k: v for k, v in parts.items() if v is not None}
+    else:
+        parts |= _where(graph, clues)
     return Signature(digest_of(parts), failure.signature.title, parts)
+
+
+def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
+    kind = failure.signature.parts.get("wrong", "")
+    if kind in _NUMBERS and graph:
+        dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+        order = [name for node in graph["nodes"] for name in node["outputs"]]
+        first = first_wrong(clues.verdict, failure.backend, failure.levels, order)
+        few = first is not None and few_digits(first, dtypes.get(first.output, ""))
+        kind = "digits" if few else "number"
+    return {"wrong": kind, **_where(graph, clues)}
+
+
+def _error(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> dict[str, Any]:
+    """Parts that replace those of an error with a message; None: not part of it.
+
+    An importer translates operator by operator: what it cannot take behind another operator is the
+    other one's fault, whatever it says. Elsewhere an operator counts unless the message has its
+    name and a native frame says where that is a parameter.
+    """
+    parts = failure.signature.parts
+    dtypes = {dtype for _, dtype, _ in graph["values"]}
+    if clues.passes:
+        message = general_message(parts["message"], dtypes, ())
+        return {"message": message, "passes": sorted(clues.passes)}
+    behind, importing = sources(graph), failure.stage is Stage.IMPORT
+    if behind and importing:
+        return dict.fromkeys(("error", "message", "frames")) | {"behind": behind}
+    message = parts["message"] if importing else without_intrinsics(parts["message"])
+    message = general_message(message, dtypes, [node["op"] for node in graph["nodes"]])
+    if behind:
+        return {"message": message, "behind": behind}
+    if OPERATOR in message and any("::" in frame for frame in parts.get("frames", ())):
+        return {"message": message}
+    return {"message": message, "operator": clues.operator or graph["nodes"][0]["op"]}
+
+
+def _where(graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
+    """The accused passes, or the pattern without the exact dtypes."""
+    if clues.passes or not graph:
+        return {"passes": sorted(clues.passes)}
+    pattern = pattern_of(coarse_graph(graph, clues.operator))
+    found: dict[str, Any] = {"nodes": list(pattern.nodes), "edges": list(pattern.edges)}
+    if clues.operator and [node["op"] for node in graph["nodes"]] != [clues.operator]:
+        found["needs"] = sorted(clues.needs)  # several specs are modes of one operator
+    return found

@@ -1,9 +1,13 @@
-"""Reduced failures with the same operators, dtypes and error are one."""
+"""Which reduced failures are one: same operators and kinds of dtypes, or same error, or pass."""
 
 from dataclasses import replace
 
+from onnx import TensorProto, helper
+
+from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.edges import edge_keys, is_edge
-from nnfuzz.triage.refine import Pattern, pattern_of, refined
+from nnfuzz.triage.general import coarse_graph, general_message, sole_operator, sources
+from nnfuzz.triage.refine import Clues, Pattern, pattern_of, refined
 from nnfuzz.triage.signature import failures
 
 from .test_signature import failed, outcome, verdict
@@ -24,11 +28,24 @@ def graph(*nodes, dtype="float32"):
 FUSED = graph(("Relu", "x", "h"), ("Conv", "hw", "y"))
 
 
-def mismatch(made, output="y", kind="value", levels=("O1",)):
+def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **clues):
     ran = [outcome("O0"), outcome("O1")]
-    wrong = {level: [(output, kind)] for level in levels}
-    (failure,) = failures(ran, verdict(**wrong), made)
-    return refined(failure, made).hash
+    told = verdict(**{level: [(output, kind)] for level in levels})
+    for (wrong,) in told["mismatches"].values():
+        wrong["worst"] = worst
+    (failure,) = failures(ran, told, made)
+    return refined(failure, made, Clues(verdict=told, **clues)).hash
+
+
+def error(made, message, stage=Stage.COMPILE, frames="", **clues):
+    traceback = "Traceback (most recent call last)\n" + frames
+    ran = replace(failed("O0", message, traceback=traceback), stage=stage)
+    (failure,) = failures([ran], None, made)
+    return refined(failure, made, Clues(**clues)).hash
+
+
+def single(op, dtype="float32"):
+    return graph((op, "x", "y"), dtype=dtype)
 
 
 def test_names_and_the_order_of_independent_nodes_do_not_matter():
@@ -38,15 +55,69 @@ def test_names_and_the_order_of_independent_nodes_do_not_matter():
     assert mismatch(one) == mismatch(two, "z")
 
 
-def test_a_mismatch_is_known_by_all_operators_dtypes_edges_and_levels():
+def test_a_mismatch_is_known_by_operators_edges_levels_and_kinds_of_dtypes():
     other = [
-        graph(("Relu", "x", "h"), ("Conv", "hw", "y"), dtype="float64"),
+        graph(("Relu", "x", "h"), ("Conv", "hw", "y"), dtype="int64"),
         graph(("Relu", "x", "h"), ("Conv", "xw", "y")),
         graph(("Conv", "xw", "y")),
     ]
     hashes = {mismatch(made) for made in (FUSED, *other)} | {mismatch(FUSED, levels=("O0", "O1"))}
     assert len(hashes) == 5
     assert mismatch(FUSED, kind="nonfinite") == mismatch(FUSED) != mismatch(FUSED, kind="shape")
+    wider = graph(("Relu", "x", "h"), ("Conv", "hw", "y"), dtype="float64")
+    assert mismatch(FUSED) == mismatch(wider)
+
+
+def test_a_lack_of_precision_is_another_kind_of_wrong():
+    few, none = {"expected": 0.1, "actual": 0.10000000149}, {"expected": 0.1, "actual": 0.7}
+    made = single("Resize", "float64")
+    assert mismatch(made, worst=few) != mismatch(made, worst=none) == mismatch(made)
+    assert mismatch(made, worst={"expected": 0.1, "actual": "nan"}) == mismatch(made)
+    whole, large = single("Sum", "int64"), {"expected": 3368090354368355628, "actual": 1 << 61}
+    close = {"expected": 3368090354368355628, "actual": 3368090354368355840}
+    assert mismatch(whole, worst=close) != mismatch(whole, worst=large)
+    assert mismatch(whole, worst={"expected": 1000001, "actual": 1000002}) == mismatch(whole)
+
+
+def test_modes_of_an_onnx_operator_are_one_if_they_need_the_same_attributes():
+    linear, nearest = single("ResizeLinear"), single("ResizeNearest")
+    assert mismatch(linear) != mismatch(nearest)
+    resize = {"operator": "Resize", "needs": ("scales",)}
+    assert mismatch(linear, **resize) == mismatch(nearest, **resize)
+    assert mismatch(linear, **resize) != mismatch(nearest, operator="Resize")
+
+
+def test_an_error_of_an_operator_in_two_dtypes_is_one():
+    text = "the left side is float32, the right side is "
+    one, two = (
+        error(single("Elu", "float64"), text + "float64"),
+        error(single("Elu", "float16"), text + "half"),
+    )
+    assert one == two != error(single("Selu", "float64"), text + "float64")
+
+
+def test_operators_in_a_message_are_parameters_where_a_native_frame_says_so():
+    native, python = (f'  File "{file}", line 1, in {name}\n' for file, name in FRAMES)
+
+    def said(op, frames):
+        return error(single(op), f"unknown intrinsic 'tirx.{op.lower()}'", frames=frames)
+
+    assert said("Asin", native) == said("Acos", native)
+    assert said("Asin", python) != said("Acos", python)
+
+
+FRAMES = (("codegen.cc", "tvm::CodeGen::Intrinsic(int)"), ("frontend.py", "convert"))
+
+
+def test_what_an_importer_cannot_take_is_the_fault_of_what_made_it():
+    def behind(maker, reader, message, stage=Stage.IMPORT):
+        return error(graph((maker, "x", "h"), (reader, "h", "y")), message, stage)
+
+    one = behind("Gather", "Slice", "Slice needs a rank")
+    assert one == behind("Gather", "Flatten", "no shape")
+    assert one != behind("Squeeze", "Slice", "Slice needs a rank")
+    assert one != behind("Gather", "Slice", "Slice needs a rank", Stage.COMPILE)
+    assert one != error(single("Gather"), "Gather is bad", Stage.IMPORT)
 
 
 def test_an_error_keeps_its_text():
@@ -79,8 +150,33 @@ def test_edges_are_no_operator_signatures():
 
 
 def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
-    (one,) = failures([failed("O0")])
+    fuse = {"passes": ("Fuse",)}
     other = graph(("Conv", "xw", "y"))
-    assert refined(one, FUSED, ["Fuse"]).hash == refined(one, other, ["Fuse"]).hash
-    assert refined(one, FUSED, ["Fuse"]).hash != refined(one, FUSED, ["Fold"]).hash
-    assert refined(one, FUSED, ["Fuse"]).hash != refined(one, FUSED).hash
+    assert mismatch(FUSED, **fuse) == mismatch(other, **fuse)
+    assert mismatch(FUSED, **fuse) != mismatch(FUSED, passes=("Fold",))
+    assert mismatch(FUSED, **fuse) != mismatch(FUSED)
+    assert mismatch(FUSED, **fuse) != mismatch(FUSED, kind="shape", **fuse)
+    assert error(FUSED, "bad", **fuse) == error(other, "bad", **fuse) != error(FUSED, "bad")
+
+
+def test_what_is_general():
+    text = general_message("T.float64 and float32: acos", ["float64"], ["Acos"])
+    assert text == "T.<dtype> and float32: <operator>"
+    assert general_message("is not of batch_norm", [], ["BatchNormalization", "IsNaN"]) == (
+        "is not of <operator>"
+    )
+    assert sources(FUSED) == ["Relu"] and sources(single("Relu")) == []
+    assert coarse_graph(single("A", "int8"), "B")["nodes"][0]["op"] == "B"
+    assert [v[1] for v in coarse_graph(single("A", "uint8"))["values"]] == ["integer"] * 2
+
+
+def test_the_sole_operator_of_a_model():
+    def value(name):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+
+    constant = helper.make_node("Constant", [], ["c"], value_float=1.0)
+    shape = helper.make_node("Shape", ["x"], ["s"])
+    add = helper.make_node("Add", ["x", "c"], ["y"])
+    for nodes, found in (([constant, shape, add], "Add"), ([add, add], ""), ([constant], "")):
+        made = helper.make_graph(nodes, "g", [value("x")], [value("y")])
+        assert sole_operator(helper.make_model(made).SerializeToString()) == found

@@ -1,0 +1,105 @@
+"""What a reduced failure keeps when dtypes and names of operators are taken for parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from nnfuzz.ir.dtypes import DType
+
+_SPELLINGS = {
+    "bool": ("bool", "boolean"),
+    "int8": ("int8", "i8", "int8_t", "char"),
+    "int16": ("int16", "i16", "int16_t"),
+    "int32": ("int32", "i32", "int32_t"),
+    "int64": ("int64", "i64", "int64_t"),
+    "uint8": ("uint8", "u8", "uint8_t"),
+    "uint16": ("uint16", "u16", "uint16_t"),
+    "uint32": ("uint32", "u32", "uint32_t"),
+    "uint64": ("uint64", "u64", "uint64_t"),
+    "float16": ("float16", "f16", "half", "mlfloat16"),
+    "bfloat16": ("bfloat16", "bf16"),
+    "float32": ("float32", "f32", "float"),
+    "float64": ("float64", "f64", "double"),
+}
+DTYPE, OPERATOR = "<dtype>", "<operator>"
+_WORD = re.compile(r"(?<!<)\b[A-Za-z]\w*")
+_DOTTED = re.compile(r"(?<=')[a-z]\w*(?:\.\w+)+(?=')")
+_STATIC = ("Shape", "Size")  # known before the model runs, since all shapes are
+_SHORTEST = 4
+"""Characters that a word and the name of an operator must share from their beginning."""
+
+
+def general_message(message: str, dtypes: Collection[str], operators: Collection[str]) -> str:
+    """A normalised message with <dtype> and <operator> for those of the reduced graph."""
+    spelled = {word for dtype in dtypes for word in _SPELLINGS.get(dtype, (dtype,))}
+    plain = {_plain(operator) for operator in operators}
+
+    def replaced(match: re.Match[str]) -> str:
+        word = match.group()
+        if word.lower() in spelled:
+            return DTYPE
+        return OPERATOR if any(_same(_plain(word), op) for op in plain) else word
+
+    return _WORD.sub(replaced, message)
+
+
+def without_intrinsics(message: str) -> str:
+    """<operator> for quoted names with dots ('tirx.acos'): what operators are lowered to."""
+    return _DOTTED.sub(OPERATOR, message)
+
+
+def coarse_graph(graph: Mapping[str, Any], operator: str = "") -> dict[str, Any]:
+    """The graph with "float", "integer" or "bool" for dtypes; `operator` for its only node's."""
+    values = [[name, dtype_class(dtype), shape] for name, dtype, shape in graph["values"]]
+    nodes = graph["nodes"]
+    if operator and len(nodes) == 1:
+        nodes = [{**nodes[0], "op": operator}]
+    return {**graph, "values": values, "nodes": nodes}
+
+
+def sole_operator(model: bytes) -> str:
+    """The only operator that a serialized ONNX model applies to its inputs, or "".
+
+    What is computed from constants and shapes does not count.
+    """
+    import onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    data = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
+    found = []
+    for node in graph.node:
+        if not data.isdisjoint(node.input) and node.op_type not in _STATIC:
+            data.update(node.output)
+            found.append(node.op_type)
+    return found[0] if len(found) == 1 else ""
+
+
+def sources(graph: Mapping[str, Any]) -> list[str]:
+    """The operators that no other feeds, sorted, if there are others; else none.
+
+    In a reduced graph all the rest needs something that they make, and inputs of the same types
+    would not do.
+    """
+    made = {name for node in graph["nodes"] for name in node["outputs"]}
+    first = [node for node in graph["nodes"] if made.isdisjoint(node["inputs"])]
+    return sorted({node["op"] for node in first}) if len(first) < len(graph["nodes"]) else []
+
+
+def dtype_class(dtype: str) -> str:
+    """float, integer or bool; what is unknown stays."""
+    try:
+        found = DType(dtype)
+    except ValueError:
+        return dtype
+    return "float" if found.is_float else "integer" if found.is_int else "bool"
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _same(word: str, operator: str) -> bool:
+    """Whether a word is how compilers call the operator, or short for it: acos, batch_norm."""
+    return word == operator or (len(word) >= _SHORTEST and operator.startswith(word))

@@ -1,0 +1,40 @@
+"""Keeps reduced findings of a campaign as golden cases: which of them have one cause?
+
+    python tests/triage/collect_reduced.py CAUSE FINDING/reduced ...
+
+writes testdata/reduced/CAUSE.json. Different causes must have different refined signatures, equal
+ones the same: see test_golden_reduced.py.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from nnfuzz.campaign.reduction import clues
+from nnfuzz.report.finding import read_finding
+
+TESTDATA = Path(__file__).parent / "testdata" / "reduced"
+
+
+def kept(folder):
+    finding = read_finding(folder)
+    failure = finding.failure
+    told = asdict(clues(finding))
+    told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
+    return {
+        "signature": failure.signature.to_json(),
+        "backend": failure.backend,
+        "kind": failure.kind.value,
+        "stage": failure.stage.value,
+        "levels": list(failure.levels),
+        "graph": finding.case.graph,
+        "clues": told,
+    }
+
+
+if __name__ == "__main__":
+    cause, *folders = sys.argv[1:]
+    TESTDATA.mkdir(exist_ok=True)
+    text = json.dumps([kept(folder) for folder in folders], indent=1)
+    (TESTDATA / f"{cause}.json").write_text(text + "\n")

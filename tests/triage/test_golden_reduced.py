@@ -1,0 +1,41 @@
+"""Reduced failures of real compilers: one refined signature per cause, one cause per signature.
+
+Each file of testdata/reduced holds failures that one change of the compiler would mend, as far as
+reading its sources tells; `collect_reduced.py` adds more.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.triage.refine import Clues, refined
+from nnfuzz.triage.signature import Failure, Signature
+
+FILES = sorted((Path(__file__).parent / "testdata" / "reduced").glob("*.json"))
+
+
+def hashes(file):
+    found = set()
+    for case in json.loads(file.read_text()):
+        failure = Failure(
+            Signature.from_json(case["signature"]),
+            case["backend"],
+            OutcomeKind(case["kind"]),
+            Stage(case["stage"]),
+            tuple(case["levels"]),
+        )
+        clues = {k: tuple(v) if isinstance(v, list) else v for k, v in case["clues"].items()}
+        found.add(refined(failure, case["graph"], Clues(**clues)).hash)
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_one_cause_is_one_finding(file):
+    assert len(hashes(file)) == 1
+
+
+def test_different_causes_are_told_apart():
+    assert len(FILES) >= 14
+    assert len(set().union(*map(hashes, FILES))) == len(FILES)
