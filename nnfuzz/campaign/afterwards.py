@@ -56,6 +56,7 @@ def findings_figures(store: Store) -> dict[str, Any]:
     findings, reductions = store.findings(), store.reductions()
     return {
         "findings": len(findings),
+        "merged": sum(len(row.duplicates) for row in findings),
         "occurrences": sum(row.occurrences for row in findings),
         "signatures": [_shown(row) for row in findings],
         "unreduced": sum(row.signature not in reductions for row in store.signatures()),
@@ -75,7 +76,8 @@ def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
     shown = asdict(row)
     del shown["found_at"], shown["origin"]
-    return {**shown, **{name: list(shown[name]) for name in ("nodes", "duplicates", "suspects")}}
+    lists = ("nodes", "duplicates", "suspects", "variants")
+    return {**shown, **{name: list(shown[name]) for name in lists}}
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

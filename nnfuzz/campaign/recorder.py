@@ -26,6 +26,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.features import Features, features
 from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding import folder_name
+from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.triage.refine import Pattern, pattern_of
 from nnfuzz.triage.signature import Failure
@@ -79,8 +80,8 @@ class Recorder:
         self.reductions = store.reductions()
         self._patterns: dict[str, Pattern] = {}
         self.suspects = store.suspects()
-        self._reached: dict[tuple[str, ...], dict[str, Pattern]] = {}
-        """By what is alike: refined signature -> pattern."""
+        self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
+        """By what is alike: pattern -> refined signature, which may have several."""
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
@@ -132,7 +133,7 @@ class Recorder:
         pattern = self._patterns.get(row.signature)
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
             return
-        for refined, reached in self._reached.get(_alike(row), {}).items():
+        for reached, refined in self._reached.get(_alike(row), {}).items():
             if reached.within(pattern):
                 self.suspects[row.signature] = refined
                 self.store.suspect(row.signature, refined)
@@ -144,8 +145,9 @@ class Recorder:
         if row is None or not result.refined:
             return
         reached = self._reached.setdefault(_alike(row), {})
-        if result.refined not in reached:
-            reached[result.refined] = pattern_of(result.graph)
+        pattern = pattern_of(result.graph)
+        if pattern not in reached:
+            reached[pattern] = result.refined
             for other in self.unreduced():
                 if other.signature not in self.suspects:
                     self._suspect(other)
@@ -165,12 +167,13 @@ class Recorder:
             return self._turns_out_known(result.signature)
         for signature, folder in arrange(self.store).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
-        found = self.findings()
-        return next(
+        whole = next(
             row
-            for row in found
+            for row in self.findings()
             if result.signature in (row.signature, *row.duplicates, *row.suspects)
         )
+        write_variants(self.store.folder, whole.folder, whole.variants)
+        return whole
 
     def _turns_out_known(self, signature: str) -> FindingRow:
         """A finding whose refined signature is to be ignored is none."""

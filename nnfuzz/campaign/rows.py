@@ -29,6 +29,21 @@ class TestRow:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One of the reduced models that turned out to be one finding.
+
+    pattern: its operators and dtypes, for people; signatures: how many ended there; folder: of the
+    first one, below the campaign's.
+    """
+
+    pattern: str
+    title: str
+    signatures: int
+    occurrences: int
+    folder: str
+
+
+@dataclass(frozen=True)
 class FindingRow:
     """A unique finding. origin: "test", or "probe KEY K" for a single-operator model.
 
@@ -56,6 +71,7 @@ class FindingRow:
     nodes: tuple[int, ...] = ()
     duplicates: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,4 +209,24 @@ def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -
         refined=reduction.refined,
         pattern=reduction.pattern,
         nodes=(reduction.before, reduction.after),
+        variants=_variants(certain, reductions),
+    )
+
+
+def _variants(
+    group: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
+) -> tuple[Variant, ...]:
+    """Of reduced rows in order, by the pattern they were reduced to."""
+    alike: dict[str, list[FindingRow]] = {}
+    for row in group:
+        alike.setdefault(reductions[row.signature].pattern, []).append(row)
+    return tuple(
+        Variant(
+            pattern,
+            reductions[rows[0].signature].title,
+            len(rows),
+            sum(row.occurrences for row in rows),
+            rows[0].folder,
+        )
+        for pattern, rows in alike.items()
     )

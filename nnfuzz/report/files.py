@@ -13,9 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from nnfuzz.ir.dtypes import DType
+
 PARTIAL = ".partial-"
 """Prefix of a folder that is being written; one that is found later is a leftover of a kill."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_FOREIGN = frozenset(dtype.value for dtype in DType if not dtype.native)
 
 
 @contextmanager
@@ -66,14 +69,18 @@ def remove_partial(parent: Path) -> None:
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """An npz archive of any names (np.savez refuses "file"); equal arrays give equal bytes.
 
+    Elements that NumPy reads through ml_dtypes only are stored as unsigned integers of the same
+    bits, in a member called NAME@DTYPE.
+
     Raises: ValueError for object arrays, which only pickle could store.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             member = io.BytesIO()
-            np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), member.getvalue())
+            key, bits = _bits(name, np.asanyarray(array))
+            np.lib.format.write_array(member, bits, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{key}.npy", _EPOCH), member.getvalue())
     return buffer.getvalue()
 
 
@@ -82,7 +89,18 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         return {}
     with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+        return dict(_array(key, archive[key]) for key in archive.files)
+
+
+def _bits(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
+    if array.dtype.isbuiltin != 2:  # 2: registered by another library
+        return name, array
+    return f"{name}@{array.dtype.name}", array.view(f"u{array.dtype.itemsize}")
+
+
+def _array(key: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
+    name, at, dtype = key.rpartition("@")
+    return (name, bits.view(DType(dtype).numpy)) if at and dtype in _FOREIGN else (key, bits)
 
 
 def _sync(path: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -38,14 +39,19 @@ MAX_TEXT = 20_000
 MAX_NODES = 80
 """A graph with more nodes is not drawn."""
 FILTERS = ("backend", "kind", "stage", "level")
+_MERGED = MappingProxyType(
+    {"by_levels": {}, "refined": "", "pattern": "", "duplicates": (), "suspects": ()}
+)
+"""What a row says of reduction where it says nothing."""
 
 
 @dataclass(frozen=True)
 class Campaign:
     """What the page tells of. findings: a dict for each, with signature, title, kind, stage,
     backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, first_index and
-    found_at (seconds). summary: as summary.json. unsupported: refused signature -> why. events:
-    kind -> how many.
+    found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
+    variants (see nnfuzz.campaign.rows.FindingRow). summary: as summary.json. unsupported: refused
+    signature -> why. events: kind -> how many.
     """
 
     folder: Path
@@ -92,7 +98,9 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
 def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any]:
     """A row of the table, with what its folder tells."""
     folder = campaign / row["folder"]
-    shown = {**row, "level": row["level"].replace(",", ", "), "detail": None, "damage": ""}
+    variants = [{**v, "link": _link(campaign / v["folder"], out)} for v in row.get("variants", ())]
+    shown = {**_MERGED, **row, "level": row["level"].replace(",", ", "), "variants": variants}
+    shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": ""}
     try:
         if not folder.resolve().is_relative_to(campaign.resolve()):
             raise FindingError(f"{row['folder']} is not in the campaign")

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.report import text
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
@@ -124,7 +125,7 @@ def bounds(worst: Mapping[str, Any], dtype: np.dtype) -> tuple[Any, Any]:
 
     The rule of nnfuzz.compare.verdict.outside.
     """
-    if dtype.kind != "f":
+    if not DType.of(dtype).is_float:
         return worst["lo"], worst["hi"]
     with np.errstate(over="ignore", invalid="ignore"):
         ulp = float(np.spacing(np.abs(np.asarray(float(worst["expected"]), dtype))))
@@ -147,7 +148,7 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, str] | None
     dtype = expected.dtype if expected is not None else np.dtype(np.float64)
     low, high = bounds(wrong.worst, dtype)
     value = wrong.worst["expected"]
-    value = float(value) if dtype.kind == "f" else value
+    value = float(value) if DType.of(dtype).is_float else value
     return {"expected": _number(value), "low": _number(low), "high": _number(high)}
 
 

@@ -52,6 +52,9 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     assert row.first_index == 0 and row.pattern == "Relu, Conv (float32)"
     (shown,) = result.summary["signatures"]
     assert shown["duplicates"] == list(row.duplicates) and len(row.duplicates) == 1
+    assert result.summary["merged"] == 1
+    (variant,) = row.variants
+    assert (variant.pattern, variant.signatures, variant.occurrences) == (row.pattern, 2, 4)
     assert result.summary["findings"] == 1 and result.summary["unreduced"] == 0
     assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()

@@ -58,6 +58,31 @@ def row(finding, folder):
     }
 
 
+MERGED = {
+    "by_levels": {"O0,O1": 2, "O1": 1},
+    "refined": "refined-hash",
+    "pattern": "Relu, Conv (float32)",
+    "duplicates": ("other-hash",),
+    "suspects": ("suspected-hash",),
+    "variants": (
+        {
+            "pattern": "Relu, Conv (float32)",
+            "title": "cannot fuse Conv",
+            "signatures": 1,
+            "occurrences": 2,
+            "folder": "findings/two",
+        },
+        {
+            "pattern": HOSTILE,
+            "title": HOSTILE,
+            "signatures": 1,
+            "occurrences": 1,
+            "folder": "duplicates/three",
+        },
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def page(case, tmp_path_factory):
     """Path of a page about a hostile crash, a reduced exception, and a finding that is gone."""
@@ -67,7 +92,8 @@ def page(case, tmp_path_factory):
     write_finding(folder / "findings/a%b #1", crash)
     write_finding(folder / "findings/two", error)
     write_finding(folder / "findings/two/reduced", replace(error, case=replace(case)))
-    rows = [row(crash, "findings/a%b #1"), row(error, "findings/two")]
+    write_finding(folder / "duplicates/three", error)
+    rows = [row(crash, "findings/a%b #1"), {**row(error, "findings/two"), **MERGED}]
     rows.append({**row(error, "../camp/../elsewhere"), "signature": "gone"})
     parts = features(branching())
     tests = [
@@ -128,7 +154,7 @@ def test_nothing_breaks_out_and_nothing_is_loaded(page):
 
 def test_links_are_relative_and_lead_to_the_folders(page):
     links = [a["href"] for tag, a in Parsed(page.read_text()).tags if tag == "a"]
-    assert len(links) == 2 and all(link.startswith("./findings/") for link in links)
+    assert len(links) == 4 and all(link.startswith(("./findings/", "./dup")) for link in links)
     assert all((page.parent / unquote(link) / "report.md").is_file() for link in links)
     assert links[1].endswith("/reduced/")
 
@@ -144,6 +170,14 @@ def test_the_page_tells_everything(page):
         "pairs of adjacent operators",
         "do not support them: 1",
         "no test case",
+        "1signatures merged",
+        "refined signature refined-hash",
+        "Relu, Conv (float32)",
+        "Levels that failed: 2× O0, O1; 1× O1",
+        "contain this pattern: suspected-hash",
+        "Variants: 2 reduced models of 2 signatures",
+        "duplicates/three",
+        "accused before reduction: optimiser",
     ):
         assert expected in " ".join(text.split()), expected
     assert "1 · 0 · 1" not in text and "0 · 0 · 1" in text  # Conv: one test, it failed
@@ -189,6 +223,7 @@ def test_filters_work_in_a_browser(page):
     assert "2 of 3 shown" in some
     hidden = [a for tag, a in Parsed(some).tags if a.get("class") == "finding" and "hidden" in a]
     assert [a["data-kind"] for a in hidden] == ["crash"]
+    assert "1 of 3 shown" in dom(page, "#text=suspected-hash%20duplicates/three")
 
 
 def test_markdown_lines_become_html():
