@@ -8,9 +8,12 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import Unary, within
+from nnfuzz.spec.families.elementwise import Unary, flags, within
 from nnfuzz.spec.intervals import Box, holds, monotone, uncertain
-from nnfuzz.spec.operator import ANY_RANGE, In, operator
+from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.spec.unexportable import Unexportable
+
+EXPORTERS = ("torchscript", "dynamo")
 
 
 @operator
@@ -24,10 +27,10 @@ class Cast(Unary):
     output = "to"
     to = Choice(ALL)
 
-    def torch(self, x):
+    def torch(self, x, *_):
         return x.to(self.to.torch)
 
-    def proxy(self, x):
+    def proxy(self, x, *_):
         return x.abs() if self.to.is_bool else x
 
     def onnx_attributes(self):
@@ -40,7 +43,7 @@ class Cast(Unary):
         lo, hi = self.to.limits
         return 0.999 * lo, 0.999 * hi
 
-    def domain(self, x):
+    def domain(self, x, *_):
         source = DType.of(x.dtype)
         (lo, hi), (least, most) = self.bounds(source), source.limits
         if lo <= least and most <= hi:
@@ -48,13 +51,13 @@ class Cast(Unary):
         wide = x if source.is_float else x.to(torch.float64)
         return [lo - wide, wide - hi]
 
-    def feasible(self, x):
+    def feasible(self, x, *_):
         if self.to.is_bool:
             return True
         lo, hi = self.to.limits
         return x[0] <= 0.999 * hi and x[1] >= 0.999 * lo
 
-    def value_range(self, x):
+    def value_range(self, x, *_):
         return (0, 1) if self.to.is_bool else self._fitting(x)
 
     def _fitting(self, x):
@@ -64,14 +67,14 @@ class Cast(Unary):
         inside = lo <= x[0] and x[1] <= hi
         return (math.trunc(x[0]), math.trunc(x[1])) if inside else (lo, hi)
 
-    def margins(self, x):
+    def margins(self, x, *_):
         if not x.is_floating_point() or self.to.is_float:
             return []
         if self.to.is_bool:
             return [x.abs()]
         return [torch.where(x.abs() < 0.5, 1 - x.abs(), (x - x.round()).abs())]
 
-    def interval(self, x):
+    def interval(self, x, *_):
         source = x.lo.dtype
         if self.to.is_float and source.is_floating_point:
             # A compiler may leave the rounding out, where it is undone later.
@@ -83,12 +86,93 @@ class Cast(Unary):
         wraps = not (self.to.is_float or source.is_floating_point or source is torch.bool)
         return [uncertain(self.torch, x) if wraps else monotone(self.torch, (1,), x)]
 
-    def undefined(self, x):
+    def undefined(self, x, *_):
         if not self.to.is_int or not x.lo.is_floating_point():
             return None
         least, most = self.to.limits
         return (x.lo <= float(least - 1)) | (x.hi >= float(most + 1))
 
-    def radius(self, u, y, x):
+    def radius(self, u, y, x, *_):
         """`u` is the target's unit roundoff."""
         return torch.where(x == y, 0.0, u * y.abs()) if self.to.is_float else 0.0
+
+
+@operator
+class CastLike(Cast):
+    """Cast to the type of a second tensor, whose values and shape play no part.
+
+    Source: ONNX CastLike-15.
+    """
+
+    since = 15
+    unexportable = tuple(Unexportable(e, "drops the second input") for e in EXPORTERS)
+    inputs = (In("T", ALL), In("L", ALL))
+
+    @classmethod
+    def _output_dtypes(cls, binding):
+        return (binding["L"],)
+
+    def requires(self, x, like):
+        yield like.dtype is self.to
+
+    def complete(self, draw, first, dtypes):
+        return OpSpec.complete(self, draw, first, dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        like = output if draw.chance(0.5) else draw.tensor(output.dtype, draw.integer(0, 4))
+        return [output.with_dtype(dtypes[0]), like]
+
+    def onnx_attributes(self):
+        return {}
+
+
+def _same_width(source: DType) -> tuple[DType, ...]:
+    """Types that may hold the bits of a type: floats only for floats, no booleans."""
+    return tuple(
+        d
+        for d in ALL
+        if d.itemsize == source.itemsize and not d.is_bool and (source.is_float or not d.is_float)
+    )
+
+
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers that hold the bits of a number, by its size in bytes."""
+
+
+@operator
+class BitCast(Unary):
+    """The bits of a number, read as another type of the same width.
+
+    Integers are not read as floats: as such nearly all of them are tiny or not a number.
+    Source: ONNX BitCast-26.
+    """
+
+    since = 26
+    unexportable = tuple(Unexportable(e, "stays below opset 26") for e in EXPORTERS)
+    weight = 0.5
+    inputs = (In("T", ALL),)
+    output = "to"
+    source = Choice(by=lambda draw, op, x, *_: x.dtype)
+    to = Choice(lambda op, x, *_: _same_width(x.dtype))
+
+    @classmethod
+    def _output_dtypes(cls, binding):
+        return _same_width(binding["T"])
+
+    def requires(self, x):
+        yield x.dtype is self.source
+        yield self.to in _same_width(self.source)
+
+    def torch(self, x):
+        x, bits = x.to(self.source.torch), _BITS[self.source.itemsize]
+        x = x.view(bits) if self.source.is_float else x.to(bits)
+        return x.view(self.to.torch) if self.to.is_float else x.to(self.to.torch)
+
+    def proxy(self, x):
+        return x
+
+    def domain(self, x):
+        return [flags(~torch.isfinite(self.torch(x)))] if self.to.is_float else []
+
+    def onnx_attributes(self):
+        return {"to": self.to.onnx}

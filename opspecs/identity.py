@@ -1,0 +1,61 @@
+"""Operators that leave a tensor as it is."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Real
+from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.operator import In, operator
+
+
+class Untouched(Moving):
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], output.shape)]
+
+
+@operator
+class Identity(Untouched):
+    torch = staticmethod(torch.clone)
+
+
+@operator
+class Dropout(Untouched):
+    """Inference: nothing is dropped, whatever the ratio; the mask (if asked for) is all true.
+
+    `form` says how the lowering tells: by the default or by an explicit `training_mode`.
+    Source: ONNX Dropout-13.
+    """
+
+    inputs = (In("T", FLOATS),)
+    ratio = Real(0.0, 0.9)
+    form = Choice(("plain", "ratio", "training_mode"))
+    mask = Choice((False, False, True))
+
+    def type_transfer(self, x):
+        return [x, x.with_dtype(DType.BOOL)] if self.mask else [x]
+
+    def torch(self, x):
+        return (x.clone(), torch.ones_like(x, dtype=torch.bool)) if self.mask else x.clone()
+
+    def proxy(self, x):
+        return (x, torch.ones_like(x)) if self.mask else x
+
+    def interval(self, x):
+        kept = torch.ones_like(x.lo, dtype=torch.bool)
+        return [x, Box(kept, kept)] if self.mask else [x]
+
+    def value_range(self, x):
+        return (min(x[0], 1), max(x[1], 1)) if self.mask else x
+
+    def certain(self, x):
+        return ((1, 1),) if self.mask else ()
+
+    def onnx(self, emit, x):
+        inputs = [x] if self.form == "plain" else [x, emit.const(self.ratio, DType.FLOAT32)]
+        if self.form == "training_mode":
+            inputs.append(emit.const(False, DType.BOOL))
+        return emit("Dropout", *inputs, outputs=2 if self.mask else 1)
