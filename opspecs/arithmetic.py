@@ -75,6 +75,7 @@ class Add(Arithmetic):
     torch = staticmethod(torch.add)
     rounding = (2, 0)
     monotone = (1, 1)
+    modular = True
 
     def domain(self, x, y):
         return too_large(x + y) if x.is_floating_point() else []
@@ -88,6 +89,7 @@ class Sub(Arithmetic):
     torch = staticmethod(torch.sub)
     rounding = (2, 0)
     monotone = (1, -1)
+    modular = True
 
     def floating(self, a, b):
         if a is not b:
@@ -111,6 +113,7 @@ class Sub(Arithmetic):
 class Mul(Arithmetic):
     torch = staticmethod(torch.mul)
     rounding = (2, 0)
+    modular = True
 
     def floating(self, a, b):
         return even(torch.square, a) if a is b else corners(torch.mul, a, b)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnfuzz.check.authorities import Arrays, doubled, run_torch, tensors
 from nnfuzz.compare.envelope import admitted
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import OpSpec, Range, flatten
@@ -44,7 +45,7 @@ class Expected:
                 los.append(None)
                 his.append(None)
                 continue
-            info = np.finfo(result.dtype)
+            info = ml_dtypes.finfo(result.dtype)
             rounding = float(info.eps) * np.abs(exact)
             spread = SLACK * (radius + rounding) + float(info.smallest_normal)
             los.append(exact - spread)
@@ -74,7 +75,7 @@ def _rounded(
     if isinstance(op, Composite):
         boxes = admitted(op, inputs, [DType.of(result.dtype) for result in native])
     for result, y, box in zip(native, results, boxes):
-        if result.dtype.kind != "f":
+        if not is_floating(result):
             yield y.numpy(), None
         elif box is not None:
             radius = torch.maximum(y - box.lo, box.hi - y).masked_fill(box.mask(), math.inf)
@@ -83,7 +84,7 @@ def _rounded(
             y = y.double()
             yield (
                 y.numpy(),
-                np.asarray(op.radius(float(np.finfo(result.dtype).eps) / 2, y, *inputs)),
+                np.asarray(op.radius(DType.of(result.dtype).unit_roundoff, y, *inputs)),
             )
 
 
@@ -111,14 +112,14 @@ def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
     expected = Expected.of(op, arrays)
     faults = []
     for result in expected.native:
-        if result.dtype.kind == "f" and not np.isfinite(result).all():
+        if is_floating(result) and not np.isfinite(plain(result)).all():
             return ["the inputs lie in the domain, but the result is not finite"]
     text = expected.contradicts(expected.native)
     if text:
         faults.append(f"PyTorch leaves radius: {text}")
     ranges = [_range(a) for a in arrays]
     # Ranges do not tell floats from integers, which wrap around where floats are undefined.
-    if not op.feasible(*ranges) and any(a.dtype.kind == "f" for a in arrays):
+    if not op.feasible(*ranges) and any(map(is_floating, arrays)):
         faults.append(f"feasible{tuple(ranges)} denies inputs that lie in the domain")
     faults += _range_faults(op, ranges, expected)
     for margin in op.margins(*tensors(arrays)):
@@ -128,6 +129,7 @@ def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
 
 
 def _range(array: np.ndarray) -> Range:
+    array = plain(array)
     return (array.min().item(), array.max().item()) if array.size else (0.0, 0.0)
 
 
@@ -139,7 +141,7 @@ def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> li
         if result.size and least is not None and most is not None:
             low, high = float(most.min()), float(least.max())
         elif result.size and not _wraps(result, lo, hi):
-            low, high = result.min().item(), result.max().item()
+            low, high = _range(result)
         else:
             continue
         if low < lo or high > hi:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import ml_dtypes
 import numpy as np
+
+from nnfuzz.ir.dtypes import DType
 
 
 def cheap(
@@ -29,13 +32,13 @@ def close(expected: np.ndarray, actual: np.ndarray, ulps: float = 4) -> bool:
         return False
     if expected.tobytes() == actual.tobytes():
         return True
-    if expected.dtype.kind != "f":
+    if not DType.of(expected.dtype).is_float:
         return False
     return bool(np.all(_agree(expected, actual, ulps)))
 
 
 def _agree(expected: np.ndarray, actual: np.ndarray, ulps: float) -> np.ndarray:
-    info = np.finfo(expected.dtype)
+    info = ml_dtypes.finfo(expected.dtype)
     if expected.dtype != np.float64:
         # Differences near the greatest number overflow in the dtype itself.
         expected, actual = expected.astype(np.float64), actual.astype(np.float64)

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 
 from nnfuzz.compare.reference import ReferenceFault, reference
-from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.carriers import array, settled, unfit
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.intervals import Box, underflow
+from nnfuzz.spec.intervals import Box, everywhere, underflow
 from nnfuzz.spec.operator import OpSpec, flatten
 
 
@@ -45,7 +46,9 @@ class Precision:
         return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
 
 
-PRECISIONS: Mapping[DType, Precision] = MappingProxyType({d: Precision.of(d) for d in FLOATS})
+PRECISIONS: Mapping[DType, Precision] = MappingProxyType(
+    {d: Precision.of(d) for d in DType if d.is_float}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +101,8 @@ def envelopes(
 
 
 def _envelope(dtype: DType, ref: Tensor, box: Box) -> Envelope:
-    arrays = (t.numpy() for t in (ref, box.lo, box.hi, box.mask()))
-    return Envelope(dtype, *arrays)
+    ends = (t.numpy() if dtype.is_float else plain(array(t, dtype)) for t in (ref, box.lo, box.hi))
+    return Envelope(dtype, *ends, box.mask().numpy())
 
 
 def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Box]:
@@ -122,7 +125,20 @@ def step(
     refs = [values[n] for n in node.outputs]
     precisions = [PRECISIONS.get(graph.values[n].type.dtype) for n in node.outputs]
     u = max((graph.values[n].type.dtype.unit_roundoff for n in node.inputs), default=0.0)
-    boxes.update(zip(node.outputs, enclosed(node.op, inputs, refs, precisions, u), strict=True))
+    found = enclosed(node.op, inputs, refs, precisions, u)
+    dtypes = [graph.values[n].type.dtype for n in node.inputs]
+    if DType.UINT64 in dtypes and unfit(node.op, [x.box.lo for x in inputs], dtypes):
+        found = [box.masked(everywhere(box.lo)) for box in found]
+    for name, box in zip(node.outputs, found, strict=True):
+        boxes[name] = _settled(box, graph.values[name].type.dtype)
+
+
+def _settled(box: Box, dtype: DType) -> Box:
+    """The box with its ends in the range of the dtype."""
+    if not dtype.carried or dtype.is_float:
+        return box
+    lo = settled(box.lo, dtype)
+    return Box(lo, lo if box.exact else settled(box.hi, dtype), box.any)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

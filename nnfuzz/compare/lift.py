@@ -15,11 +15,15 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 
-WIDER = {DType.FLOAT16: DType.FLOAT32, DType.FLOAT32: DType.FLOAT64}
+WIDER = {
+    DType.FLOAT16: DType.FLOAT32,
+    DType.BFLOAT16: DType.FLOAT32,
+    DType.FLOAT32: DType.FLOAT64,
+}
 
 
 def lift(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph with float16 as float32 and float32 as float64, and its inputs and weights.
+    """The graph with 16-bit floats as float32 and float32 as float64, and its inputs and weights.
 
     Values keep their numbers; names, shapes and the order of nodes stay. Attributes that hold a
     dtype (Cast) follow.
@@ -27,7 +31,7 @@ def lift(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[Graph, dict[st
     Raises: LiftError if an operator does not admit the wider dtype, or there is nothing to lift.
     """
     if not any(v.type.dtype in WIDER for v in graph.values.values()):
-        raise LiftError("no value is float16 or float32")
+        raise LiftError("no value is float16, bfloat16 or float32")
     wide = Graph(
         {n: Value(n, v.type.with_dtype(_wider(v.type.dtype))) for n, v in graph.values.items()},
         [Node(_lifted(n.op), n.inputs, n.outputs) for n in graph.nodes],

@@ -1,7 +1,8 @@
 """The reference: a concrete graph, operator by operator, in float64.
 
 Values of every floating dtype are carried as float64 tensors, integers and booleans in their own
-dtype with its wrap-around. `Cast` rounds to its target and is lifted back to float64.
+dtype (or its carrier, see nnfuzz.spec.carriers) with its wrap-around. `Cast` rounds to its target
+and is lifted back to float64.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.carriers import settled, tensor
 from nnfuzz.spec.operator import flatten
 
 
@@ -38,13 +40,13 @@ def reference(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tenso
 def lifted(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     """Inputs and weights as tensors of their own, floats in float64."""
     return {
-        name: torch.from_numpy(np.array(params[name], _carrier(graph.type(name).dtype)))
+        name: _lifted(np.asarray(params[name]), graph.type(name).dtype)
         for name in (*graph.inputs, *graph.weights)
     }
 
 
-def _carrier(dtype: DType) -> np.dtype:
-    return np.dtype(np.float64) if dtype.is_float else dtype.numpy
+def _lifted(array: np.ndarray, dtype: DType) -> Tensor:
+    return torch.from_numpy(np.array(array, np.float64)) if dtype.is_float else tensor(array)
 
 
 def step(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
@@ -57,6 +59,8 @@ def step(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
         declared = graph.values[name].type
         if declared.dtype.is_float and result.dtype is not torch.float64:
             results[i] = result = result.to(torch.float64)
+        elif declared.dtype.carried:
+            results[i] = result = settled(result, declared.dtype)
         if result.shape != declared.shape or (
             not declared.dtype.is_float and result.dtype is not declared.dtype.torch
         ):

@@ -13,6 +13,7 @@ import numpy as np
 
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
+from nnfuzz.ir.dtypes import plain
 from nnfuzz.ir.graph import Graph
 
 Arrays = Mapping[str, np.ndarray]
@@ -71,6 +72,7 @@ def mismatch(name: str, expected: Envelope, actual: np.ndarray | None) -> Mismat
 def outside(expected: Envelope, actual: np.ndarray) -> np.ndarray:
     """Mask of elements outside of the envelope."""
     least, most = expected.admitted
+    actual = plain(actual)
     # Written so that NaN counts as outside.
     inside = actual >= least
     inside &= actual <= most
@@ -86,7 +88,7 @@ def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray
         _element(expected, actual, excess, np.unravel_index(i, actual.shape))
         for i in (positions[0], worst)
     )
-    finite = actual.dtype.kind != "f" or bool(np.isfinite(actual[wrong]).all())
+    finite = not expected.dtype.is_float or bool(np.isfinite(plain(actual[wrong])).all())
     kind = MismatchKind.VALUE if finite else MismatchKind.NONFINITE
     share = len(positions) / max(1, int(np.count_nonzero(expected.comparable)))
     return Mismatch(
@@ -109,8 +111,8 @@ def _element(expected: Envelope, actual: np.ndarray, excess: np.ndarray, index: 
     ref = expected.ref[index]
     if expected.dtype.is_float:
         with np.errstate(over="ignore"):
-            ref = ref.astype(expected.dtype.numpy)
-    numbers = (ref, actual[index], expected.lo[index], expected.hi[index], excess[index])
+            ref = plain(ref.astype(expected.dtype.numpy))
+    numbers = (ref, plain(actual[index]), expected.lo[index], expected.hi[index], excess[index])
     return Element(tuple(int(i) for i in index), *map(number, numbers))
 
 

@@ -91,7 +91,7 @@ def _dtype_name(name: str, dtype: np.dtype) -> str:
     if dtype.hasobject or dtype.names is not None or dtype.kind in "USMm":
         raise WireError(f"array {name!r} has dtype {dtype}, which has no wire form")
     # ml_dtypes (bfloat16, float8_*, int4) are registered under a name and have no numpy code.
-    return dtype.name if dtype.kind == "V" or dtype.str[1] == "V" else dtype.str
+    return dtype.name if dtype.isbuiltin == 2 else dtype.str
 
 
 def _dtype(name: str) -> np.dtype:

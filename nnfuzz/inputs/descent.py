@@ -17,6 +17,7 @@ from torch import Tensor
 from nnfuzz.inputs.program import Cause, Program, Values, Violation
 from nnfuzz.inputs.stability import tolerance
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.carriers import array, rounded
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 BETAS = (0.5, 0.9)
@@ -192,9 +193,9 @@ def native(theta: Tensor, dtype: DType) -> Tensor:
         return theta > 0.5
     lo, hi = dtype.limits
     clamped = theta.clamp(lo, min(hi, 2**62))
-    return (clamped if dtype.is_float else clamped.round()).to(dtype.torch)
+    return rounded(clamped, dtype) if dtype.is_float else clamped.round().to(dtype.torch)
 
 
-def as_array(x: Tensor) -> np.ndarray:
-    """A copy of a tensor as a contiguous array."""
-    return np.array(x.detach().numpy(), order="C")
+def as_array(x: Tensor, dtype: DType) -> np.ndarray:
+    """A copy of a tensor as a contiguous array of the dtype it stands for."""
+    return np.array(array(x, dtype), order="C")

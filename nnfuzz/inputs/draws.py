@@ -120,7 +120,9 @@ def _integers(
     if lo >= hi:
         lo, hi = least, min(most, least + 8)
     lo, hi = int(lo), max(int(lo), int(hi))
-    return _varied(rng, np.asarray(rng.integers(lo, hi, shape, dtype.numpy, endpoint=True)), lo, hi)
+    kind = dtype.numpy if dtype.native else np.int64
+    drawn = _varied(rng, np.asarray(rng.integers(lo, hi, shape, kind, endpoint=True)), lo, hi)
+    return drawn.astype(dtype.numpy, copy=False)
 
 
 def _varied(rng: np.random.Generator, values: np.ndarray, lo: int, hi: int) -> np.ndarray:

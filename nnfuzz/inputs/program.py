@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.carriers import settled, unfit
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
@@ -35,7 +36,10 @@ Values = dict[str, Tensor]
 
 
 class Program:
-    """Runs the nodes of a graph with PyTorch; stops at the first one that is violated."""
+    """Runs the nodes of a graph with PyTorch; stops at the first one that is violated.
+
+    Values are held in the carriers of their dtypes (nnfuzz.spec.carriers).
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -43,6 +47,9 @@ class Program:
         self.dtypes: dict[str, DType] = {n: v.type.dtype for n, v in graph.values.items()}
         self._checked = [
             type(node.op).domain is not OpSpec.domain or bool(node.op.valid) for node in graph.nodes
+        ]
+        self._large = [
+            any(self.dtypes[name] is DType.UINT64 for name in node.inputs) for node in graph.nodes
         ]
 
     def run(self, values: Values, start: int = 0) -> Violation | None:
@@ -62,10 +69,13 @@ class Program:
         inputs = [values[name] for name in node.inputs]
         if self._checked[position] and not holds(node.op.domain(*inputs)):
             return Cause.DOMAIN
+        if self._large[position] and unfit(node.op, inputs, [self.dtypes[n] for n in node.inputs]):
+            return Cause.DOMAIN
         for name, result in zip(node.outputs, flatten(node.op.torch(*inputs)), strict=True):
-            if self.dtypes[name].is_float and not finite(result):
+            dtype = self.dtypes[name]
+            if dtype.is_float and not finite(result):
                 return Cause.FINITE
-            values[name] = result
+            values[name] = settled(result, dtype) if dtype.carried else result
         return None
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:

@@ -15,7 +15,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 
 from nnfuzz.inputs.descent import Descent, as_array
 from nnfuzz.inputs.draws import draw
@@ -23,6 +22,7 @@ from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted, i
 from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.inputs.wishes import wishes
 from nnfuzz.ir.graph import Graph
+from nnfuzz.spec.carriers import tensor
 from nnfuzz.spec.operator import Range
 
 NUDGE = 0.02
@@ -127,7 +127,7 @@ class _Search:
         values: Values = {}
         for name in self.program.parameters:
             array = draw(self.rng, self.graph.type(name), wanted.get(name), restart)
-            values[name] = torch.from_numpy(array)
+            values[name] = tensor(array)
         return values, self._run(values)
 
     def _run(self, values: Values, start: int = 0) -> Violation | None:
@@ -186,7 +186,7 @@ class _Search:
 
     def _found(self, values: Values) -> Found:
         def arrays(names: list[str]) -> dict[str, np.ndarray]:
-            return {name: as_array(values[name]) for name in names}
+            return {name: as_array(values[name], self.program.dtypes[name]) for name in names}
 
         return Found(
             arrays(self.graph.inputs),

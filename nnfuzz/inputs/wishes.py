@@ -17,6 +17,7 @@ import torch
 from nnfuzz.inputs.program import finite, holds
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.carriers import rounded, settled
 from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.norm import AlongAxis
 from nnfuzz.spec.families.sums import Summing
@@ -168,7 +169,9 @@ def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
         points[int(-lo / (hi - lo) * SAMPLES)] = 0.0
     if position:
         points = points[_ORDERS[position % len(_ORDERS)]]
-    return (points if dtype.is_float else points.round()).to(dtype.torch)
+    if dtype.is_float:
+        return rounded(points, dtype)
+    return settled(points.round().to(dtype.torch), dtype)
 
 
 _ORDERS = tuple(

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from enum import Enum
 
+import ml_dtypes
 import numpy as np
+
+_CARRIERS = {
+    "uint16": "int32",
+    "uint32": "int64",
+    "uint64": "int64",
+    "int4": "int8",
+    "uint4": "uint8",
+    "float8_e4m3fn": "float32",
+    "float8_e5m2": "float32",
+}
+
+
+def _limits(dtype: np.dtype, is_float: bool) -> tuple[float, float]:
+    if dtype == np.bool_:
+        return 0, 1
+    if is_float:
+        numbers = ml_dtypes.finfo(dtype)
+        return float(numbers.min), float(numbers.max)
+    integers = ml_dtypes.iinfo(dtype)
+    return int(integers.min), min(int(integers.max), (1 << 63) - 1)
 
 
 class DType(Enum):
-    """Element type of a tensor; the value is its NumPy (and PyTorch) name."""
+    """Element type of a tensor; the value is its name in NumPy or ml_dtypes (and PyTorch)."""
 
     BOOL = "bool"
     INT8 = "int8"
@@ -16,18 +37,40 @@ class DType(Enum):
     INT32 = "int32"
     INT64 = "int64"
     UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+    INT4 = "int4"
+    UINT4 = "uint4"
     FLOAT16 = "float16"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    BFLOAT16 = "bfloat16"
+    FLOAT8_E4M3FN = "float8_e4m3fn"
+    FLOAT8_E5M2 = "float8_e5m2"
 
     __hash__ = object.__hash__
 
     def __init__(self, name: str) -> None:
         self.numpy = np.dtype(name)
+        self.native = self.numpy.isbuiltin == 1
+        """Whether NumPy has the type by itself; the others come from ml_dtypes."""
         self.itemsize = self.numpy.itemsize
-        self.is_float = self.numpy.kind == "f"
-        self.is_int = self.numpy.kind in "iu"
-        self.is_bool = self.numpy.kind == "b"
+        self.is_bool = name == "bool"
+        self.is_float = "float" in name
+        self.is_int = not self.is_bool and not self.is_float
+        self.carrier: str = _CARRIERS.get(name, name)
+        """The name of the dtype in which PyTorch holds such values: the type itself, or a wider
+        one where PyTorch has few kernels (see nnfuzz.spec.carriers)."""
+        self.unit_roundoff = float(ml_dtypes.finfo(self.numpy).eps) / 2 if self.is_float else 0.0
+        """Half the distance from 1 to the next larger number; 0 for exact types."""
+        self.limits: tuple[float, float] = _limits(self.numpy, self.is_float)
+        """Smallest and largest finite value. That of uint64 is where its carrier ends."""
+
+    @property
+    def carried(self) -> bool:
+        """Whether PyTorch holds such values in another dtype."""
+        return self.carrier != self.value
 
     @property
     def onnx(self) -> int:
@@ -36,46 +79,42 @@ class DType(Enum):
 
     @property
     def torch(self):
-        """The `torch.dtype`; imports torch on first use."""
+        """The `torch.dtype` of the carrier; imports torch on first use."""
         import torch
 
-        return getattr(torch, self.value)
-
-    @property
-    def unit_roundoff(self) -> float:
-        """Half the distance from 1 to the next larger number; 0 for exact types."""
-        return float(np.finfo(self.numpy).eps) / 2 if self.is_float else 0.0
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Smallest and largest finite value."""
-        if self.is_bool:
-            return 0, 1
-        info = np.finfo(self.numpy) if self.is_float else np.iinfo(self.numpy)
-        return info.min.item() if self.is_float else info.min, (
-            info.max.item() if self.is_float else info.max
-        )
+        return getattr(torch, self.carrier)
 
     @classmethod
     def of(cls, dtype: object) -> DType:
-        """The DType of a NumPy dtype, a torch dtype or a name.
+        """The DType of a NumPy dtype, a torch dtype (as if it carried itself) or a name.
 
         Raises: ValueError for a type nnfuzz does not know.
         """
-        return cls(str(dtype).removeprefix("torch."))
+        found = _OF_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
+        return found or cls(str(dtype).removeprefix("torch."))
 
 
 _ONNX = {
     "float32": 1,
     "uint8": 2,
     "int8": 3,
+    "uint16": 4,
     "int16": 5,
     "int32": 6,
     "int64": 7,
     "bool": 9,
     "float16": 10,
     "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "bfloat16": 16,
+    "float8_e4m3fn": 17,
+    "float8_e5m2": 19,
+    "uint4": 21,
+    "int4": 22,
 }
+
+_OF_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
 FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
@@ -83,3 +122,16 @@ INTS = (*SIGNED, DType.UINT8)
 BOOLS = (DType.BOOL,)
 NUMBERS = (*FLOATS, *INTS)
 ALL = (*NUMBERS, *BOOLS)
+
+
+def is_floating(array: np.ndarray) -> bool:
+    """Whether an array holds floats, ml_dtypes' ones included."""
+    return array.dtype.kind == "f" or (array.dtype.kind == "V" and DType.of(array.dtype).is_float)
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """The same numbers in a dtype that NumPy has itself: float64 or int64 for ml_dtypes' ones."""
+    dtype = DType.of(array.dtype)
+    if dtype.native:
+        return array
+    return array.astype(np.float64 if dtype.is_float else np.int64)

@@ -10,10 +10,12 @@ import onnx
 from torch import Tensor, nn
 
 from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
 from nnfuzz.materialize.names import restore
+from nnfuzz.spec.carriers import array
 
 DEFAULT_EXPORTER = "torchscript"
 
@@ -47,7 +49,7 @@ class Exporter:
         if not self.opsets[0] <= opset <= self.opsets[1]:
             raise OpsetError(f"exporter {self.name}", opset, self.opsets)
         if self.call is None:
-            arrays = {name: _array(weights[name]) for name in graph.weights}
+            arrays = {name: _array(weights[name], graph.type(name)) for name in graph.weights}
             return emit.emit_model(graph, arrays, opset).SerializeToString(deterministic=True)
         return self._through_torch(graph, weights, inputs, opset)
 
@@ -81,8 +83,8 @@ def _finished(data: bytes, inputs: Sequence[str], outputs: Sequence[str], opset:
     return model.SerializeToString() if restore(model.graph, inputs, outputs) else data
 
 
-def _array(value: Array) -> np.ndarray:
-    return value.detach().numpy() if isinstance(value, Tensor) else np.asarray(value)
+def _array(value: Array, type_: TensorType) -> np.ndarray:
+    return array(value, type_.dtype) if isinstance(value, Tensor) else np.asarray(value)
 
 
 def exporters() -> dict[str, Exporter]:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.errors import GraphFault
+from nnfuzz.spec import carriers
+from nnfuzz.spec.carriers import settled
 from nnfuzz.spec.operator import flatten
 
 Array = np.ndarray | Tensor
+Values = Mapping[str, Tensor]
 
 
 class Interpreter:
     """Runs the nodes of a graph one after the other, in whatever dtype it is fed with.
+
+    Values are held in the carriers of their dtypes (nnfuzz.spec.carriers).
 
     Compiled once, run often: the input search and the reference call it for every step.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.steps = [(n.op.torch, n.inputs, n.outputs) for n in graph.nodes]
+        self._carried = {n: v.type.dtype for n, v in graph.values.items() if v.type.dtype.carried}
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Inputs and weights by name -> all values by name, the given ones included.
@@ -37,7 +41,13 @@ class Interpreter:
                 values[outputs[0]] = result
             else:
                 values.update(zip(outputs, result, strict=True))
+            if self._carried:
+                values.update(self._settled(outputs, values))
         return values
+
+    def _settled(self, names: Sequence[str], values: Values) -> dict[str, Tensor]:
+        carried = self._carried
+        return {n: settled(values[n], carried[n]) for n in names if n in carried}
 
 
 def execute(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -53,7 +63,9 @@ def checked(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     values = dict(tensors)
     for node in graph.nodes:
         try:
-            results = list(flatten(node.op.torch(*[values[name] for name in node.inputs])))
+            found = flatten(node.op.torch(*[values[name] for name in node.inputs]))
+            dtypes = [t.dtype for t in graph.types(node.outputs)]
+            results = [settled(x, d) for x, d in zip(found, dtypes, strict=True)]
         except Exception as error:
             detail = f"{node!r} raised {type(error).__name__}: {error}"
             raise GraphFault(node.op.name, "torch", detail) from error
@@ -63,8 +75,8 @@ def checked(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_types(graph: Graph, node: Node, results: list[Tensor]) -> None:
-    actual = [(DType.of(t.dtype), tuple(t.shape)) for t in results]
-    declared = [(t.dtype, t.shape) for t in graph.types(node.outputs)]
+    actual = [(t.dtype, tuple(t.shape)) for t in results]
+    declared = [(t.dtype.torch, t.shape) for t in graph.types(node.outputs)]
     if actual != declared:
         raise GraphFault(node.op.name, "torch", f"{node!r} yields {actual}, declared {declared}")
 
@@ -95,7 +107,7 @@ class GraphModule(nn.Module):
 
 def tensor(array: Array) -> Tensor:
     """A tensor with a copy of an array; a tensor as it is, without its gradient."""
-    return array.detach() if isinstance(array, Tensor) else torch.tensor(np.asarray(array))
+    return array.detach() if isinstance(array, Tensor) else carriers.tensor(np.asarray(array))
 
 
 def tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:

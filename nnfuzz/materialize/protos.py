@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -56,6 +56,8 @@ def _sequence(key: str, items: Sequence) -> AttributeProto:
 
 def tensor(name: str, array: np.ndarray) -> TensorProto:
     """A constant: raw data, little endian."""
+    if not DType.of(array.dtype).native:  # two elements of 4 bits share a byte
+        return numpy_helper.from_array(array, name)
     data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     return TensorProto(
         name=name, dims=array.shape, data_type=DType.of(array.dtype).onnx, raw_data=data

@@ -15,7 +15,9 @@ ONES = frozenset({"strides", "dilations", "group", "repeats", "steps", "alpha", 
 """Attributes whose simplest value is 1 and not 0."""
 _DTYPES = {
     DType.FLOAT32: 0, DType.BOOL: 0, DType.INT64: 1, DType.INT32: 2, DType.FLOAT64: 1,
-    DType.FLOAT16: 2, DType.INT8: 3, DType.UINT8: 3, DType.INT16: 4,
+    DType.FLOAT16: 2, DType.INT8: 3, DType.UINT8: 3, DType.INT16: 4, DType.BFLOAT16: 3,
+    DType.UINT64: 5, DType.UINT32: 5, DType.UINT16: 5, DType.INT4: 6, DType.UINT4: 6,
+    DType.FLOAT8_E4M3FN: 6, DType.FLOAT8_E5M2: 6,
 }  # fmt: skip
 
 
@@ -55,7 +57,8 @@ def array_cost(array: np.ndarray) -> int:
     """The sum over the elements: 0, 1, a digit, an integer, few decimals, anything else."""
     if array.dtype == bool:
         return int(np.count_nonzero(array))
-    wide = np.abs(array.astype(np.float64))
+    array = array.astype(np.float64)
+    wide = np.abs(array)
     cost = np.full(wide.shape, 8)
     cost[np.abs(wide * 10 - np.round(wide * 10)) < 1e-3] = 5
     whole = wide == np.round(wide)

@@ -11,13 +11,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from nnfuzz.inputs.program import Program, index_ranges
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduce.simplicity import array_cost, attribute_cost, dtype_cost
+from nnfuzz.spec.carriers import array, tensor
 from nnfuzz.spec.operator import OpSpec
 
 Measure = tuple[int, ...]
@@ -43,11 +42,11 @@ class Subject:
         an index outside of its range.
         """
         for name, (lo, hi) in index_ranges(self.graph).items():
-            array = self.params.get(name)
-            if array is None or (array.size and (array.min() < lo or array.max() > hi)):
+            given = self.params.get(name)
+            if given is None or (given.size and (given.min() < lo or given.max() > hi)):
                 raise Inapplicable(f"the indices {name} are out of range or computed")
         names = (*self.graph.inputs, *self.graph.weights)
-        tensors = {name: torch.from_numpy(np.array(self.params[name])) for name in names}
+        tensors = {name: tensor(self.params[name]) for name in names}
         try:
             violation = Program(self.graph).run(tensors)
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
@@ -56,7 +55,7 @@ class Subject:
         if violation is not None:
             node = self.graph.nodes[violation.position]
             raise Inapplicable(f"{node!r}: {violation.cause.value}")
-        return {name: tensor.numpy() for name, tensor in tensors.items()}
+        return {name: array(x, self.graph.type(name).dtype) for name, x in tensors.items()}
 
     def measure(self) -> Measure:
         """What reduction lowers, the most important part first; compared as tuples."""
@@ -196,4 +195,4 @@ def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def is_float(type_: TensorType) -> bool:
-    return type_.dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+    return type_.dtype.is_float

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, value_cost
@@ -94,6 +94,13 @@ def apply_attribute(subject: Subject, edit: Edit) -> Subject:
 SIMPLER = {
     DType.FLOAT64: (DType.FLOAT32,),
     DType.FLOAT16: (DType.FLOAT32,),
+    DType.BFLOAT16: (DType.FLOAT32,),
+    **dict.fromkeys((DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2), (DType.FLOAT32, DType.FLOAT16)),
+    **dict.fromkeys((DType.INT4, DType.UINT4), (DType.FLOAT32, DType.INT64, DType.INT8)),
+    **dict.fromkeys(
+        (DType.UINT16, DType.UINT32, DType.UINT64),
+        (DType.FLOAT32, DType.INT64, DType.INT32, DType.UINT8),
+    ),
     DType.INT8: (DType.FLOAT32, DType.INT64, DType.INT32),
     DType.UINT8: (DType.FLOAT32, DType.INT64, DType.INT32),
     DType.INT16: (DType.FLOAT32, DType.INT64, DType.INT32),
@@ -184,7 +191,7 @@ def apply_numbers(subject: Subject, edit: Edit) -> Subject:
 
 def _simplified(array: np.ndarray, value: list) -> np.ndarray:
     way, start, stop = value
-    flat = np.array(array).reshape(-1)
+    flat = np.array(plain(array)).reshape(-1)
     part = flat[start:stop]
     if way == "zeros":
         part[...] = 0
@@ -192,8 +199,9 @@ def _simplified(array: np.ndarray, value: list) -> np.ndarray:
         part[...] = 1
     elif way == "first":
         part[...] = part[0]
-    elif array.dtype.kind == "f":
+    elif is_floating(array):
         part[...] = np.round(part, 0 if way == "integers" else 1)
-    elif array.dtype.kind in "iu":
-        part[...] = np.clip(part, -9 if array.dtype.kind == "i" else 0, 9)
-    return flat.reshape(array.shape)
+    elif array.dtype != bool:
+        least, most = DType.of(array.dtype).limits
+        part[...] = np.clip(part, max(-9, least), min(9, most))
+    return flat.reshape(array.shape).astype(array.dtype, copy=False)

@@ -281,15 +281,32 @@ def growth(k: float) -> float:
 
 def greatest(u: float) -> float:
     """The largest finite number of the dtype with unit roundoff u."""
-    return {2.0**-11: 65504.0, 2.0**-24: 3.4028234663852886e38}.get(u, 1.7976931348623157e308)
+    return _GREATEST.get(u, 1.7976931348623157e308)
 
 
 def underflow(u: float) -> float:
     """Absolute error of a result that underflows in the dtype with unit roundoff u.
 
-    No CPU or compiler flushes float16 to zero, so that is a subnormal; the others are flushed.
+    No CPU or compiler flushes float16 to zero, so that is a subnormal, as with 8-bit floats;
+    the others are flushed.
     """
-    return {2.0**-11: 2.0**-24, 2.0**-24: 2.0**-126}.get(u, 2.0**-1022)
+    return _TINY.get(u, 2.0**-1022)
+
+
+_GREATEST = {
+    2.0**-11: 65504.0,
+    2.0**-24: 3.4028234663852886e38,
+    2.0**-8: 3.3895313892515355e38,
+    2.0**-4: 448.0,
+    2.0**-3: 57344.0,
+}
+_TINY = {
+    2.0**-11: 2.0**-24,
+    2.0**-24: 2.0**-126,
+    2.0**-8: 2.0**-126,
+    2.0**-4: 2.0**-9,
+    2.0**-3: 2.0**-16,
+}
 
 
 def sum_radius(u: float, k: float, s: Tensor, y: Tensor | float = 0.0) -> Tensor:

@@ -356,6 +356,10 @@ class OpSpec:
     """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
     + - * and bitwise operators."""
 
+    modular: ClassVar[bool] = False
+    """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
+    + - * and bitwise operators."""
+
     within: ClassVar[Range] = ANY_RANGE
     """The range that results of a correct implementation do not leave, not even by rounding."""
 

@@ -28,6 +28,7 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.spec.carriers import array
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -172,7 +173,7 @@ class Producer:
         graph.outputs = [name for node in graph.nodes for name in node.outputs]
         values = execute(graph, tensors({**case.inputs, **case.weights}))
         model = exporters()[case.exporter].export(graph, case.weights, case.inputs, case.opset)
-        expected = {name: values[name].numpy() for name in graph.outputs}
+        expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
         return replace(case, graph=graph.to_json(), model=model, expected=expected)
 
     def judge(

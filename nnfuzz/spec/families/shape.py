@@ -17,6 +17,7 @@ class Moving(RankChanging):
     """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
 
     inputs = (In("T", ALL),)
+    modular = True
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
         return super().interval(*boxes) if self.monotone else moved(self, *boxes)
