@@ -1,0 +1,262 @@
+"""Sampling at computed positions."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch.nn import functional
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.intervals import Box, linear
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+SAMPLED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
+
+
+@operator
+class AffineGrid(Summing):
+    """(N, n, n + 1) -> (N, *size, n): positions in [-1, 1]^n, transformed, for GridSample.
+
+    The function that ONNX defines it by fails on a single 2-D matrix, which concerns float16.
+    Source: ONNX AffineGrid-20; torch.nn.functional.affine_grid.
+    """
+
+    since = 20
+    inputs = (In("T", SAMPLED[:2], (3, 3)),)
+    untrusted = {"onnx.reference": "yields float32 whatever the input (onnx 1.23)"}
+    exactness = ""
+    size = Sym(1, 12, lambda op, *_: op.dims)
+    align_corners = Choice((0, 1))
+    dims = Choice((2, 3))
+
+    @classmethod
+    def draw(cls, draw, *types):
+        op = cls.__new__(cls)
+        for name in ("dims", "align_corners", "size"):
+            setattr(op, name, cls.declared[name].draw(draw, name, op, types))
+        return op
+
+    def requires(self, theta):
+        yield len(self.size) == self.dims
+        yield theta.shape[1] == self.dims
+        yield theta.shape[2] == self.dims + 1
+        if self.align_corners:  # A single point can not be at both ends.
+            yield from (size >= 2 for size in self.size)
+
+    def type_transfer(self, theta):
+        return [theta.with_shape((theta.shape[0], *self.size, self.dims))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return 3 if output_rank in (4, 5) else None
+
+    @classmethod
+    def draw_backward(cls, draw, first, output):
+        op = cls.draw(draw, first)
+        op.dims = output.rank - 2
+        op.size = tuple(output.shape[1:-1])
+        return op
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], (output.shape[0], self.dims, self.dims + 1))]
+
+    def torch(self, theta):
+        shape = (theta.shape[0], 1, *self.size)
+        return functional.affine_grid(theta, shape, bool(self.align_corners))
+
+    def onnx(self, emit, theta):
+        shape = emit.const([emit.type(theta).shape[0], 1, *self.size], DType.INT64)
+        return emit("AffineGrid", theta, shape, align_corners=self.align_corners)
+
+    def absolute(self, theta):
+        """Base positions are at most 1."""
+        sums = theta.abs().sum(-1)
+        axes = range(1, self.dims + 1)
+        return sums.reshape(-1, *(1 for _ in axes), self.dims).expand(-1, *self.size, -1)
+
+    def interval(self, theta):
+        return [linear(self.torch, theta, absolute=self.absolute)]
+
+    def terms(self, theta):
+        return 4 * self.dims
+
+
+class Sampling(OpSpec):
+    """(N, C, *S) at positions (N, *O, n) -> (N, C, *O); -1 and 1 are the ends of an axis.
+
+    Source: ONNX GridSample-20; torch.nn.functional.grid_sample.
+    """
+
+    mode = "linear"
+    padding_mode = Choice(("zeros", "border", "reflection"))
+    align_corners = Choice((0, 1))
+
+    def requires(self, x, grid):
+        yield x.rank == grid.rank
+        yield grid.shape[0] == x.shape[0]
+        yield grid.shape[-1] == x.rank - 2
+
+    def type_transfer(self, x, grid):
+        return [x.with_shape((*x.shape[:2], *grid.shape[1:-1]))]
+
+    def complete(self, draw, first, dtypes):
+        places = [draw.dim(first.rank) for _ in first.shape[2:]]
+        return self._typed(first, places, dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        x = TensorType(dtypes[0], (*output.shape[:2], *first.shape[2:]))
+        return self._typed(x, output.shape[2:], dtypes)
+
+    def _typed(self, x, places, dtypes):
+        return [x, TensorType(dtypes[1], (x.shape[0], *places, x.rank - 2))]
+
+    def cost(self, x, grid):
+        return 4 ** (x.rank - 2) * self.type_transfer(x, grid)[0].numel
+
+    def domain(self, x, grid):
+        """Farther out, positions have no fraction, or no integer that holds them."""
+        return [grid.abs() - 100]
+
+    def torch(self, x, grid):
+        return self._sampled(x, grid, self.mode, self.padding_mode)
+
+    def _sampled(self, x, grid, mode, padding):
+        if x.dtype is torch.float16:
+            return self._sampled(x.float(), grid.float(), mode, padding).half()
+        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        return functional.grid_sample(x, grid, name, padding, bool(self.align_corners))
+
+    def onnx(self, emit, x, grid):
+        old = {"linear": "bilinear", "cubic": "bicubic"}
+        mode = old.get(self.mode, self.mode) if emit.opset < 20 else self.mode
+        options = {"padding_mode": self.padding_mode, "align_corners": self.align_corners}
+        return emit("GridSample", x, grid, mode=mode, **options)
+
+    def value_range(self, x, grid):
+        reach = 0.0 if self.mode != "cubic" else 2 * max(abs(x[0]), abs(x[1]))
+        return min(x[0], 0.0) - reach, max(x[1], 0.0) + reach
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def _pixels(self, x, distances):
+        """Distances of positions (N, *O, n), in elements."""
+        sizes = [s - 1 if self.align_corners else s for s in reversed(x.shape[2:])]
+        return distances * torch.tensor(sizes, dtype=distances.dtype) / 2
+
+    def _near(self, x, grid, reach):
+        """The largest absolute value at most `reach` elements away from each position, 0 where
+        the padding of zeros is all there is."""
+        pool = (functional.max_pool2d, functional.max_pool3d)[x.dim() - 4]
+        wide = pool(x.abs(), 2 * reach + 1, 1, reach)
+        padding = "border" if self.padding_mode == "zeros" else self.padding_mode
+        near = self._sampled(wide, grid, "nearest", padding)
+        if self.padding_mode != "zeros":
+            return near
+        beyond = (self._pixels(x, grid.abs() - 1) > reach + 1).any(-1)
+        return near.masked_fill(beyond.unsqueeze(1), 0.0)
+
+    def _blur(self, u, x, grid):
+        """By how many elements rounding moves the positions, per axis."""
+        return self._pixels(x, 4 * u * (grid.abs() + 2)) + u
+
+    def _moved(self, x, grid, shift):
+        """Bounds of what a shift of the positions, in elements, changes: weights move between
+        neighbours, or all of a region is possible."""
+        steepness, weights = (3.0, 1.4) if self.mode == "cubic" else (2.0, 1.0)
+        axes = x.dim() - 2
+        total = shift.sum(-1).unsqueeze(1) * steepness * weights ** (axes - 1)
+        local = total * self._near(x, grid, 4)
+        if not bool((shift >= 1).any()):
+            return local
+        most = x.abs().flatten(2).amax(-1).reshape(*x.shape[:2], *(1,) * axes)
+        far = 2 * weights**axes * most
+        return torch.where((shift >= 1).any(-1).unsqueeze(1), far, torch.minimum(local, far))
+
+    def radius(self, u, y, x, grid):
+        weights = 1.4 ** (x.dim() - 2) if self.mode == "cubic" else 1.0
+        rounding = 16 * u * weights * self._near(x, grid, 3)
+        return rounding + self._moved(x, grid, self._blur(u, x, grid))
+
+    def interval(self, x, grid):
+        centre = grid.lo if grid.exact else (grid.lo + grid.hi) / 2
+        middle, r = (x.lo + x.hi) / 2, (x.hi - x.lo) / 2
+        y = self.torch(middle, centre)
+        weights = 1.4 ** (r.dim() - 2) if self.mode == "cubic" else 1.0
+        spread = weights * self._near(r, centre, 3)
+        if not grid.exact:
+            shift = self._pixels(x.lo, (grid.hi - grid.lo) / 2)
+            spread = spread + self._moved(middle.abs() + r, centre, shift)
+        return [Box(y - spread, y + spread, self._masked(y, x, grid, centre))]
+
+    def _masked(self, y, x, grid, centre):
+        mask = torch.zeros_like(y, dtype=torch.bool)
+        if x.any is not None and grid.exact:
+            mask = mask | (self._near(x.any.double(), centre, 3) > 0)
+        elif x.any is not None:
+            touched = x.any.flatten(2).any(-1)
+            mask = mask | touched.reshape(*touched.shape, *(1,) * (y.dim() - 2))
+        if grid.any is not None:
+            mask = mask | grid.any.any(-1).unsqueeze(1)
+        return mask if bool(mask.any()) else None
+
+
+@operator
+class GridSample(Sampling):
+    """Over two axes; the linear and cubic modes."""
+
+    since = 16
+    inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
+    mode = Choice(("linear", "linear", "cubic"))
+
+
+@operator
+class GridSampleVolume(Sampling):
+    """Over three axes, linear."""
+
+    since = 20
+    inputs = (In("T", SAMPLED, (5, 5)), In("T", ranks=(5, 5)))
+
+    def onnx(self, emit, x, grid):
+        options = {"padding_mode": self.padding_mode, "align_corners": self.align_corners}
+        return emit("GridSample", x, grid, mode=self.mode, **options)
+
+
+@operator
+class GridSampleNearest(Sampling):
+    """The nearest element; which one of two at the same distance is not said."""
+
+    since = 16
+    mode = "nearest"
+    inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
+
+    def margins(self, x, grid):
+        """Distances from the middle between two elements."""
+        positions = self._pixels(x, grid + 1) + (0.0 if self.align_corners else -0.5)
+        return [(positions - positions.floor() - 0.5).abs()]
+
+    def _moved(self, x, grid, shift):
+        """The hull of the candidates: all four if a shift can cross one middle, else any."""
+        y = self.torch(x, grid)
+        unit = self._pixels(x, torch.ones_like(grid)).clamp(min=0.5)
+        step = shift.clamp(max=0.49) / unit
+        change = torch.zeros_like(y)
+        for signs in itertools.product((-1.0, 1.0), repeat=2):
+            moved = grid + step * torch.tensor(signs, dtype=grid.dtype)
+            change = torch.maximum(change, (self.torch(x, moved) - y).abs())
+        most = 2 * x.abs().flatten(2).amax(-1).reshape(*x.shape[:2], 1, 1)
+        return torch.where((shift >= 0.49).any(-1).unsqueeze(1), most, change)
+
+    def radius(self, u, y, x, grid):
+        return self._moved(x, grid, self._blur(u, x, grid))
+
+    def interval(self, x, grid):
+        centre = grid.lo if grid.exact else (grid.lo + grid.hi) / 2
+        lo, hi = self.torch(x.lo, centre), self.torch(x.hi, centre)
+        if not grid.exact:
+            shift = self._pixels(x.lo, (grid.hi - grid.lo) / 2)
+            lo, hi = lo - self._moved(x.lo, centre, shift), hi + self._moved(x.hi, centre, shift)
+        return [Box(lo, hi, self._masked(lo, x, grid, centre))]
