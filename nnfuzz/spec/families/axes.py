@@ -39,6 +39,11 @@ def any_axes(draw: Draw, op: Any, first: TensorType, *_: TensorType) -> tuple[in
 AXIS = Choice(by=_axis)
 """One axis of the first input."""
 
+AXIS_OR_NONE = Choice(
+    by=lambda draw, op, *types: None if draw.chance(0.3) else _axis(draw, op, *types)
+)
+"""One axis of the first input, or None for the flat tensor."""
+
 AXES = Choice(by=_axes)
 """At least one axis of the first input, in ascending order; one alone half of the time."""
 

@@ -36,18 +36,23 @@ class Indexed(OpSpec):
         return min(r[0] for r in moving), max(r[1] for r in moving)
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
-        """The ends where the elements go, and the masks with them."""
-        moving = self.moving(boxes)
-        los = self._sent([b.lo for b in boxes], boxes)
-        his = los if all(b.exact for b in moving) else self._sent([b.hi for b in boxes], boxes)
-        if all(b.any is None for b in moving):
-            return [Box(lo, hi) for lo, hi in zip(los, his)]
-        masks = self._sent([b.mask() for b in boxes], boxes)
-        return [Box(lo, hi, mask) for lo, hi, mask in zip(los, his, masks)]
-
-    def _sent(self, tensors: Sequence[Tensor], boxes: Sequence[Box]) -> list[Tensor]:
         patterns = self.patterns(len(boxes))
-        return outputs(self, *[b.lo if p.index else t for t, b, p in zip(tensors, boxes, patterns)])
+        return relocated(self, boxes, [i for i, p in enumerate(patterns) if p.index])
+
+
+def relocated(op: OpSpec, boxes: Sequence[Box], steering: Sequence[int]) -> list[Box]:
+    """Boxes of elements that go where exact inputs, at the positions `steering`, send them."""
+
+    def sent(tensors: Sequence[Tensor]) -> list[Tensor]:
+        return outputs(op, *[boxes[i].lo if i in steering else t for i, t in enumerate(tensors)])
+
+    moving = [b for i, b in enumerate(boxes) if i not in steering]
+    los = sent([b.lo for b in boxes])
+    his = los if all(b.exact for b in moving) else sent([b.hi for b in boxes])
+    if all(b.any is None for b in moving):
+        return [Box(lo, hi) for lo, hi in zip(los, his)]
+    masks = sent([b.mask() for b in boxes])
+    return [Box(lo, hi, mask) for lo, hi, mask in zip(los, his, masks)]
 
 
 def from_front(indices: Tensor, size: int) -> Tensor:
