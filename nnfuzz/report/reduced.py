@@ -68,7 +68,9 @@ def localised_finding(
         BackendRunner(spec, registry, theirs) as runner,
         ProducerClient(finding.case.seed, finding.config, ours) as producer,
     ):
-        found = localise(finding.case, finding.failure, runner, producer.judge, producer.expose)
+        found = localise(
+            finding.case, finding.failure, runner, producer.judge, producer.expose, producer.lift
+        )
     return replace(finding, localisation=found.to_json() if found else None)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from nnfuzz.check.legality import illegal
 from nnfuzz.compare.attribute import Run, attribute
+from nnfuzz.compare.lift import lift
 from nnfuzz.compare.verdict import judge
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
@@ -171,6 +172,19 @@ class Producer:
         """
         graph = self.load(case)
         graph.outputs = [name for node in graph.nodes for name in node.outputs]
+        return self._exported(case, graph)
+
+    def lift(self, case: TestCase) -> TestCase:
+        """The same model in the next wider floating dtypes (see nnfuzz.compare.lift).
+
+        Raises: LiftError, ExportError, and as the exporters do.
+        """
+        graph, params = lift(self.load(case), {**case.inputs, **case.weights})
+        inputs, weights = ({n: params[n] for n in names} for names in (case.inputs, case.weights))
+        return self._exported(replace(case, inputs=inputs, weights=weights), graph)
+
+    def _exported(self, case: TestCase, graph: Graph) -> TestCase:
+        """The case with another graph over its inputs and weights."""
         values = execute(graph, tensors({**case.inputs, **case.weights}))
         model = exporters()[case.exporter].export(graph, case.weights, case.inputs, case.opset)
         expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

@@ -7,6 +7,7 @@ Jobs, by the header's "do":
   signatures {} -> {"signatures": [key, ...], "variables": {operator: [input, ...]}}
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   expose   {"case": header} with the case's blobs -> the case with every value as an output
+  lift     the same -> the case in the next wider floating dtypes
   judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
            "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
 """
@@ -41,6 +42,8 @@ class ProducerService:
             return {}, {"model": self.producer.lower(case)}
         if header["do"] == "expose":
             return _answer(self.producer.expose(TestCase.from_frame(header["case"], blobs)))
+        if header["do"] == "lift":
+            return _answer(self.producer.lift(TestCase.from_frame(header["case"], blobs)))
         if header["do"] == "judge":
             return {"verdict": self._judge(header, blobs)}, {}
         raise ValueError(f"unknown job {header['do']!r}")

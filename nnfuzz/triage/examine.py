@@ -87,8 +87,15 @@ class ProducerClient:
 
     def expose(self, case: TestCase) -> TestCase:
         """The case with every computed value as an output. Raises: ProducerError."""
+        return self._remade("expose", case)
+
+    def lift(self, case: TestCase) -> TestCase:
+        """The case in the next wider floating dtypes. Raises: ProducerError."""
+        return self._remade("lift", case)
+
+    def _remade(self, job: str, case: TestCase) -> TestCase:
         header, blobs = case.to_frame()
-        reply = self._call({"do": "expose", "case": header}, blobs)
+        reply = self._call({"do": job, "case": header}, blobs)
         return TestCase.from_frame(reply.header["case"], reply.blobs)
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """Where a failure comes from: which levels, which optimiser pass, which operator; and so, who.
 
-Three experiments on one test case. Every level of the backend runs; at the first one that fails,
-passes are switched off until it no longer does; and every value becomes an output, so that the
-first wrong one names its operator.
+Experiments on one test case. Every level of the backend runs; at the first one that fails, passes
+are switched off until it no longer does; every value becomes an output, so that the first wrong
+one names its operator; and the model runs in wider dtypes, which tells a lack of precision, or a
+kernel of one dtype, from wrong logic.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FAILS, CURED = "fails", "ok"
 MOST_RUNS = 120
 """Of the backend, over all of the ablation."""
 
-Expose = Callable[[TestCase], TestCase]
+Remake = Callable[[TestCase], TestCase]
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,16 @@ class _Search:
 
 
 def localise(
-    case: TestCase, failure: Failure, runner: BackendRunner, judge: Judge, expose: Expose
+    case: TestCase,
+    failure: Failure,
+    runner: BackendRunner,
+    judge: Judge,
+    expose: Remake,
+    lift: Remake,
 ) -> Localisation | None:
     """Runs the experiments on the backend of `runner`; None if the failure does not occur.
 
+    expose, lift: as nnfuzz.triage.examine.ProducerClient has them.
     Raises: RunnerError; whatever `judge` raises.
     """
     search = _Search(case, failure, runner, judge)
@@ -122,7 +129,7 @@ def localise(
     operator = value = ""
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, judge, expose)
-        evidence.append(sentence)
+        evidence += [sentence, *_in_wider_dtypes(case, level, runner, judge, lift)]
     party = _party(failure, optimised, passes)
     return Localisation(
         levels, level, party, tuple(evidence), passes, tuple(search.rows), operator, value
@@ -155,7 +162,7 @@ def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> 
 
 
 def _first_wrong(
-    case: TestCase, level: str, runner: BackendRunner, judge: Judge, expose: Expose
+    case: TestCase, level: str, runner: BackendRunner, judge: Judge, expose: Remake
 ) -> tuple[str, str, str]:
     """Operator and value, and a sentence; both empty if the error goes when values are outputs."""
     try:
@@ -173,6 +180,25 @@ def _first_wrong(
     if not outcomes[0].ok:
         return "", "", f"with every value as an output: {outcomes[0].kind} in {outcomes[0].stage}"
     return "", "", "with every value as an output nothing is wrong: it takes a fusion"
+
+
+def _in_wider_dtypes(
+    case: TestCase, level: str, runner: BackendRunner, judge: Judge, lift: Remake
+) -> list[str]:
+    """A sentence on the same model with wider floats; none if it has none, or none can be made."""
+    try:
+        shown = lift(case)
+    except ProducerError:
+        return []
+    (outcome,) = runner.run(shown.model, shown.inputs, [level])
+    then = {name: dtype for name, dtype, _ in shown.graph["values"]}
+    pairs = {(dtype, then[name]) for name, dtype, _ in case.graph["values"] if dtype != then[name]}
+    told = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
+    if not outcome.ok:
+        return [f"with {told}: {outcome.kind} in {outcome.stage}"]
+    wrong = any(w.backend == runner.name for w in wrong_outputs(judge(shown, [outcome])))
+    how = "the result is wrong as well" if wrong else "the result is right"
+    return [f"with {told} {how}"]
 
 
 def _party(failure: Failure, optimised: bool, passes: Sequence[str]) -> str:

@@ -44,7 +44,10 @@ def located(registry, producer, judge):
                     seen = examine(case, runner, judge)
                     failure = planted(seen.failures)
                     if failure is not None:
-                        return localise(case, failure, runner, judge, producer.expose), case
+                        found = localise(
+                            case, failure, runner, judge, producer.expose, producer.lift
+                        )
+                        return found, case
         raise AssertionError("no test case fails")
 
     return run
@@ -85,4 +88,13 @@ def test_a_failure_that_is_gone_has_no_place(registry, producer, judge, located)
         case = next(c for c in cases if isinstance(c, TestCase) and has_pattern(c))
         failure = planted(examine(case, runner, judge).failures)
     with BackendRunner(registry.spec("planted", options), registry) as runner:
-        assert localise(case, failure, runner, judge, producer.expose) is None
+        remade = producer.expose, producer.lift
+        assert localise(case, failure, runner, judge, *remade) is None
+
+
+def test_wrong_logic_is_wrong_in_wider_dtypes_too(located):
+    found, case = located(where="always")
+    dtypes = {dtype for _, dtype, _ in case.graph["values"]}
+    said = [sentence for sentence in found.evidence if sentence.startswith("with float")]
+    assert bool(said) == bool(dtypes & {"float16", "bfloat16", "float32"})
+    assert all(sentence.endswith("the result is wrong as well") for sentence in said)
