@@ -1,4 +1,4 @@
-"""Running sums."""
+"""Running sums and products."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.elementwise import Unary
+from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import linear
+from nnfuzz.spec.intervals import Box, linear
 from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import HALF_PROMOTED
+from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
 
 
-@operator
-class CumSum(Summing, Unary):
-    """Sums of the elements up to each position, without it (exclusive) or from behind (reverse).
+class Running(Unary):
+    """The elements up to each position (from behind: reverse), itself left out if exclusive."""
 
-    Source: ONNX CumSum-14.
-    """
-
-    since = 14
-    unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
     axis = AXIS
     exclusive = Choice((0, 0, 1))
     reverse = Choice((0, 1))
+    neutral = 0
+    """What there is before the first element."""
 
     def requires(self, x):
         yield -x.rank <= self.axis < x.rank
+
+    def run(self, x, axis):
+        """The running result, forward and inclusive."""
+        raise NotImplementedError
 
     def torch(self, x):
         axis = self.axis % x.dim()
@@ -39,25 +39,81 @@ class CumSum(Summing, Unary):
             x = x.flip(axis)
         if self.exclusive:
             before = (slice(None),) * axis
-            x = torch.cat(
-                [torch.zeros_like(x[(*before, slice(0, 1))]), x[(*before, slice(0, -1))]], axis
-            )
-        y = torch.cumsum(x, axis, dtype=x.dtype if x.dtype is torch.int32 else None)
+            first = torch.full_like(x[(*before, slice(0, 1))], self.neutral)
+            x = torch.cat([first, x[(*before, slice(0, -1))]], axis)
+        y = self.run(x, axis)
         return y.flip(axis) if self.reverse else y
 
     def onnx(self, emit, x):
         axis = emit.const(self.axis, DType.INT64)
-        return emit("CumSum", x, axis, exclusive=self.exclusive, reverse=self.reverse)
+        return emit(self.name, x, axis, exclusive=self.exclusive, reverse=self.reverse)
+
+    def certain(self, x):
+        return ((self.neutral, self.neutral),) if self.exclusive else ()
+
+
+@operator
+class CumSum(Summing, Running):
+    """Source: ONNX CumSum-14."""
+
+    since = 14
+    unexportable = (HALF_PROMOTED,)
+    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
+
+    def run(self, x, axis):
+        return torch.cumsum(x, axis, dtype=x.dtype if x.dtype is torch.int32 else None)
+
+    def terms(self, x):
+        return x.shape[self.axis]
 
     def interval(self, x):
         return [linear(self.torch, x)]
-
-    def certain(self, x):
-        return ((0, 0),) if self.exclusive else ()
 
     def value_range(self, x):
         lo, hi = (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
         return (min(lo, 0.0), max(hi, 0.0)) if self.exclusive else (lo, hi)
 
-    def terms(self, x):
-        return x.shape[self.axis]
+
+@operator
+class CumProd(Running):
+    """Integer products that overflow are undefined. Source: ONNX CumProd-26."""
+
+    since = 26
+    unexportable = tuple(Unexportable(e, "stays below opset 26") for e in ("torchscript", "dynamo"))
+    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
+    neutral = 1
+    most = 32
+    """The largest size of the axis: a product of many random numbers is 0 or infinite."""
+
+    def requires(self, x):
+        yield from super().requires(x)
+        yield x.shape[self.axis] <= self.most
+
+    def run(self, x, axis):
+        return torch.cumprod(x, axis, dtype=x.dtype)
+
+    def _grown(self, x):
+        return self.torch(x.abs().double().clamp(min=1.0))
+
+    def domain(self, x):
+        return [magnitude_logs(x).sum(self.axis) - room(x)] if x.is_floating_point() else []
+
+    def undefined(self, x):
+        if x.lo.is_floating_point():
+            return None
+        return self._grown(x.far()) > float(torch.iinfo(x.lo.dtype).max)
+
+    def interval(self, x):
+        """What depends on a mask, or on an integer that is not exact, is not known."""
+        unknown = x.any if x.exact or x.lo.is_floating_point() else x.unsure
+        if not x.lo.is_floating_point():
+            x = Box(x.lo, x.lo)
+        mask = None if unknown is None else self.torch((~unknown).double()) == 0
+        return [multiplied(self.torch, x).masked(mask)]
+
+    def value_range(self, x):
+        top = 1.0 if max(abs(x[0]), abs(x[1])) <= 1 else math.inf
+        return (0.0 if x[0] >= 0 else -top), top
+
+    def radius(self, u, y, x):
+        return product_radius(u, x.shape[self.axis], y, self._grown(x))
