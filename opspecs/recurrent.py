@@ -11,15 +11,24 @@ from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import largest
 from nnfuzz.spec.families.recurrent import Activation, Gate, Recurrent
 from nnfuzz.spec.intervals import Box, distinct, hull, joined
-from nnfuzz.spec.operator import OpSpec, operator
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, operator
 
 from .activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softplus, Softsign, Tanh
 from .arithmetic import Add, Mul
 
+
+class Rational(Sigmoid):
+    """As cells may approximate it: off by some units of 1, also below 0 (ONNX Runtime's GRU)."""
+
+    name = "Sigmoid"
+    within = ANY_RANGE
+    rounding = (8, 8)
+
+
 ADD, MUL, GATE = Add(), Mul(), Gate()
 SIDE_BY_SIDE = Moves(lambda *parts: torch.cat(parts, -1))
 ACTIVATIONS = {
-    "Sigmoid": Activation(Sigmoid()),
+    "Sigmoid": Activation(Rational()),
     "Tanh": Activation(Tanh()),
     "Relu": Activation(Relu()),
     "Softsign": Activation(Softsign()),
