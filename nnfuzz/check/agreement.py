@@ -26,7 +26,7 @@ SLACK = 2.0
 class Expected:
     """What an operator yields: the result in its own dtypes, and bounds for the floats.
 
-    los, his: float64 bounds around a float64 run, None for discrete outputs.
+    los, his: bounds around a float64 run, None for discrete outputs that nothing can turn over.
     """
 
     native: Arrays
@@ -40,10 +40,11 @@ class Expected:
         inputs = doubled(arrays)
         los: list[np.ndarray | None] = []
         his: list[np.ndarray | None] = []
-        for result, (exact, radius) in zip(native, _rounded(op, inputs, native)):
+        decided = _decided(op, arrays, inputs) or [None] * len(native)
+        for result, (exact, radius), box in zip(native, _rounded(op, inputs, native), decided):
             if radius is None:
-                los.append(None)
-                his.append(None)
+                los.append(None if box is None else box.lo.numpy())
+                his.append(None if box is None else box.hi.numpy())
                 continue
             info = ml_dtypes.finfo(result.dtype)
             rounding = float(info.eps) * np.abs(exact)
@@ -86,6 +87,14 @@ def _rounded(
                 y.numpy(),
                 np.asarray(op.radius(DType.of(result.dtype).unit_roundoff, y, *inputs)),
             )
+
+
+def _decided(
+    op: OpSpec, arrays: Sequence[np.ndarray], inputs: Sequence[Tensor]
+) -> Sequence[Box] | None:
+    """What the outputs may be where a rounding error decides."""
+    u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
+    return op.decided(u, *[Box(x, x) for x in inputs])
 
 
 def _differs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -79,8 +81,13 @@ def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
 
 
 def _ranges(instance: Instance) -> list:
-    given = list(instance.op.integer_range(*instance.types))
-    return given + [None] * (len(instance.types) - len(given))
+    """Per input, the range of its integers, or bounds of what is valid where both are finite."""
+    valid = [r if r and math.isfinite(r[1] - r[0]) else None for r in instance.op.valid]
+    given = instance.op.integer_range(*instance.types)
+    found = itertools.zip_longest(instance.types, given, valid)
+    return [
+        (own or bounds) if type_.dtype.is_float else own for type_, own, bounds in found if type_
+    ]
 
 
 def _array(type_: TensorType, range_: Any, span: Range, rng: np.random.Generator) -> np.ndarray:
@@ -92,6 +99,9 @@ def _array(type_: TensorType, range_: Any, span: Range, rng: np.random.Generator
         lo, hi = (lo, hi) if range_ is None else (int(range_[0]), int(range_[1]))
         least, most = dtype.limits
         return rng.integers(max(lo, least), min(hi, most) + 1, shape).astype(dtype.numpy)
+    if range_ is not None:
+        lo, hi = max(span[0], range_[0]), min(span[1], range_[1])
+        span = (lo, hi) if lo < hi else range_
     return np.asarray(rng.uniform(*span, shape)).astype(dtype.numpy)
 
 

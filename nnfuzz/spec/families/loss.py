@@ -1,0 +1,151 @@
+"""Losses that pick one of C classes for every position and add up what they find there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import Bool
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.elementwise import flags
+from nnfuzz.spec.intervals import Box, corners, distinct, hull, sum_radius
+from nnfuzz.spec.operator import In, OpSpec, Range
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ClassLoss(OpSpec):
+    """(N, C, *S) scores, (N, *S) indices, (C,) weights -> (N, *S) or a scalar.
+
+    Positions whose index is `ignore_index` count nothing. Weights are positive.
+    """
+
+    inputs = (
+        In("T", FLOATS, (2, 5)),
+        In("I", (DType.INT64, DType.INT32), (1, 4), index=True),
+        In("T", ranks=(1, 1), weight=True),
+    )
+    variadic = (2, 3)
+    reduction = Choice(("none", "sum", "mean"))
+    ignore_index = Choice((None, None, None, -1, 0, 2))
+    valid = (None, None, (0.1, 4.0))
+
+    # -- types --------------------------------------------------------------------------------
+
+    def requires(self, *inputs: TensorType) -> Iterator[Bool]:
+        x, target, *weights = inputs
+        yield target.rank == x.rank - 1
+        for have, want in zip(target.shape, (x.shape[0], *x.shape[2:])):
+            yield have == want
+        for weight in weights:
+            yield weight.shape[0] == x.shape[1]
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        shape = inputs[1].shape if self.reduction == "none" else ()
+        return [inputs[0].with_shape(shape)]
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        n, c, *rest = first.shape
+        shapes = (first.shape, (n, *rest), (c,))
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> OpSpec:
+        kinds = ("none",) if output.rank else ("sum", "mean")
+        return cls.draw_given(draw, {"reduction": draw.choice(kinds)}, first)
+
+    @classmethod
+    def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
+        return output_rank + 1 if output_rank else draw.integer(2, 5)
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        n, c, *rest = first.shape
+        if self.reduction == "none":
+            n, *rest = output.shape
+        return self.complete(draw, TensorType(dtypes[0], (n, c, *rest)), dtypes)
+
+    def integer_range(self, *inputs: TensorType) -> tuple[Range | None, ...]:
+        return None, (-1 if self.ignore_index == -1 else 0, inputs[0].shape[1] - 1)
+
+    def cost(self, *inputs: TensorType) -> int:
+        return 8 * inputs[0].numel
+
+    def onnx_attributes(self) -> dict[str, Any]:
+        return {"reduction": self.reduction, "ignore_index": self.ignore_index}
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def picked(self, x: Tensor, target: Tensor) -> Tensor:
+        """x at the true class of every position; anything where that is ignored."""
+        index = target.long().clamp(min=0).unsqueeze(1)
+        return x.gather(1, index).squeeze(1)
+
+    def factor(self, like: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
+        """The weight of every position in the dtype of `like`: 0 where it is ignored."""
+        if weight:
+            factor = weight[0][target.long().clamp(min=0)]
+        else:
+            factor = torch.ones(target.shape, dtype=like.dtype)
+        if self.ignore_index is None:
+            return factor
+        return factor.masked_fill(target == self.ignore_index, 0.0)
+
+    def reduced(self, terms: Tensor, factor: Tensor) -> Tensor:
+        if self.reduction == "none":
+            return terms
+        return terms.sum() if self.reduction == "sum" else terms.sum() / factor.sum()
+
+    def loss(self, x: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
+        factor = self.factor(x, target, *weight)
+        return self.reduced(-self.picked(x, target) * factor, factor)
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """A mean needs a position that counts."""
+        factor = self.factor(*tensors)
+        empty = [flags(~(factor > 0).any())] if self.reduction == "mean" else []
+        return [*super().domain(*tensors), *empty]
+
+    def proxy(self, *tensors: Tensor) -> Any:
+        x, target, *weight = tensors
+        return self.torch(x, target.long(), *weight)
+
+    def loss_radius(
+        self, u: float, y: Tensor, x: Tensor, off: Tensor | float, target: Tensor, *weight: Tensor
+    ) -> Tensor:
+        """Rounding error of `loss` where the elements of `x` are off by `off` themselves."""
+        factor = self.factor(x, target, *weight)
+        terms = self.picked(x.abs() * (2 * u) + off, target) * factor
+        if self.reduction == "none":
+            return terms
+        count = target.numel()
+        error = terms.sum() + sum_radius(u, count, (self.picked(x.abs(), target) * factor).sum(), y)
+        if self.reduction == "sum":
+            return error
+        return error / factor.sum() + (count + 4) * u * y.abs()
+
+    def loss_box(self, x: Box, target: Box, *weight: Box) -> Box:
+        """The box of `loss`, for indices that are exact."""
+        picked = Box(
+            -self.picked(x.hi, target.lo),
+            -self.picked(x.lo, target.lo),
+            None if x.any is None else self.picked(x.any, target.lo),
+        )
+        factors = [self.factor(x.lo, target.lo, *ends) for ends in zip(*map(distinct, weight))]
+        factor = Box(*hull(factors or [self.factor(x.lo, target.lo)]))
+        if weight and weight[0].any is not None:
+            factor = factor.masked(weight[0].any[target.lo.long().clamp(min=0)])
+        terms = corners(torch.mul, picked, factor)
+        if self.reduction == "none":
+            return terms
+        total = Box(terms.lo.sum(), terms.hi.sum(), None if terms.any is None else terms.any.any())
+        if self.reduction == "sum":
+            return total
+        return corners(torch.div, total, Box(factor.lo.sum(), factor.hi.sum()))

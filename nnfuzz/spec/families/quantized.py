@@ -1,0 +1,163 @@
+"""Quantisation: numbers as small integers, q = saturate(round(v / scale) + zero point).
+
+The quotient of a correct implementation is off by some rounding errors (it may multiply by the
+reciprocal, or in fixed point), so next to a tie the result is one of two integers; `stepped` and
+`tie_distance` say where. Ties themselves go to the even integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.axes import signed
+from nnfuzz.spec.intervals import Box, joined, monotone
+from nnfuzz.spec.operator import OpSpec, Range
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BYTES = (DType.UINT8, DType.INT8)
+SCALES: Range = (2.0**-8, 0.5)
+"""Scales of tensors: with usual numbers, some elements saturate and most do not."""
+REDUCED = 64
+"""Greatest magnitude of int8 weights. Without VNNI, ONNX Runtime adds pairs of products in int16 on
+x86 and saturates, as its documentation of quantisation says ("reduce_range")."""
+
+
+def wide(x: Tensor) -> Tensor:
+    """A float tensor in float32 at least."""
+    return x if x.dtype is torch.float64 else x.float()
+
+
+def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
+    """saturate(round(v) + zero point) of a quotient."""
+    rounded = wide(v).round()
+    if zero is not None:
+        rounded = rounded + zero.to(rounded.dtype)
+    return rounded.clamp(*to.limits).to(to.torch)
+
+
+def stepped(v: Box, error: Tensor | float, zero: Sequence[Box], to: DType) -> Box:
+    """The box of `quantised` for a quotient that is off by up to `error`, broadcast to `v`."""
+    lo = quantised(v.lo - error, zero[0].lo if zero else None, to)
+    hi = quantised(v.hi + error, zero[0].hi if zero else None, to)
+    return Box(lo, hi, joined(v, *zero, like=lo))
+
+
+def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
+    """How far quotients are from the next tie that shows, in units of the result."""
+    lo, hi = to.limits
+    v = wide(v)
+    offset = zero[0].to(v.dtype) if zero else 0
+    tie = (v.floor() + 0.5).clamp(lo - offset + 0.5, hi - offset - 0.5)
+    return (v - tie).abs()
+
+
+def dyadic(*boxes: Box) -> Tensor:
+    """Mask of exact powers of two in every box: they divide and multiply without an error."""
+    masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in boxes]
+    found = masks[0]
+    for mask in masks[1:]:
+        found = found & mask
+    return found
+
+
+# -- integers that add up ---------------------------------------------------------------------
+
+
+def shifted(x: Tensor, zero: Tensor | None) -> Tensor:
+    """Integers without their zero point, in float64, where products and sums are exact."""
+    return x.double() if zero is None else x.double() - zero.double()
+
+
+def shifted_box(x: Box, zero: Box | None) -> Box:
+    """The box of `shifted`."""
+    if zero is None:
+        return monotone(torch.Tensor.double, (1,), x)
+    return monotone(shifted, (1, -1), x, zero)
+
+
+def too_heavy(w: Tensor) -> list[Tensor]:
+    """Domain term of weights: int8 beyond `REDUCED`."""
+    return [(w.int().abs() - REDUCED).float()] if w.dtype is torch.int8 else []
+
+
+# -- granularity ------------------------------------------------------------------------------
+
+
+def _axis(draw: Draw, op: Any, first: TensorType, *params: TensorType) -> int | None:
+    whole = params[0].rank == 0 if params else draw.chance(0.5)
+    if first.rank == 0 or whole:
+        return None
+    return signed(draw, [draw.integer(0, first.rank - 1)], first.rank)[0]
+
+
+class Scaled(OpSpec):
+    """A tensor, its scale and maybe its zero point: one for all, or one per index of an axis."""
+
+    axis: Any = Choice(by=_axis)
+    """None for a scale of rank 0."""
+
+    def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
+        """The shape of scale and zero point."""
+        return () if self.axis is None else (x.shape[self.axis],)
+
+    def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
+        yield self.axis is None or -x.rank <= self.axis < x.rank
+        for param in params:
+            shape = self.scale_shape(x)
+            yield param.rank == len(shape)
+            for have, want in zip(param.shape, shape):
+                yield have == want
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        shape = self.scale_shape(first)
+        return [first, *(TensorType(d, shape) for d in dtypes[1:])]
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+
+    def layout(self) -> dict[str, Any]:
+        """The attributes of ONNX that say how scales are spread."""
+        return {"axis": self.axis, "block_size": getattr(self, "block_size", None)}
+
+    def spread(self, param: Tensor, x: Tensor) -> Tensor:
+        """A scale or zero point so that it broadcasts to `x`."""
+        if self.axis is None:
+            return param
+        shape = [1] * x.dim()
+        shape[self.axis] = x.shape[self.axis]
+        return param.reshape(shape)
+
+    def spread_box(self, param: Box, x: Box) -> Box:
+        """The box of `spread`."""
+        lo = self.spread(param.lo, x.lo)
+        hi = lo if param.exact else self.spread(param.hi, x.lo)
+        return Box(lo, hi, None if param.any is None else self.spread(param.any, x.lo))
+
+
+class Blocks(Scaled):
+    """One scale per block of `block_size` elements along an axis; the last one may be smaller."""
+
+    axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank - 1))
+    block_size = Choice((2, 3, 4, 8, 16, 32))
+
+    def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
+        shape = list(x.shape)
+        shape[self.axis] = (shape[self.axis] + self.block_size - 1) // self.block_size
+        return tuple(shape)
+
+    def spread(self, param: Tensor, x: Tensor) -> Tensor:
+        axis = self.axis % x.dim()
+        repeated = param.repeat_interleave(self.block_size, axis)
+        return repeated.narrow(axis, 0, x.shape[axis])

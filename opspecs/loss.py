@@ -1,0 +1,61 @@
+"""Losses of a classification: scores of classes on axis 1, indices of the true ones."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.loss import ClassLoss
+from nnfuzz.spec.families.norm import exponential_sums, spread_mask
+from nnfuzz.spec.intervals import Box, growth
+from nnfuzz.spec.operator import operator
+
+
+@operator
+class NegativeLogLikelihoodLoss(ClassLoss):
+    """-x[n, target, ...] times the class's weight: each, their sum, or their weighted mean.
+
+    Source: ONNX NegativeLogLikelihoodLoss-13, its function body for the mean.
+    """
+
+    def torch(self, x, target, *weight):
+        return self.loss(x, target, *weight)
+
+    def radius(self, u, y, x, target, *weight):
+        return self.loss_radius(u, y, x, 0.0, target, *weight)
+
+    def interval(self, x, target, *weight):
+        return [self.loss_box(x, target, *weight)]
+
+
+@operator
+class SoftmaxCrossEntropyLoss(ClassLoss):
+    """NegativeLogLikelihoodLoss of LogSoftmax(x), which is a second output if `log_prob` is set.
+
+    Source: ONNX SoftmaxCrossEntropyLoss-13.
+    """
+
+    log_prob = Choice((0, 1))
+
+    def type_transfer(self, x, target, *weight):
+        return [*super().type_transfer(x, target, *weight), *[x] * self.log_prob]
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values, outputs=1 + self.log_prob, **self.onnx_attributes())
+
+    def torch(self, x, target, *weight):
+        y = torch.log_softmax(x, 1)
+        return [self.loss(y, target, *weight), *[y] * self.log_prob]
+
+    def radius(self, u, y, x, target, *weight):
+        """`y` is the loss or, with the rank of x, the logarithms."""
+        d = x.amax(1, keepdim=True) - x
+        off = u * (4 * torch.log_softmax(x, 1).abs() + 8 + 2 * d + growth(x.shape[1]))
+        if y.dim() == x.dim():
+            return off
+        return self.loss_radius(u, y, torch.log_softmax(x, 1), off, target, *weight)
+
+    def interval(self, x, target, *weight):
+        least, most = exponential_sums(x, 1)
+        y = Box(-most.log(), -least.log(), spread_mask(x.any, (1,)))
+        return [self.loss_box(y, target, *weight), *[y] * self.log_prob]

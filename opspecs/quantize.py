@@ -1,0 +1,238 @@
+"""Quantisation of tensors and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.elementwise import products, within
+from nnfuzz.spec.families.quantized import (
+    BYTES,
+    SCALES,
+    Blocks,
+    Scaled,
+    dyadic,
+    quantised,
+    shifted_box,
+    stepped,
+    tie_distance,
+    wide,
+)
+from nnfuzz.spec.intervals import Box, corners, everywhere
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+SMALL = (*BYTES, DType.UINT16, DType.INT16, DType.UINT4, DType.INT4)
+
+
+@operator
+class QuantizeLinear(Scaled):
+    """saturate(round(x / scale) + zero point), ties to even; without a zero point it is 0.
+
+    Source: ONNX QuantizeLinear-13, -21.
+    """
+
+    inputs = (
+        In("T", WORKING),
+        In("T", ranks=(0, 1), weight=True),
+        In("Q", SMALL, (0, 1), weight=True),
+    )
+    variadic = (2, 3)
+    output = "to"
+    to = Choice(SMALL)
+    valid = (None, SCALES)
+
+    @classmethod
+    def signatures(cls):
+        return [(binding, out) for binding, out in super().signatures() if binding["Q"] is out]
+
+    def requires(self, x, scale, *zero):
+        yield from super().requires(x, scale, *zero)
+        yield all(z.dtype is self.to for z in zero)
+
+    def torch(self, x, scale, *zero):
+        return quantised(x / self.spread(scale, x), *self._zero(x, zero), self.to)
+
+    def _zero(self, x, zero):
+        return [self.spread(zero[0], x)] if zero else [None]
+
+    def proxy(self, x, scale, *zero):
+        return x / self.spread(scale, x)
+
+    def onnx(self, emit, x, scale, *zero):
+        to = None
+        if not zero and emit.opset >= 21:
+            to = self.to
+        elif not zero and self.to is not DType.UINT8:
+            zero = (emit.const(np.zeros(emit.type(scale).shape), self.to),)
+        return emit("QuantizeLinear", x, scale, *zero, output_dtype=to, **self.layout())
+
+    def margins(self, x, scale, *zero):
+        s = self.spread(scale, x)
+        zeros = [self.spread(z, x) for z in zero]
+        return [tie_distance(x / s, zeros, self.to) * s]
+
+    def value_range(self, *ranges):
+        return self.to.limits
+
+    def decided(self, u, x, scale, *zero):
+        s = self.spread_box(scale, x)
+        v = corners(torch.div, x, s).masked(everywhere(s.lo, s.lo <= 0))
+        error = torch.where(dyadic(s) & (x.lo == x.hi), 0.0, 2.5 * u * v.far().abs())
+        return [stepped(v, error, [self.spread_box(z, x) for z in zero], self.to)]
+
+
+@operator
+class BlockQuantizeLinear(Blocks, QuantizeLinear):
+    """QuantizeLinear with one scale per block of an axis. Source: ONNX QuantizeLinear-21."""
+
+    since = 21
+    inputs = (
+        In("T", WORKING, (1, 5)),
+        In("T", ranks=(1, 5), weight=True),
+        In("Q", SMALL, (1, 5), weight=True),
+    )
+
+
+@operator
+class DequantizeLinear(Scaled):
+    """(x - zero point) * scale in the scale's dtype; int32 has no zero point.
+
+    Source: ONNX DequantizeLinear-13, -21.
+    """
+
+    inputs = (
+        In("Q", (*SMALL, DType.INT32)),
+        In("T", WORKING, (0, 1), weight=True),
+        In("Q", ranks=(0, 1), weight=True),
+    )
+    variadic = (2, 3)
+    output = "T"
+    valid = (None, SCALES)
+    exactness = "rounded"
+
+    def requires(self, x, scale, *zero):
+        yield from super().requires(x, scale, *zero)
+        yield not zero or x.dtype is not DType.INT32
+
+    def complete(self, draw, first, dtypes):
+        kept = dtypes[:2] if first.dtype is DType.INT32 else dtypes
+        return super().complete(draw, first, kept)
+
+    def torch(self, x, scale, *zero):
+        y = self._shifted(x, *zero).to(wide(scale).dtype) * self.spread(wide(scale), x)
+        return y.to(scale.dtype)
+
+    def _shifted(self, x, *zero):
+        whole = x.to(torch.int32)
+        return whole - self.spread(zero[0], x).to(torch.int32) if zero else whole
+
+    def onnx(self, emit, *values):
+        return emit("DequantizeLinear", *values, **self.layout())
+
+    def domain(self, x, scale, *zero):
+        """The difference must be finite too, in the dtype of the scale."""
+        y = self.torch(x, wide(scale), *zero)
+        largest = torch.finfo(scale.dtype).max / 2
+        difference = self._shifted(x, *zero).double().abs()
+        return [*super().domain(x, scale, *zero), y.abs() - largest, difference - largest]
+
+    def proxy(self, x, scale, *zero):
+        whole = x - self.spread(zero[0], x) if zero else x
+        return whole * self.spread(scale, x)
+
+    def value_range(self, x, scale, *zero):
+        lo, hi = zero[0] if zero else (0, 0)
+        return products((x[0] - hi, x[1] - lo), within(scale, SCALES))
+
+    def radius(self, u, y, *xs):
+        return 4 * u * y.abs()
+
+    def interval(self, x, scale, *zero):
+        whole = shifted_box(x, self.spread_box(zero[0], x) if zero else None)
+        return [corners(torch.mul, whole, self.spread_box(scale, x))]
+
+
+@operator
+class BlockDequantizeLinear(Blocks, DequantizeLinear):
+    """DequantizeLinear with one scale per block of an axis. Source: ONNX DequantizeLinear-21."""
+
+    since = 21
+    inputs = (
+        In("Q", (*SMALL, DType.INT32), (1, 5)),
+        In("T", WORKING, (1, 5), weight=True),
+        In("Q", ranks=(1, 5), weight=True),
+    )
+
+
+@operator
+class DynamicQuantizeLinear(OpSpec):
+    """x as uint8 over the range of x and 0: the quantised tensor, scale and zero point.
+
+    Source: ONNX DynamicQuantizeLinear-11.
+    """
+
+    inputs = (In("T", (DType.FLOAT32,)),)
+    output = DType.UINT8
+
+    def type_transfer(self, x):
+        dtypes = (DType.UINT8, x.dtype, DType.UINT8)
+        return [TensorType(d, s) for d, s in zip(dtypes, (x.shape, (), ()))]
+
+    def onnx(self, emit, x):
+        return emit("DynamicQuantizeLinear", x, outputs=3)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], output.shape)]
+
+    def torch(self, x):
+        least, scale = self._range(x)
+        zero = quantised(-least / scale, None, DType.UINT8)
+        return quantised(x / scale, zero, DType.UINT8), scale, zero
+
+    def _range(self, x):
+        """The lower end, at most 0, and the scale."""
+        least = x.min().clamp(max=0)
+        return least, (x.max().clamp(min=0) - least) / 255
+
+    def proxy(self, x):
+        least, scale = self._range(x)
+        return x / scale, scale, -least / scale
+
+    def domain(self, x):
+        scale = self._range(x)[1]
+        return [1e-4 - scale, scale - 255]
+
+    def margins(self, x):
+        least, scale = self._range(x)
+        zero = quantised(-least / scale, None, DType.UINT8)
+        return [
+            tie_distance(-least / scale, [], DType.UINT8) * scale,
+            tie_distance(x / scale, [zero], DType.UINT8) * scale,
+        ]
+
+    def value_range(self, x):
+        return 0, 255
+
+    def feasible(self, x):
+        return x[0] != x[1] or x[0] != 0
+
+    def radius(self, u, y, x):
+        return 4 * u * y.abs()
+
+    def decided(self, u, x):
+        mask = everywhere(x.lo, False if x.any is None else x.any)
+        least = Box(x.lo.min().clamp(max=0), x.hi.min().clamp(max=0))
+        most = Box(x.lo.max().clamp(min=0), x.hi.max().clamp(min=0))
+        scale = Box((most.lo - least.hi) / 255, (most.hi - least.lo) / 255)
+        lost = everywhere(x.lo, scale.lo <= 0)
+        near = Box(scale.lo * (1 - 4 * u), scale.hi * (1 + 4 * u))
+        at = corners(torch.div, Box(-least.hi, -least.lo), near)
+        zero = stepped(at, 4 * u * at.hi, [], DType.UINT8)
+        v = corners(torch.div, x, near)
+        y = stepped(v, 4 * u * v.far().abs(), [zero], DType.UINT8).masked(mask).masked(lost)
+        gone = None if y.any is None else y.any.any()
+        return [y, scale.masked(gone), zero.masked(gone)]
