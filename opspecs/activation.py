@@ -266,7 +266,7 @@ def _end(side):
         first = op.__dict__.get("min")
         if draw.chance(0.15) and (side == "min" or first is not None):
             return None
-        least = first if first is not None else (0 if x.dtype is DType.UINT8 else -8)
+        least = first if first is not None else max(-8, x.dtype.limits[0])
         lo, hi = (least, 8) if side == "max" else (least, 4)
         return round(draw.real(lo, hi), 1) if x.dtype.is_float else draw.integer(lo, hi)
 

@@ -6,8 +6,9 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import ALL, FLOAT8S, DType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.families.elementwise import Unary, flags, within
 from nnfuzz.spec.intervals import Box, holds, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
@@ -20,15 +21,24 @@ EXPORTERS = ("torchscript", "dynamo")
 class Cast(Unary):
     """Floats are truncated towards zero, integers keep their low bits, anything but 0 is true.
 
-    A float outside of the integer's range is undefined. Source: ONNX Cast-13.
+    A float outside of the integer's range is undefined; 8-bit floats saturate.
+    Source: ONNX Cast-19.
     """
 
     inputs = (In("T", ALL),)
     output = "to"
     to = Choice(ALL)
 
+    @classmethod
+    def reading(cls, fields, takes, gives):
+        return cls(to=gives[0].dtype)
+
     def torch(self, x, *_):
-        return x.to(self.to.torch)
+        return rounded(x, self.to) if self.to.is_float else x.to(self.to.torch)
+
+    @property
+    def modular(self):
+        return not self.to.is_float
 
     def proxy(self, x, *_):
         return x.abs() if self.to.is_bool else x
@@ -38,7 +48,8 @@ class Cast(Unary):
 
     def bounds(self, source: DType):
         """The range of values that the target holds; unbounded where that is no question."""
-        if self.to.is_bool or not (source.is_float or self.to.is_float):
+        exact = self.to.is_bool or not (source.is_float or self.to.is_float)
+        if exact or self.to in FLOAT8S:
             return ANY_RANGE
         lo, hi = self.to.limits
         return 0.999 * lo, 0.999 * hi
@@ -52,7 +63,7 @@ class Cast(Unary):
         return [lo - wide, wide - hi]
 
     def feasible(self, x, *_):
-        if self.to.is_bool:
+        if self.to.is_bool or self.to in FLOAT8S:
             return True
         lo, hi = self.to.limits
         return x[0] <= 0.999 * hi and x[1] >= 0.999 * lo
@@ -65,7 +76,7 @@ class Cast(Unary):
         if self.to.is_float:
             return within(x, (lo, hi))
         inside = lo <= x[0] and x[1] <= hi
-        return (math.trunc(x[0]), math.trunc(x[1])) if inside else (lo, hi)
+        return (math.trunc(x[0]), math.trunc(x[1])) if inside else ANY_RANGE
 
     def margins(self, x, *_):
         if not x.is_floating_point() or self.to.is_float:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import BOOLS, FLOATS, SIGNED, DType
+from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
-
-PADDED = (*FLOATS, *SIGNED, DType.UINT8, *BOOLS)
 
 
 def _pads(draw, op, first, *_):
@@ -44,7 +42,7 @@ class Pad(Moving):
     Wrapping is composed of slices below opset 19. Source: ONNX Pad-19.
     """
 
-    inputs = (In("T", PADDED, (1, 5)),)
+    inputs = (In("T", ALL, (1, 5)),)
     mode = Choice(("constant", "constant", "reflect", "edge", "wrap"))
     pads = Choice(by=_pads)
     value = Choice(_fill)

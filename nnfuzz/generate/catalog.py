@@ -12,6 +12,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.unexportable import unknown_dtype
 
 
 def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:
@@ -96,8 +97,13 @@ def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
     found = []
     for binding, output in spec.signatures():
         key = signature_key(spec, binding, output)
-        if key not in config.refused and not _unexportable(spec, config, list(binding.values())):
-            dtypes = dict.fromkeys((*binding.values(), output))
+        dtypes = dict.fromkeys((*binding.values(), output))
+        known = not unknown_dtype(config.exporter, dtypes)
+        if (
+            known
+            and key not in config.refused
+            and not _unexportable(spec, config, list(binding.values()))
+        ):
             weight = math.prod(map(config.dtype_weight, dtypes))
             first = binding[spec.inputs[0].var]
             found.append(Signature(binding, output, first, key, weight))

@@ -18,6 +18,14 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
     "int8": 0.4,
     "int16": 0.3,
     "uint8": 0.4,
+    "bfloat16": 0.5,
+    "uint16": 0.2,
+    "uint32": 0.2,
+    "uint64": 0.2,
+    "int4": 0.15,
+    "uint4": 0.15,
+    "float8_e4m3fn": 0.15,
+    "float8_e5m2": 0.15,
 }
 
 

@@ -116,11 +116,16 @@ _ONNX = {
 
 _OF_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
+# What an opset does not admit for an operator is left out of generation (nnfuzz.check.legality), so
+# operators list the groups that any opset admits.
 FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
-INTS = (*SIGNED, DType.UINT8)
+UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
+INTS = (*SIGNED, *UNSIGNED)
 BOOLS = (DType.BOOL,)
 NUMBERS = (*FLOATS, *INTS)
+FLOAT8S = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)
+INT4S = (DType.INT4, DType.UINT4)
 ALL = (*NUMBERS, *BOOLS)
 
 

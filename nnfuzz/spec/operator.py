@@ -134,6 +134,21 @@ class OpSpec:
             return self
         return type(self)(**{k: _concrete(v, env, memo) for k, v in self.attributes.items()})
 
+    @classmethod
+    def reading(
+        cls,
+        fields: Mapping[str, Any],
+        takes: Sequence[TensorType],
+        gives: Sequence[TensorType],
+    ) -> OpSpec:
+        """The instance that a node of a foreign model is; whether it really is gets checked.
+
+        fields: ONNX attributes, and constant inputs that the spec declares as attributes, by their
+        ONNX names; None for those left out. takes, gives: types of the other inputs, and of the
+        outputs. Default: every attribute by its name. Raises: KeyError if one is missing.
+        """
+        return cls(**{name: fields[name] for name in cls.declared})
+
     def to_json(self) -> dict[str, Any]:
         return {name: encode(value) for name, value in self.attributes.items()}
 
@@ -351,10 +366,6 @@ class OpSpec:
     """When the result has no rounding error at all: "rounded", wherever it is representable in
     the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
     values add up to less than 1 / u."""
-
-    modular: ClassVar[bool] = False
-    """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
-    + - * and bitwise operators."""
 
     modular: ClassVar[bool] = False
     """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.ir.dtypes import DType
@@ -39,6 +39,14 @@ class Unexportable:
             and not (self.below and opset >= self.below)
             and not (self.dtypes and not any(d in self.dtypes for d in dtypes))
         )
+
+
+def unknown_dtype(exporter: str, dtypes: Iterable[DType]) -> bool:
+    """Whether PyTorch's exporters have no such operator because it computes with a carrier's dtype.
+
+    Direct emission knows every dtype.
+    """
+    return exporter in ("torchscript", "dynamo") and any(dtype.carried for dtype in dtypes)
 
 
 SCALAR_DOUBLES = Unexportable(
