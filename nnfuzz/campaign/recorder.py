@@ -241,6 +241,7 @@ class Recorder:
             dict(evidence.seconds),
             evidence.comparable,
             _features(evidence),
+            evidence.case.motifs if evidence.case else (),
         )
 
 

@@ -14,7 +14,8 @@ class TestRow:
     """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
 
     outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
-    features: of the graph, if there is one (`Store.features` reads them back).
+    features: of the graph, if there is one (`Store.features` reads them back). motifs: see
+    TestCase.
     """
 
     __test__ = False
@@ -26,6 +27,7 @@ class TestRow:
     seconds: dict[str, float] = field(default_factory=dict)
     comparable: float | None = None
     features: Features | None = None
+    motifs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class Statistics:
     """Counts over all sessions of a campaign.
 
     outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
+    motifs: planted ones by name, with "~" behind it where one was changed in a place.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class Statistics:
         self.not_run: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter({kind.value: 0 for kind in OutcomeKind})
         self.by_backend: dict[str, Counter[str]] = {}
+        self.motifs: Counter[str] = Counter()
         self.phases = {phase: Histogram() for phase in PHASES}
         self.comparable: list[float] = []
         self.full_checks = 0
@@ -59,6 +61,7 @@ class Statistics:
             self.tests += 1
         else:
             self.not_run[row.status] += 1
+        self.motifs.update(row.motifs)
         for phase, seconds in row.seconds.items():
             if phase in self.phases:
                 self.phases[phase].add(seconds)
@@ -95,6 +98,7 @@ def summary(
         "outcomes": dict(figures.outcomes),
         "outcomes_by_backend": {k: dict(v) for k, v in figures.by_backend.items()},
         "not_run": dict(figures.not_run),
+        "motifs": dict(sorted(figures.motifs.items())),
         "comparable_median": round(statistics.median(comparable), 4) if comparable else None,
         "findings": len(findings),
         "occurrences": sum(finding.occurrences for finding in findings),

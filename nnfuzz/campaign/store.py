@@ -56,6 +56,7 @@ CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT N
 """
 _LATER = {
     "features": "(idx INTEGER PRIMARY KEY, graph TEXT NOT NULL)",
+    "motifs": "(idx INTEGER PRIMARY KEY, names TEXT NOT NULL)",
     "repeats": """(signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
         levels TEXT NOT NULL, repeated INTEGER NOT NULL, tried INTEGER NOT NULL,
         title TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID""",
@@ -322,6 +323,11 @@ class Store:
                 [test.index, _dumps(test.features.to_json())],
             )
 
+        if test.motifs:
+            self._db.execute(
+                "INSERT OR REPLACE INTO motifs VALUES (?, ?)", [test.index, " ".join(test.motifs)]
+            )
+
     def _add_repeats(self, seen: Occurrence) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -467,9 +473,16 @@ class Store:
     def tests(self) -> Iterator[TestRow]:
         """All rows by index."""
         query = "SELECT idx, status, epoch, outcomes, seconds, comparable FROM tests ORDER BY idx"
+        motifs = dict(self._rows("motifs", "SELECT idx, names FROM motifs"))
         for index, status, epoch, outcomes, seconds, comparable in self._db.execute(query):
             yield TestRow(
-                index, status, epoch, json.loads(outcomes), json.loads(seconds), comparable
+                index,
+                status,
+                epoch,
+                json.loads(outcomes),
+                json.loads(seconds),
+                comparable,
+                motifs=tuple(motifs.get(index, "").split()),
             )
 
     def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:

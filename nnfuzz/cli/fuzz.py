@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import Exclude, Exporter, Levels, Nodes, Operators, Plugins
+from nnfuzz.cli.options import Exclude, Exporter, Levels, Motifs, Nodes, Operators, Plugins
 from nnfuzz.cli.values import duration, listed
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def fuzz(
         int | None, typer.Option(min=1, metavar="N", help="Stop after N test cases.")
     ] = None,
     nodes: Nodes = None,
+    motifs: Motifs = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, metavar="S", help="Same seed, same test cases [default: random]."),
@@ -136,6 +137,7 @@ def fuzz(
         "time_limit": duration(time) if time else None,
         "tests_limit": tests,
         "nodes": nodes,
+        "motifs": motifs,
         "seed": seed,
         "workers": workers,
         "producers": producers,
@@ -284,7 +286,7 @@ def make_config(
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.testcase.case import CaseConfig
 
-    case_fields = ("nodes", "engine", "exporter", "operators", "exclude")
+    case_fields = ("nodes", "motifs", "engine", "exporter", "operators", "exclude")
     case = {name: given[name] for name in case_fields if name in given}
     case["plugins"] = tuple(str(path.resolve()) for path in plugins)
     if case.get("engine", ENGINES[0]) not in ENGINES:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import OK, UsageError
-from nnfuzz.cli.options import Exclude, Exporter, Nodes, Operators, Plugins
+from nnfuzz.cli.options import Exclude, Exporter, Motifs, Nodes, Operators, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def generate(
     ],
     count: Annotated[int, typer.Option(min=1, metavar="N", help="Models to write.")] = 100,
     nodes: Nodes = None,
+    motifs: Motifs = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same models.")] = 0,
     exporter: Exporter = None,
     opset: Annotated[int, typer.Option(metavar="N", help="ONNX opset.")] = 20,
@@ -49,7 +50,10 @@ def generate(
         "exclude": listed(exclude),
         "plugins": tuple(str(path.resolve()) for path in plugin or ()),
     }
-    config = CaseConfig(opset=opset, **{name: value for name, value in given.items() if value})
+    given = {name: value for name, value in given.items() if value}
+    if motifs is not None:
+        given["motifs"] = motifs
+    config = CaseConfig(opset=opset, **given)
     _fill(out, _plan(count, seed, config.to_json()))
     raise typer.Exit(OK)
 

@@ -16,6 +16,14 @@ Nodes = Annotated[
 Exporter = Annotated[
     str | None, typer.Option(metavar="NAME", help="torchscript (default), dynamo or direct.")
 ]
+Motifs = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="M",
+        help="Motifs per model on average: patterns that optimisers look for [default: 0.5].",
+    ),
+]
 Operators = Annotated[
     list[str] | None,
     typer.Option(metavar="A,B", help="Generate from these operators only (see nnfuzz ops)."),

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.unexportable import unknown_dtype
 
@@ -39,17 +40,26 @@ W = TypeVar("W", bound=Weighted)
 
 
 class Catalog:
-    """Operator classes with their admissible signatures."""
+    """Operator classes with their admissible signatures, and motifs made of them."""
 
-    def __init__(self, specs: Iterable[type[OpSpec]], config: GenerateConfig) -> None:
+    def __init__(
+        self,
+        specs: Iterable[type[OpSpec]],
+        config: GenerateConfig,
+        motifs: Iterable[Motif] = (),
+    ) -> None:
         """Raises: ValueError if no operator with an admissible signature is left."""
         table = {spec: _signatures(spec, config) for spec in specs}
-        self._index({spec: found for spec, found in table.items() if found})
+        self._index({spec: found for spec, found in table.items() if found}, motifs)
 
-    def _index(self, table: dict[type[OpSpec], list[Signature]]) -> None:
+    def _index(
+        self, table: dict[type[OpSpec], list[Signature]], motifs: Iterable[Motif] = ()
+    ) -> None:
         if not table:
             raise ValueError("no operator is left: every signature is refused or excluded")
         self.signatures = table
+        self.motifs = tuple(motifs)
+        self._by_name = {spec.name: spec for spec in table}
         self._specs = list(table)
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
 
@@ -66,6 +76,17 @@ class Catalog:
                     catalog._index({spec: [signature]})
                     return catalog
         raise KeyError(f"unknown or refused signature {key!r}")
+
+    def find(self, name: str) -> type[OpSpec] | None:
+        """The operator of that name, if it has an admissible signature."""
+        return self._by_name.get(name)
+
+    def admits(self, spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> bool:
+        """Whether the operator may be applied to such inputs; `binding` may lack variables."""
+        return any(
+            s.output is output and all(s.binding.get(v, d) is d for v, d in binding.items())
+            for s in self.signatures[spec]
+        )
 
     def pick(self, draw: Draw) -> type[OpSpec]:
         """A random operator class, in proportion to its weight."""

@@ -16,10 +16,14 @@ def finish(growth: Growth) -> Graph:
     """
     draw, graph = growth.draw, growth.graph
     for name, placeholder in growth.placeholders.items():
+        if placeholder.value is not None:
+            graph.weights.append(name)
+            graph.fixed[name] = placeholder.value
+            continue
         chance = 0.8 if placeholder.weight else growth.config.weights
         (graph.weights if draw.chance(chance) else graph.inputs).append(name)
     if not graph.inputs:
-        promoted = draw.choice(graph.weights)
+        promoted = draw.choice([name for name in graph.weights if name not in graph.fixed])
         graph.weights.remove(promoted)
         graph.inputs.append(promoted)
     readers = graph.consumers()
@@ -27,6 +31,6 @@ def finish(growth: Growth) -> Graph:
         name
         for node in graph.nodes
         for name in node.outputs
-        if not readers[name] or draw.chance(EXTRA_OUTPUT)
+        if not readers[name] or name in growth.exposed or draw.chance(EXTRA_OUTPUT)
     ]
     return graph.concrete(growth.session.env)

@@ -22,14 +22,31 @@ class Placeholder:
     """A value that nothing computes yet: it becomes an input or a weight.
 
     weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
+    value: what every element of it is; it becomes a weight then.
     """
 
     weight: bool = False
     fixed: bool = False
+    value: float | None = None
 
 
 Plan = list[str | Placeholder]
 """Where the inputs of a new node come from: existing values by name, or fresh placeholders."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """A state of a Growth."""
+
+    values: dict[str, Value]
+    nodes: list[Node]
+    placeholders: dict[str, Placeholder]
+    known: dict[str, Known]
+    loose: dict[str, None]
+    makers: dict[str, str]
+    exposed: set[str]
+    env: dict[Var, int]
+    constraints: int
 
 
 class Growth:
@@ -46,6 +63,8 @@ class Growth:
         """Values that a node computes and nothing reads, in order."""
         self.makers: dict[str, str] = {}
         """Computed value -> name of its operator."""
+        self.exposed: set[str] = set()
+        """Values that will be outputs even if something reads them."""
         self._fresh = 0
 
     # -- insertion ----------------------------------------------------------------------------
@@ -54,7 +73,9 @@ class Growth:
         """Forward insertion: append a node that reads existing values and placeholders."""
         if self.config.avoid and self._avoided_behind(op, plan, types):
             return False
-        inputs = [self.known[p] if isinstance(p, str) else unread(t) for p, t in zip(plan, types)]
+        inputs = [
+            self.known[p] if isinstance(p, str) else _unread(p, t) for p, t in zip(plan, types)
+        ]
         derived = derive(op, types, inputs)
         if derived is None:
             return False
@@ -72,6 +93,16 @@ class Growth:
         for name in names:
             self.loose.pop(name, None)
         return True
+
+    def place(self, type_: TensorType) -> str | None:
+        """The name of a new placeholder of a type with fresh dimensions; None if it is too large.
+
+        Something must read it soon.
+        """
+        free = variables(*type_.shape)
+        if not self.session.extend([], free, lambda env: self._small([type_], env, {})):
+            return None
+        return self._declare_placeholder(Placeholder(), type_)
 
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
         """Backward insertion: a node in front of a placeholder, which stops being one."""
@@ -133,12 +164,39 @@ class Growth:
     ) -> bool:
         """Whether a node stays within the size and cost limits under `env`."""
         memo: dict = {}
-        limit = self.config.sizes.max_numel
-        for type_ in (*types, *outputs):
-            if math.prod(evaluate(d, env, memo) for d in type_.shape) > limit:
-                return False
+        if not self._small((*types, *outputs), env, memo):
+            return False
         concrete = [t.concrete(env, memo) for t in types]
         return op.concrete(env, memo).cost(*concrete) <= self.config.sizes.max_flops
+
+    def _small(self, types: Sequence[TensorType], env: dict[Var, int], memo: dict) -> bool:
+        limit = self.config.sizes.max_numel
+        return all(math.prod(evaluate(d, env, memo) for d in t.shape) <= limit for t in types)
+
+    # -- going back ---------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The present state, for `restore`."""
+        graph, session = self.graph, self.session
+        return Mark(
+            dict(graph.values),
+            list(graph.nodes),
+            dict(self.placeholders),
+            dict(self.known),
+            dict(self.loose),
+            dict(self.makers),
+            set(self.exposed),
+            session.env,
+            len(session.constraints),
+        )
+
+    def restore(self, mark: Mark) -> None:
+        """Undo the insertions since the mark. None of them may have asked Z3."""
+        self.graph.values, self.graph.nodes = mark.values, mark.nodes
+        self.placeholders, self.known, self.loose = mark.placeholders, mark.known, mark.loose
+        self.makers, self.exposed = mark.makers, mark.exposed
+        self.session.env = mark.env
+        del self.session.constraints[mark.constraints :]
 
     # -- edges to keep away from --------------------------------------------------------------
 
@@ -165,7 +223,7 @@ class Growth:
         self, op: OpSpec, types: Sequence[TensorType], target: str
     ) -> dict[str, Known] | None:
         """What is known of all values once `op` computes `target`; None if no input is left."""
-        found = {name: unread(self.graph.type(name)) for name in self.placeholders}
+        found = {n: _unread(p, self.graph.type(n)) for n, p in self.placeholders.items()}
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
             return None
@@ -192,14 +250,21 @@ class Growth:
     def _declare_inputs(self, plan: Plan, types: Sequence[TensorType]) -> list[str]:
         names = []
         for source, type_ in zip(plan, types):
-            if isinstance(source, Placeholder):
-                name = self._declare(type_, "p")
-                self.placeholders[name] = source
-                self.known[name] = unread(type_)
-                names.append(name)
-            else:
-                names.append(source)
+            fresh = isinstance(source, Placeholder)
+            names.append(self._declare_placeholder(source, type_) if fresh else source)
         return names
+
+    def _declare_placeholder(self, placeholder: Placeholder, type_: TensorType) -> str:
+        name = self._declare(type_, "p")
+        self.placeholders[name] = placeholder
+        self.known[name] = _unread(placeholder, type_)
+        return name
+
+
+def _unread(placeholder: Placeholder, type_: TensorType) -> Known:
+    if placeholder.value is None:
+        return unread(type_)
+    return Known((placeholder.value, placeholder.value))
 
 
 def _dims(types: Sequence[TensorType]) -> list:

@@ -11,28 +11,35 @@ import random
 from dataclasses import dataclass
 
 from nnfuzz.generate.binning import rebin
-from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.catalog import Catalog, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.finish import finish
 from nnfuzz.generate.growth import Growth, Placeholder, Plan
+from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
 from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
 ATTEMPTS_PER_OPERATOR = 3
 ATTEMPTS_PER_NODE = 40
+ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A concrete graph, and what it took to make it."""
+    """A concrete graph, and what it took to make it.
+
+    motifs: names of those in it; with "~" behind it where a motif was changed in one place.
+    """
 
     graph: Graph
     solver_checks: int
     attempts: int
+    motifs: tuple[str, ...] = ()
 
 
 def generate(catalog: Catalog, config: GenerateConfig, rng: random.Random) -> Generated:
@@ -46,7 +53,7 @@ def generate(catalog: Catalog, config: GenerateConfig, rng: random.Random) -> Ge
         engine.grow()
         rebin(engine.growth, config.bins)
         graph = finish(engine.growth)
-        return Generated(graph, session.checks, engine.attempts)
+        return Generated(graph, session.checks, engine.attempts, tuple(engine.planted))
 
 
 class _Engine:
@@ -58,9 +65,15 @@ class _Engine:
         self.draw = draw
         self.growth = Growth(draw, session, config)
         self.attempts = 0
+        self.planted: list[str] = []
 
     def grow(self) -> None:
+        places = self._places()
         while len(self.growth.graph.nodes) < self.config.nodes:
+            if places and places[0] <= len(self.growth.graph.nodes):
+                places.pop(0)
+                if self._plant():
+                    continue
             for _ in range(ATTEMPTS_PER_NODE):
                 if self._place(self.catalog.pick(self.draw)):
                     break
@@ -94,6 +107,55 @@ class _Engine:
 
     def _arity(self, spec: type[OpSpec]) -> int:
         return self.draw.integer(*spec.arity())
+
+    # -- motifs -------------------------------------------------------------------------------
+
+    def _places(self) -> list[int]:
+        """Sizes of the graph at which to plant a motif, in order."""
+        wish = self.config.motifs if self.catalog.motifs else 0.0
+        if not wish:
+            return []
+        count = int(wish) + self.draw.chance(wish % 1)
+        # Every motif fits an empty graph; nodes in front of it come by backward insertion.
+        most = self.config.nodes // 2
+        return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
+
+    def _plant(self) -> bool:
+        """Plant one of the motifs that fit behind one of the values, or change nothing."""
+        room = self.config.nodes - len(self.growth.graph.nodes)
+        options = [m for m in self.catalog.motifs if m.size <= room]
+        for _ in range(ATTEMPTS_PER_MOTIF):
+            motif = weighted(self.draw, options) if options else None
+            if motif is None:
+                return False
+            mark = self.growth.mark()
+            try:
+                start = self._start_of(motif)
+                twist = self.draw.chance(self.config.perturbed) * self.draw.integer(1, motif.size)
+                changed = start and plant(motif, self.catalog, self.growth, start, twist)
+            except MissingOperator:
+                changed = None
+                options = [m for m in options if m is not motif]
+            if changed is not None:
+                self.planted.append(motif.name + "~" * changed)
+                return True
+            self.growth.restore(mark)
+        return False
+
+    def _start_of(self, motif: Motif) -> str | None:
+        """The value that a motif starts from: a placeholder in an empty graph."""
+        growth, draw = self.growth, self.draw
+        if not growth.graph.nodes:
+            lo, hi = motif.ranks
+            rank = min(max(draw.choice(START_RANKS), lo), hi)
+            weights = [self.config.dtype_weight(d) for d in motif.dtypes]
+            dtype = draw.rng.choices(motif.dtypes, weights)[0]
+            # Dimensions that a tensor with one axis more may have too.
+            return growth.place(TensorType(dtype, tuple(draw.dim(rank + 1) for _ in range(rank))))
+        fitting = [v.name for v in growth.graph.values.values() if motif.starts_at(v.type)]
+        loose = [name for name in fitting if name in growth.loose]
+        pool = loose if loose and draw.chance(self.config.chain) else fitting
+        return draw.choice(pool) if pool else None
 
     # -- forward ------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ class Graph:
     """Nodes in topological order over named values.
 
     `inputs` are fed at run time, `weights` are constants of the model, `outputs` are returned.
+    `fixed`: weights whose elements all have a prescribed value; the others' numbers are drawn.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Graph:
     inputs: list[str] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+    fixed: dict[str, float] = field(default_factory=dict)
 
     def type(self, name: str) -> TensorType:
         return self.values[name].type
@@ -87,6 +89,7 @@ class Graph:
             list(self.inputs),
             list(self.weights),
             list(self.outputs),
+            dict(self.fixed),
         )
 
     def verify(self) -> None:
@@ -141,6 +144,7 @@ class Graph:
             "inputs": list(self.inputs),
             "weights": list(self.weights),
             "outputs": list(self.outputs),
+            **({"fixed": dict(self.fixed)} if self.fixed else {}),
         }
 
     @classmethod
@@ -167,4 +171,5 @@ class Graph:
             list(data["inputs"]),
             list(data["weights"]),
             list(data["outputs"]),
+            dict(data.get("fixed", {})),
         )

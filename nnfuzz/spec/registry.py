@@ -47,7 +47,7 @@ class OpRegistry:
 
     def add_module(self, module: ModuleType) -> None:
         """Register every class in a module (and, for a package, its modules) marked @operator."""
-        for found in _modules(module):
+        for found in modules(module):
             for item in list(vars(found).values()):
                 if isinstance(item, type) and "operator_name" in vars(item):
                     self.add(item)
@@ -56,11 +56,7 @@ class OpRegistry:
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
         """Everything installed under the entry-point group, then the given plug-in modules."""
         registry = cls()
-        for point in sorted(
-            entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name)
-        ):
-            registry.add_module(point.load())
-        for module in plugins:
+        for module in (*installed(), *plugins):
             registry.add_module(module)
         return registry
 
@@ -77,8 +73,15 @@ class OpRegistry:
         return list(self._specs.values())
 
 
-def _modules(module: ModuleType) -> Iterator[ModuleType]:
+def installed() -> list[ModuleType]:
+    """The modules and packages of the entry-point group, the built-in one first."""
+    points = sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name))
+    return [point.load() for point in points]
+
+
+def modules(module: ModuleType) -> Iterator[ModuleType]:
+    """A module and, for a package, all modules inside of it."""
     yield module
     if hasattr(module, "__path__"):
         for info in sorted(pkgutil.iter_modules(module.__path__), key=lambda i: i.name):
-            yield importlib.import_module(f"{module.__name__}.{info.name}")
+            yield from modules(importlib.import_module(f"{module.__name__}.{info.name}"))

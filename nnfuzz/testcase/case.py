@@ -21,10 +21,11 @@ class CaseConfig:
     avoid: signatures, and edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out
     since their failures are known, but for a share of the tests, `unrestrained`. plugins: paths of
     files with further operator specs. dtypes: relative frequencies by dtype name; empty means
-    default.
+    default. motifs: motifs per graph, on average (nnfuzz.generate.config).
     """
 
     nodes: int = 10
+    motifs: float = 0.5
     engine: str = "symbolic"
     exporter: str = "torchscript"
     opset: int = 20
@@ -59,7 +60,8 @@ class TestCase:
     seed, index: of the campaign; with the configuration they determine everything but times.
     graph: Graph.to_json(). model: serialized ONNX. inputs, weights, expected: arrays by name, in
     the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs). discarded:
-    graphs that were given up for want of inputs before this one.
+    graphs that were given up for want of inputs before this one. motifs: names of those planted,
+    with "~" behind it where one was changed.
     """
 
     __test__ = False  # not a pytest class
@@ -76,6 +78,7 @@ class TestCase:
     seconds: dict[str, float] = field(default_factory=dict)
     solver_checks: int = 0
     discarded: int = 0
+    motifs: tuple[str, ...] = ()
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
@@ -88,6 +91,7 @@ class TestCase:
             "seconds": self.seconds,
             "solver_checks": self.solver_checks,
             "discarded": self.discarded,
+            "motifs": list(self.motifs),
         }
         blobs: dict[str, Any] = {"model": self.model}
         for group in _GROUPS:
@@ -101,7 +105,8 @@ class TestCase:
             group, _, name = key.partition("/")
             if group in groups:
                 groups[group][name] = value
-        return cls(**header, model=bytes(blobs["model"]), **groups)
+        motifs = tuple(header.get("motifs", ()))
+        return cls(**{**header, "motifs": motifs}, model=bytes(blobs["model"]), **groups)
 
 
 _GROUPS = ("inputs", "weights", "expected")

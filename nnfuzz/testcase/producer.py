@@ -30,6 +30,7 @@ from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.spec.carriers import array
+from nnfuzz.spec.motif import MotifRegistry
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -57,24 +58,29 @@ class Producer:
             raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
         self.seed = seed
         self.config = config
-        self.registry = OpRegistry.load(load_module(path) for path in config.plugins)
+        plugins = [load_module(path) for path in config.plugins]
+        self.registry = OpRegistry.load(plugins)
+        self.motifs = MotifRegistry.load(plugins).motifs()
         self.export = exporters()[config.exporter].export
         self.generate = GenerateConfig(
             nodes=config.nodes,
+            motifs=config.motifs,
             sizes=config.sizes,
             dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
             refused=frozenset(config.refused) | illegal(self._specs(), config.opset),
             exporter=config.exporter,
             opset=config.opset,
         )
-        self.catalog = Catalog(self._specs(), self.generate)
+        self.catalog = Catalog(self._specs(), self.generate, self.motifs)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
         self.restrained = replace(
             self.generate,
             refused=self.generate.refused | avoided,
             avoid=frozenset(config.avoid) - avoided,
         )
-        self.narrowed = Catalog(self._specs(), self.restrained) if avoided else self.catalog
+        self.narrowed = self.catalog
+        if avoided:
+            self.narrowed = Catalog(self._specs(), self.restrained, self.motifs)
 
     def _specs(self) -> list[type[OpSpec]]:
         chosen = self.registry.select(self.config.operators or self.registry)
@@ -154,6 +160,7 @@ class Producer:
             seconds=case.seconds,
             solver_checks=made.solver_checks,
             discarded=case.discarded,
+            motifs=made.motifs,
         )
 
     def load(self, case: TestCase) -> Graph:

@@ -1,0 +1,285 @@
+"""Planting motifs (nnfuzz.spec.motif) into a growing graph, some of them changed in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.growth import Growth, Placeholder, Plan
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Int, IntExpr
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.families.elementwise import Unary
+from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.motif import Misfit, Motif, Operand
+from nnfuzz.spec.operator import OpSpec
+
+NEARBY = (1.0001, 0.999, 0.5, 2.0, -1.0, 0.0)
+"""Factors that make another constant."""
+TRIES = 4
+"""Operators tried for an extra node."""
+
+
+class MissingOperator(Misfit):
+    """An operator of the motif is not among those that are generated from."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator that a motif asked for."""
+
+    spec: type[OpSpec]
+    operands: tuple[Operand, ...]
+    attributes: Mapping[str, Any]
+
+    def with_operand(self, position: int, operand: Operand) -> Call:
+        before, behind = self.operands[:position], self.operands[position + 1 :]
+        return replace(self, operands=(*before, operand, *behind))
+
+
+def plant(motif: Motif, catalog: Catalog, growth: Growth, start: str, twist: int) -> bool | None:
+    """Write a motif behind a value; whether it was changed somewhere. None where it does not fit.
+
+    twist: from which operator on to look for a place to change it, counted from 1; 0 for never.
+    Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
+    """
+    writer = MotifWriter(catalog, growth, twist)
+    try:
+        motif.write(writer, start)
+    except MissingOperator:
+        raise
+    except Misfit:
+        return None
+    return writer.changed
+
+
+class MotifWriter:
+    """The implementation of nnfuzz.spec.motif.Writer on a growing graph."""
+
+    def __init__(self, catalog: Catalog, growth: Growth, twist: int = 0) -> None:
+        self.catalog = catalog
+        self.growth = growth
+        self.draw = growth.draw
+        self.changed = False
+        self._twist = twist
+        self._step = 0
+
+    def type(self, name: str) -> TensorType:
+        return self.growth.graph.type(name)
+
+    def shape(self, name: str) -> tuple[Int, ...]:
+        return self.type(name).shape
+
+    def weight(self, like: str, *shape: Int) -> TensorType:
+        return TensorType(self.type(like).dtype, shape)
+
+    def dim(self, rank: int) -> Int:
+        return self.draw.dim(rank)
+
+    def __call__(self, op: str, *operands: Operand, **attributes: Any) -> Any:
+        spec = self.catalog.find(op)
+        if spec is None:
+            raise MissingOperator(op)
+        call = Call(spec, operands, attributes)
+        self._step += 1
+        outputs = None
+        if not self.changed and 0 < self._twist <= self._step:
+            outputs = self._change(call)
+        outputs = outputs or self.insert(call)
+        if outputs is None:
+            raise Misfit(f"{op}{operands} {attributes}")
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _change(self, call: Call) -> tuple[str, ...] | None:
+        for change in self.draw.shuffled(CHANGES):
+            outputs = change(self, call)
+            if outputs is not None:
+                self.changed = True
+                return outputs
+        return None
+
+    # -- insertion ----------------------------------------------------------------------------
+
+    def insert(self, call: Call) -> tuple[str, ...] | None:
+        """The outputs of the new node; None where it does not fit."""
+        if len(self.growth.graph.nodes) >= self.growth.config.nodes:
+            return None
+        style = self.draw.choice(("scalar", "scalar", "scalar", "one", "rank"))
+        # Once more with other attributes, and without scalars, which some exporters do not take.
+        if self._inserted(call, style) or self._inserted(call, "one"):
+            return self.growth.graph.nodes[-1].outputs
+        return None
+
+    def _inserted(self, call: Call, style: str) -> bool:
+        spec, (least, most) = call.spec, call.spec.arity()
+        count = max(len(call.operands), least)
+        patterns = spec.patterns(count)
+        binding = self._binding(call) if count <= most else None
+        if binding is None:
+            return False
+        dtypes = [binding[p.var] for p in patterns]
+        rank = max((self._given(o).rank for o in call.operands if not _number(o)), default=0)
+        types = [
+            TensorType(d, _ones(style, max(rank, p.ranks[0]), p.ranks[0]))
+            if _number(o)
+            else self._given(o)
+            for o, d, p in zip(call.operands, dtypes, patterns)
+        ]
+        op = spec.draw_given(self.draw, call.attributes, *types)
+        if len(types) < count:
+            types += op.complete(self.draw, types[0], dtypes)[len(types) :]
+        if not all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types)):
+            return False
+        if any(condition is False for condition in op.requires(*types)):
+            return False  # Attributes that were changed may be such that there are no outputs.
+        if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
+            return False
+        plan: Plan = [_source(o, d) for o, d in zip(call.operands, dtypes)]
+        plan += [Placeholder(p.weight, p.index) for p in patterns[len(plan) :]]
+        return self.growth.insert(op, plan, types, smt=False)
+
+    def _given(self, operand: Operand) -> TensorType:
+        return self.type(operand) if isinstance(operand, str) else operand  # type: ignore[return-value]
+
+    def _binding(self, call: Call) -> dict[str, DType] | None:
+        """The type variables by the operands; those of constants alone get a fitting dtype."""
+        binding: dict[str, DType] = {}
+        patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))
+        for operand, pattern in zip(call.operands, patterns):
+            if not _number(operand):
+                binding.setdefault(pattern.var, self._given(operand).dtype)
+        for operand, pattern in zip(call.operands, patterns):
+            if _number(operand):
+                near = [d for d in (*binding.values(), *pattern.dtypes) if d in pattern.dtypes]
+                dtype = binding.get(pattern.var) or next(
+                    (d for d in near if _holds(d, operand)), None
+                )
+                if dtype is None or not _holds(dtype, operand):
+                    return None
+                binding[pattern.var] = dtype
+        for pattern in patterns:
+            binding.setdefault(pattern.var, self.draw.choice(pattern.dtypes))
+        first = {p.var: p for p in reversed(patterns)}
+        return binding if all(d in first[v].dtypes for v, d in binding.items()) else None
+
+
+def _number(operand: Operand) -> bool:
+    return isinstance(operand, int | float)
+
+
+def _holds(dtype: DType, value: float) -> bool:
+    lo, hi = dtype.limits
+    return lo <= value <= hi and (dtype.is_float or value == int(value))
+
+
+def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:
+    """The shape of a constant."""
+    return (1,) * max(least, {"scalar": 0, "one": 1, "rank": rank}[style])
+
+
+def _source(operand: Operand, dtype: DType) -> str | Placeholder:
+    if isinstance(operand, str):
+        return operand
+    if isinstance(operand, TensorType):
+        return Placeholder(weight=True)
+    value = float(operand) if dtype.is_float else int(operand)
+    return Placeholder(weight=True, fixed=True, value=value)
+
+
+# -- changes ----------------------------------------------------------------------------------
+# Each inserts a changed form of the call, or answers None where there is nothing to change.
+
+
+def other_constant(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+    places = [i for i, o in enumerate(call.operands) if _number(o)]
+    if not places:
+        return None
+    place = m.draw.choice(places)
+    value: Any = call.operands[place]
+    near = [value - 1, value + 1]
+    if isinstance(value, float):
+        near += [value * f for f in NEARBY]
+    return m.insert(call.with_operand(place, m.draw.choice([v for v in near if v != value])))
+
+
+def other_attribute(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+    """One of the given attributes is next to what it was, or drawn."""
+    if not call.attributes:
+        return None
+    name = m.draw.choice(list(call.attributes))
+    others = {n: v for n, v in call.attributes.items() if n != name}
+    near = _near(m, call.attributes[name])
+    if near is not None and m.draw.chance(0.5):
+        others[name] = near
+    return m.insert(replace(call, attributes=others))
+
+
+def _near(m: MotifWriter, value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | IntExpr):
+        return value + m.draw.choice((-1, 1))
+    if isinstance(value, float):
+        return value * m.draw.choice(NEARBY)
+    if isinstance(value, tuple) and value:
+        i, j = (m.draw.integer(0, len(value) - 1) for _ in range(2))
+        swapped = [value[j] if k == i else value[i] if k == j else v for k, v in enumerate(value)]
+        return tuple(swapped) if i != j else (*value[:i], _near(m, value[i]), *value[i + 1 :])
+    return None
+
+
+def swapped(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+    """The first two operands in the other order."""
+    if len(call.operands) < 2 or call.operands[0] == call.operands[1]:
+        return None
+    first, second, *rest = call.operands
+    return m.insert(replace(call, operands=(second, first, *rest)))
+
+
+def sibling(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+    """Another operator of the same family, data movement aside: that would lead astray."""
+    bases = call.spec.__bases__
+    if issubclass(call.spec, Moving) or bases == (OpSpec,):
+        return None
+    family = [s for s in m.catalog.signatures if s.__bases__ == bases and s is not call.spec]
+    if not family:
+        return None
+    spec = m.draw.choice(family)
+    kept = {n: v for n, v in call.attributes.items() if n in spec.declared}
+    return m.insert(replace(call, spec=spec, attributes=kept))
+
+
+def detour(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+    """One more node behind, which the rest of the motif reads."""
+    outputs = m.insert(call)
+    return outputs and (*(_unary(m, outputs[0]) or outputs[:1]), *outputs[1:])
+
+
+def other_reader(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+    """Something else reads the value too: another node, or the caller of the model."""
+    outputs = m.insert(call)
+    if outputs and (m.draw.chance(0.5) or not _unary(m, outputs[0])):
+        m.growth.exposed.add(outputs[0])
+    return outputs
+
+
+def _unary(m: MotifWriter, name: str) -> tuple[str, ...] | None:
+    for _ in range(TRIES):
+        spec = m.catalog.pick(m.draw)
+        if issubclass(spec, Unary):
+            outputs = m.insert(Call(spec, (name,), {}))
+            if outputs and m.type(outputs[0]).dtype is m.type(name).dtype:
+                return outputs
+    return None
+
+
+CHANGES: Sequence[Callable[[MotifWriter, Call], tuple[str, ...] | None]] = (
+    other_constant,
+    other_attribute,
+    swapped,
+    sibling,
+    detour,
+    other_reader,
+)

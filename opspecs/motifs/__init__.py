@@ -1,0 +1,1 @@
+"""Built-in motifs: sub-graphs that optimisers look for, one family per file."""

@@ -1,0 +1,120 @@
+"""Activations written out in elementary operators, and clipping on top of clipping."""
+
+from __future__ import annotations
+
+import math
+
+from nnfuzz.ir.dtypes import NUMBERS
+from nnfuzz.spec.motif import motif
+
+ROOT_HALF = math.sqrt(0.5)
+
+
+@motif(size=5)
+def gelu_erf(m, x):
+    """x * (1 + erf(x / sqrt 2)) / 2, the half anywhere; as PyTorch and as BERT write it."""
+    inner = ("Div", x, math.sqrt(2)) if m.draw.chance(0.7) else ("Mul", x, ROOT_HALF)
+    gate = m("Add", m("Erf", m(*inner)), 1.0)
+    _thirds(m, x, gate, 0.5)
+
+
+@motif(size=6)
+def bias_gelu(m, x):
+    """GELU of x + bias along the last axis."""
+    biased = m("Add", x, m.weight(x, m.shape(x)[-1]))
+    if m.draw.chance(0.3):
+        return m("Gelu", biased)
+    return gelu_erf.write(m, biased)
+
+
+@motif(size=9)
+def gelu_tanh(m, x):
+    """The approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
+    cube = m("Pow", x, 3.0) if m.draw.chance(0.7) else m("Mul", m("Mul", x, x), x)
+    inner = m("Add", x, m("Mul", cube, 0.044715))
+    gate = m("Add", m("Tanh", m("Mul", inner, math.sqrt(2 / math.pi))), 1.0)
+    _thirds(m, x, gate, 0.5)
+
+
+def _thirds(m, x, gate, factor):
+    """The product of the three in a random order."""
+    a, b, c = m.draw.shuffled((x, gate, factor))
+    return m("Mul", m("Mul", a, b), c)
+
+
+@motif(size=3)
+def quick_gelu(m, x):
+    """x * sigmoid(alpha x); alpha is 1.702, or 1 and absent (Swish, SiLU)."""
+    inner = m("Mul", x, 1.702) if m.draw.chance(0.6) else x
+    m("Mul", x, m("Sigmoid", inner))
+
+
+@motif(size=4)
+def hard_swish(m, x):
+    """x * clip(x / 6 + 1 / 2, 0, 1), by a HardSigmoid or written out."""
+    if m.draw.chance(0.4):
+        return m("Mul", x, m("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+    clipped = m("Clip", m("Add", x, 3.0), min=0.0, max=6.0)
+    return m("Div", m("Mul", x, clipped), 6.0)
+
+
+@motif(size=3)
+def mish(m, x):
+    """x * tanh(softplus(x))."""
+    m("Mul", x, m("Tanh", m("Softplus", x)))
+
+
+@motif(size=3)
+def softplus(m, x):
+    """log(1 + exp(x))."""
+    m("Log", m("Add", m("Exp", x), 1.0))
+
+
+@motif(size=4)
+def sigmoid(m, x):
+    """1 / (1 + exp(-x))."""
+    below = m("Add", m("Exp", m("Neg", x)), 1.0)
+    if m.draw.chance(0.5):
+        m("Reciprocal", below)
+    else:
+        m("Div", 1.0, below)
+
+
+@motif(size=2)
+def leaky_relu(m, x):
+    """max(x, x / 100)."""
+    m("Max", x, m("Mul", x, 0.01))
+
+
+@motif(size=2, ranks=(0, 5))
+def relu_clip(m, x):
+    """A Relu in front of or behind a Clip that makes it redundant, or not quite."""
+    low, high = m.draw.choice(((0.0, 6.0), (0.0, None), (-1.0, 1.0), (0.5, 2.0)))
+    if m.draw.chance(0.7):
+        m("Clip", m("Relu", x), min=low, max=high)
+    else:
+        m("Relu", m("Clip", x, min=low, max=high))
+
+
+@motif(size=3, dtypes=NUMBERS, ranks=(0, 5))
+def repeated_clip(m, x):
+    """Clips and bounds on top of each other: Clip, Min, Max, Relu."""
+    for _ in range(m.draw.integer(2, 3)):
+        kind = m.draw.choice(("Clip", "Min", "Max", "Relu"))
+        if kind == "Clip":
+            x = m("Clip", x, min=m.draw.integer(0, 1), max=m.draw.integer(2, 5))
+        else:
+            x = m(kind, x) if kind == "Relu" else m(kind, x, m.draw.integer(0, 4))
+
+
+@motif(size=2, ranks=(0, 5))
+def repeated_function(m, x):
+    """A function that changes nothing the second time, or undoes the first."""
+    once, twice = m.draw.choice(
+        (
+            *[(f, f) for f in ("Relu", "Abs", "Neg", "Floor", "Ceil", "Round", "Sign")],
+            *[(f, f) for f in ("Reciprocal", "Identity", "Sigmoid")],
+            *[("Exp", "Log"), ("Abs", "Relu"), ("Relu", "Abs"), ("Neg", "Abs")],
+        )
+    )
+    m(twice, m(once, x))

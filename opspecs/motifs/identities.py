@@ -1,0 +1,111 @@
+"""Arithmetic that changes nothing, or nearly nothing, and masks that are constant."""
+
+from __future__ import annotations
+
+from nnfuzz.ir.dtypes import ALL, FLOATS, NUMBERS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.motif import motif
+
+NEUTRAL = (("Mul", 1), ("Add", 0), ("Sub", 0), ("Div", 1))
+
+
+@motif(size=2, dtypes=NUMBERS, ranks=(0, 5), weight=3.0)
+def neutral_element(m, x):
+    """x * 1, x + 0, x - 0, x / 1, 0 + x, 1 * x; the constant may be of rank 0 or not."""
+    for _ in range(m.draw.integer(1, 2)):
+        kind, constant = m.draw.choice(NEUTRAL)
+        front = kind in ("Mul", "Add") and m.draw.chance(0.4)
+        x = m(kind, constant, x) if front else m(kind, x, constant)
+
+
+@motif(size=2, ranks=(0, 5), weight=2.0)
+def trivial_power(m, x):
+    """x to the 0, 1/2, 1, 2, 3 or -1."""
+    y = m("Pow", x, m.draw.choice((0.0, 0.5, 1.0, 2.0, 3.0, -1.0)))
+    if m.draw.chance(0.3):
+        m("Sqrt", y)
+
+
+@motif(size=2, dtypes=NUMBERS, ranks=(0, 5), weight=2.0)
+def with_itself(m, x):
+    """x / x, x - x, x + x, max(x, x), x = x and what follows from it."""
+    kind = m.draw.choice(("Div", "Sub", "Add", "Mul", "Max", "Min", "Equal", "Less", "Mod"))
+    y = m(kind, x, x)
+    if kind in ("Equal", "Less"):
+        m("Where", y, x, 0)
+    elif m.draw.chance(0.5):
+        m("Add", y, x)
+
+
+@motif(size=2, dtypes=NUMBERS, ranks=(0, 5))
+def annihilated(m, x):
+    """x * 0 and what comes of it."""
+    m("Add", m("Mul", x, 0), x)
+
+
+@motif(size=2, dtypes=NUMBERS, ranks=(0, 5), weight=2.0)
+def folded_constants(m, x):
+    """Two constants in a row, which fold into one: (x + a) + b, (x * a) * b, (x * a) + b."""
+    first, second = m.draw.choice(
+        (("Add", "Add"), ("Mul", "Mul"), ("Mul", "Add"), ("Add", "Sub"), ("Mul", "Div"))
+    )
+    m(second, m(first, x, m.draw.integer(1, 3)), m.draw.integer(1, 3))
+
+
+@motif(size=3, dtypes=NUMBERS, ranks=(0, 5))
+def common_factor(m, x):
+    """a x + a y with one a."""
+    factor = m.weight(x)
+    m("Add", m("Mul", x, factor), m("Mul", x, m.draw.integer(1, 3)))
+
+
+@motif(size=2, dtypes=FLOATS, ranks=(0, 5))
+def divided(m, x):
+    """A division that may become a product: by a constant, by a root."""
+    if m.draw.chance(0.5):
+        m("Div", x, m.draw.choice((3.0, 7.0, 0.1, 1e-3)))
+    else:
+        m("Mul", x, m("Reciprocal", x))
+
+
+@motif(size=2, dtypes=ALL, ranks=(1, 5), weight=2.0)
+def constant_mask(m, x):
+    """Where with a mask that is constant, all the same perhaps."""
+    shape = m.shape(x)
+    mask = m.draw.choice(
+        (True, False, TensorType(DType.BOOL, shape), TensorType(DType.BOOL, shape[-1:]))
+    )
+    other = 0 if m.draw.chance(0.5) else m.weight(x, *shape)
+    y = m("Where", mask, x, other) if m.draw.chance(0.6) else m("Where", mask, other, x)
+    if m.draw.chance(0.4):
+        m("Where", TensorType(DType.BOOL, shape), y, x)
+
+
+@motif(size=3, dtypes=NUMBERS, ranks=(0, 5))
+def negated_sum(m, x):
+    """-(a - x), a + (-x), and what optimisers make of a sign."""
+    y = m("Neg", x)
+    y = m("Add", m.weight(x), y) if m.draw.chance(0.5) else m("Sub", m.weight(x), y)
+    if m.draw.chance(0.5):
+        m("Neg", y)
+
+
+@motif(size=3, dtypes=NUMBERS, ranks=(0, 5))
+def negated_comparison(m, x):
+    """not (x < a), which is x >= a."""
+    kind = m.draw.choice(("Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal"))
+    y = m("Not", m(kind, x, m.draw.integer(0, 2)))
+    if m.draw.chance(0.5):
+        m("Not", y)
+
+
+@motif(size=3, dtypes=(DType.BOOL,), ranks=(0, 5))
+def boolean_identity(m, x):
+    """x and true, x or false, x xor true, x and x, not not x."""
+    kind = m.draw.choice(("And", "Or", "Xor", "Not"))
+    if kind == "Not":
+        y = m("Not", m("Not", x))
+    else:
+        y = m(kind, x, x if m.draw.chance(0.3) else m.draw.chance(0.5))
+    if m.draw.chance(0.3):
+        m("And", y, x)

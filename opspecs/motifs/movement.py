@@ -1,0 +1,240 @@
+"""Data movement that cancels, merges, or can be moved through other operators."""
+
+from __future__ import annotations
+
+from nnfuzz.ir.dtypes import ALL, FLOATS, NUMBERS, DType
+from nnfuzz.spec.motif import motif
+
+
+def _permutation(m, x):
+    return tuple(m.draw.shuffled(range(len(m.shape(x)))))
+
+
+def _inverse(perm):
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def _axis(m, x):
+    return m.draw.integer(0, len(m.shape(x)) - 1)
+
+
+# -- transposes -------------------------------------------------------------------------------
+
+
+@motif(size=2, dtypes=ALL, ranks=(2, 5))
+def transpose_pair(m, x):
+    """Two transposes that cancel, or merge."""
+    perm = _permutation(m, x)
+    y = m("Transpose", x, perm=perm)
+    m("Transpose", y, perm=_inverse(perm) if m.draw.chance(0.6) else _permutation(m, y))
+
+
+@motif(size=5, ranks=(2, 5), weight=3.0)
+def transpose_sandwich(m, x):
+    """Something between two transposes that could do without them."""
+    perm = _permutation(m, x)
+    y = m("Transpose", x, perm=perm)
+    kind = m.draw.choice(("Relu", "Softmax", "Add", "ReduceMean", "Pad", "Concat", "Clip", "Split"))
+    if kind == "Add":
+        y = m("Add", y, m.weight(y, m.shape(y)[-1]))
+    elif kind == "Concat":
+        axis = _axis(m, y)
+        y = m("Concat", y, y, axis=axis)
+    elif kind == "ReduceMean":
+        y = m("ReduceMean", y, axes=(_axis(m, y),), keepdims=1)
+    else:
+        y = m(kind, y)
+    for part in y if isinstance(y, tuple) else (y,):
+        m("Transpose", part, perm=_inverse(perm))
+        if m.draw.chance(0.7):
+            break
+
+
+@motif(size=3, dtypes=ALL, ranks=(2, 4))
+def channel_shuffle(m, x):
+    """Reshape, Transpose, Reshape: one axis split in two, which change places."""
+    batch, channels, *rest = m.shape(x)
+    groups, inner = m.draw.choice((1, 2, 3, 4)), m.draw.var("f", 1, 48)
+    y = m("Reshape", x, shape=(batch, groups, inner, *rest))
+    y = m("Transpose", y, perm=(0, 2, 1, *range(3, len(rest) + 3)))
+    m("Reshape", y, shape=(batch, channels, *rest))
+
+
+# -- shapes -----------------------------------------------------------------------------------
+
+
+@motif(size=3, dtypes=ALL, ranks=(1, 5), weight=2.0)
+def reshape_chain(m, x):
+    """Reshapes of reshapes, back to where they began perhaps."""
+    shape = m.shape(x)
+    y = m("Reshape", x)
+    if m.draw.chance(0.5):
+        y = m("Reshape", y)
+    m("Reshape", y, shape=shape) if m.draw.chance(0.6) else m("Flatten", y)
+
+
+@motif(size=3, dtypes=ALL, ranks=(0, 4), weight=2.0)
+def squeeze_chain(m, x):
+    """Axes of size 1 that come and go, in other operators' names too."""
+    rank = len(m.shape(x))
+    axis = m.draw.integer(0, rank)
+    y = m("Unsqueeze", x, axes=(axis,))
+    kind = m.draw.choice(("Squeeze", "Squeeze", "Unsqueeze", "Reshape", "Transpose"))
+    if kind == "Squeeze":
+        y = m("Squeeze", y, axes=(axis,))
+    elif kind == "Unsqueeze":
+        y = m("Squeeze", m("Unsqueeze", y, axes=(0,)) if rank < 4 else y, axes=(0,))
+    elif kind == "Reshape":
+        y = m("Reshape", y, shape=m.shape(x))
+    else:
+        order = [i for i in range(rank + 1) if i != axis]
+        y = m("Transpose", y, perm=(axis, *order))
+
+
+@motif(size=2, ranks=(1, 5))
+def reduce_squeeze(m, x):
+    """A reduction that keeps its axis, which goes then; or that does not, and it comes back."""
+    axis = _axis(m, x)
+    kind = m.draw.choice(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"))
+    keepdims = m.draw.integer(0, 1)
+    y = m(kind, x, axes=(axis,), keepdims=keepdims)
+    m("Squeeze" if keepdims else "Unsqueeze", y, axes=(axis,))
+
+
+@motif(size=2, ranks=(1, 5))
+def repeated_reduction(m, x):
+    """Reductions of one kind along two axes, one after the other."""
+    kind = m.draw.choice(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"))
+    y = m(kind, x, axes=(_axis(m, x),), keepdims=1)
+    m(kind, y, axes=(_axis(m, x),), keepdims=m.draw.integer(0, 1))
+
+
+@motif(size=2, ranks=(1, 4))
+def expand_reduce(m, x):
+    """Copies along a new axis, or one of size 1, that a reduction takes together again."""
+    copies = m.draw.integer(1, 6)
+    if m.draw.chance(0.5):
+        y = m("Expand", x, shape=(copies, *m.shape(x)))
+    else:
+        y = m("Tile", x, repeats=(copies, *(1,) * (len(m.shape(x)) - 1)))
+    m(m.draw.choice(("ReduceMax", "ReduceMean", "ReduceSum")), y, axes=(0,), keepdims=0)
+
+
+@motif(size=2, dtypes=NUMBERS, ranks=(1, 4))
+def expand_binary(m, x):
+    """An Expand that broadcasting makes superfluous."""
+    y = m("Expand", x, shape=(m.draw.integer(1, 4), *m.shape(x)))
+    m(m.draw.choice(("Add", "Mul", "Sub", "Max")), y, x)
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+@motif(size=2, dtypes=ALL, weight=2.0)
+def slice_of_pad(m, x):
+    """Padding that a Slice takes away again."""
+    rank, axis = len(m.shape(x)), _axis(m, x)
+    before, behind = m.draw.integer(0, 3), m.draw.integer(0, 3)
+    pads = [0] * 2 * rank
+    pads[axis], pads[axis + rank] = before, behind
+    y = m("Pad", x, pads=tuple(pads), mode=m.draw.choice(("constant", "edge")), value=0)
+    end = before + m.shape(x)[axis]
+    m("Slice", y, axes=(axis,), starts=(before,), ends=(end,), steps=(1,))
+
+
+@motif(size=2, dtypes=ALL, weight=2.0)
+def concat_of_split(m, x):
+    """The parts joined again, in another order perhaps."""
+    axis = _axis(m, x)
+    parts = m("Split", x, axis=axis)
+    parts = m.draw.shuffled(parts) if m.draw.chance(0.4) else parts
+    m("Concat", *parts, axis=axis)
+
+
+@motif(size=2, dtypes=ALL)
+def split_of_concat(m, x):
+    """Two tensors joined and taken apart at the seam."""
+    axis = _axis(m, x)
+    shape = list(m.shape(x))
+    sizes = shape[axis], m.dim(len(shape))
+    shape[axis] = sizes[1]
+    y = m("Concat", x, m.weight(x, *shape), axis=axis)
+    m("Split", y, axis=axis, split=sizes)
+
+
+@motif(size=4, dtypes=NUMBERS)
+def split_branches(m, x):
+    """Parts that go through operators of their own and are joined."""
+    axis = _axis(m, x)
+    first, *others = m("Split", x, axis=axis)
+    kind = m.draw.choice(("Relu", "Abs", "Neg"))
+    first, last = m(kind, first), m(kind if m.draw.chance(0.7) else "Sign", others[-1])
+    m("Concat", first, *others[:-1], last, axis=axis)
+
+
+@motif(size=3, dtypes=ALL, weight=2.0)
+def slice_concat(m, x):
+    """The two halves of an axis, joined again or exchanged."""
+    axis, size = _axis(m, x), m.shape(x)[_axis(m, x)]
+    size = m.shape(x)[axis]
+    at = size // 2 if m.draw.chance(0.5) else 1
+    low = m("Slice", x, axes=(axis,), starts=(0,), ends=(at,), steps=(1,))
+    high = m("Slice", x, axes=(axis,), starts=(at,), ends=(size,), steps=(1,))
+    m("Concat", *((high, low) if m.draw.chance(0.4) else (low, high)), axis=axis)
+
+
+@motif(size=2, dtypes=ALL)
+def slice_chain(m, x):
+    """A Slice of a Slice along one axis or two."""
+    y = m("Slice", x, axes=(_axis(m, x),))
+    m("Slice", y, axes=(_axis(m, x),))
+
+
+@motif(size=3, dtypes=ALL)
+def focus(m, x):
+    """Every other element and the ones in between, joined: space to depth by slices."""
+    axis = _axis(m, x)
+    size = m.shape(x)[axis]
+    even = m("Slice", x, axes=(axis,), starts=(0,), ends=(size,), steps=(2,))
+    odd = m("Slice", x, axes=(axis,), starts=(1,), ends=(size,), steps=(2,))
+    m("Concat", even, odd, axis=m.draw.integer(0, len(m.shape(x)) - 1))
+
+
+@motif(size=2, dtypes=ALL)
+def gather_chain(m, x):
+    """Gather of Gather, or one whose index is a constant, as a Slice and a Squeeze would do."""
+    axis = _axis(m, x)
+    if m.draw.chance(0.5):
+        y = m("Gather", x, m.draw.choice((0, 0, -1)), axis=axis)
+        return m("Unsqueeze", y, axes=(axis,))
+    y = m("Gather", x, axis=axis)
+    return m("Gather", y) if len(m.shape(y)) else m("Unsqueeze", y, axes=(0,))
+
+
+# -- casts ------------------------------------------------------------------------------------
+
+
+@motif(size=3, dtypes=ALL, ranks=(0, 5), weight=2.0)
+def cast_chain(m, x):
+    """There and back, or on and on: exact only if the dtypes between hold every value."""
+    dtype = m.type(x).dtype
+    for _ in range(m.draw.integer(1, 2)):
+        x = m("Cast", x, to=m.draw.choice(ALL))
+    m("Cast", x, to=dtype)
+
+
+@motif(size=3, dtypes=FLOATS, ranks=(0, 5))
+def cast_sandwich(m, x):
+    """A function in another precision."""
+    dtype = m.type(x).dtype
+    y = m("Cast", x, to=m.draw.choice([d for d in FLOATS if d is not dtype]))
+    y = m(m.draw.choice(("Relu", "Sigmoid", "Tanh", "Softmax", "Neg", "Abs")), y)
+    m("Cast", y, to=dtype)
+
+
+@motif(size=3, dtypes=(DType.INT64, DType.INT32), ranks=(0, 5))
+def integer_detour(m, x):
+    """Integer arithmetic in floating point, as quantisers and exporters leave it behind."""
+    y = m("Cast", x, to=DType.FLOAT32)
+    y = m(m.draw.choice(("Floor", "Ceil", "Round", "Abs", "Neg")), y)
+    m("Cast", y, to=m.type(x).dtype)
