@@ -40,13 +40,13 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Inferred:
-    """Type of an output by strict ONNX shape inference; None where a dimension is left open."""
+    """Type of an output by strict ONNX shape inference; None where it or a dimension is open."""
 
-    dtype: DType
+    dtype: DType | None
     shape: tuple[int | None, ...] | None
 
     def admits(self, type_: TensorType) -> bool:
-        if self.dtype is not type_.dtype:
+        if self.dtype not in (None, type_.dtype):
             return False
         if self.shape is None:
             return True
@@ -194,6 +194,8 @@ def infer(model: onnx.ModelProto) -> list[Inferred]:
 def _inferred(type_: Any) -> Inferred:
     import onnx
 
+    if not type_.elem_type:  # GroupNormalization has no type inference (onnx 1.23).
+        return Inferred(None, None)
     dtype = DType.of(onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type))
     if not type_.HasField("shape"):
         return Inferred(dtype, None)
