@@ -37,6 +37,17 @@ class Slice(Moving):
     ends = _per_axis(lambda draw, step: draw.var("to", 1 if step > 0 else -1, 96))
     style = Choice(("plain", "negative", "beyond"))
 
+    @classmethod
+    def reading(cls, fields, takes, gives):
+        """Ends beyond the tensor are clamped, as ONNX does."""
+        starts, ends = fields["starts"], fields["ends"]
+        axes = fields.get("axes") or tuple(range(len(starts)))
+        steps = fields.get("steps") or (1,) * len(starts)
+        sizes = [takes[0].shape[a] for a in axes]
+        parts = [slice(*p).indices(s) for *p, s in zip(starts, ends, steps, sizes)]
+        first, last = (tuple(part[i] for part in parts) for i in (0, 1))
+        return cls(axes=axes, steps=steps, starts=first, ends=last, style="plain")
+
     def _parts(self, x):
         """Per sliced axis: the axis, its size, start, end and step."""
         axes = positive(self.axes, x.rank)

@@ -96,6 +96,11 @@ class Split(Moving):
     def type_transfer(self, x):
         return [_resized(x, self.axis, size) for size in self.split]
 
+    @classmethod
+    def reading(cls, fields, takes, gives):
+        axis = fields["axis"]
+        return cls(axis=axis, split=tuple(part.shape[axis] for part in gives))
+
     def infer_input_types(self, draw, first, dtypes, output):
         return [_resized(TensorType(dtypes[0], output.shape), self.axis, total(self.split))]
 

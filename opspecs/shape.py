@@ -32,6 +32,11 @@ class Reshape(Moving):
     def infer_input_types(self, draw, first, dtypes, output):
         return [first]
 
+    @classmethod
+    def reading(cls, fields, takes, gives):
+        inferred = [i for i, d in enumerate(fields["shape"]) if d == -1]
+        return cls(shape=gives[0].shape, inferred=inferred[0] if inferred else -1)
+
     def torch(self, x):
         return x.reshape(self.shape)
 
@@ -44,6 +49,10 @@ class Reshape(Moving):
 @operator
 class Transpose(Moving):
     perm = Choice(by=lambda draw, op, first, *_: tuple(draw.shuffled(range(first.rank))))
+
+    @classmethod
+    def reading(cls, fields, takes, gives):
+        return cls(perm=fields.get("perm") or tuple(reversed(range(takes[0].rank))))
 
     def requires(self, x):
         yield sorted(self.perm) == list(range(x.rank))
@@ -80,6 +89,11 @@ class Squeeze(Moving):
     def type_transfer(self, x):
         gone = positive(self.axes, x.rank)
         return [x.with_shape([d for i, d in enumerate(x.shape) if i not in gone])]
+
+    @classmethod
+    def reading(cls, fields, takes, gives):
+        ones = tuple(i for i, d in enumerate(takes[0].shape) if d == 1)
+        return cls(axes=fields["axes"] or ones)
 
     @classmethod
     def input_rank(cls, draw, output_rank):

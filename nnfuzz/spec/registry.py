@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import OpSpec
 
 ENTRY_POINTS = "nnfuzz.opspecs"
@@ -33,7 +34,9 @@ class OpRegistry:
         self._specs[spec.name] = spec
 
     def get(self, name: str) -> type[OpSpec]:
-        """Raises: KeyError naming the closest known operators."""
+        """`Opaque`, which is never listed, is always known. Raises: KeyError naming close ones."""
+        if name == Opaque.name:
+            return Opaque
         try:
             return self._specs[name]
         except KeyError:

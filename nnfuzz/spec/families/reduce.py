@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, DType
@@ -13,7 +13,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import AXIS, RankChanging, any_axes, may_be_one, positive
 from nnfuzz.spec.intervals import Box, ends
-from nnfuzz.spec.operator import In, Range
+from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,6 +95,17 @@ class Reduction(Reducing):
 
     def positive_axes(self, rank: int) -> tuple[int, ...]:
         return positive(self.axes, rank)
+
+    @classmethod
+    def reading(
+        cls,
+        fields: Mapping[str, Any],
+        takes: Sequence[TensorType],
+        gives: Sequence[TensorType],
+    ) -> OpSpec:
+        every = () if fields.get("noop_with_empty_axes") else tuple(range(takes[0].rank))
+        axes = fields.get("axes") or every
+        return super().reading({**fields, "axes": axes}, takes, gives)
 
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         rank = inputs[0].rank

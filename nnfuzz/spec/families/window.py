@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.dtypes import DType
@@ -90,6 +90,17 @@ class Window(OpSpec):
         dilations = self.dilations or (1,) * n
         windows = self.window_shape(*inputs)
         yield from zip(sizes, windows, self.strides, dilations, self.pads[:n], self.pads[n:])
+
+    @classmethod
+    def reading(
+        cls,
+        fields: Mapping[str, Any],
+        takes: Sequence[TensorType],
+        gives: Sequence[TensorType],
+    ) -> OpSpec:
+        n = takes[0].rank - 2
+        plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
+        return super().reading({**plain, **fields}, takes, gives)
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
         """One window at least fits into each padded axis."""

@@ -1,0 +1,164 @@
+"""A node of a foreign ONNX model that no operator spec describes: known types, unknown numbers.
+
+It keeps a starting graph (see nnfuzz.materialize.reading) whole. PyTorch's part is played by
+`onnx.reference`; whatever depends on its result is never compared, so that only crashes, refusals
+and wrong types show in it.
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.operator import ConstraintError, In, OpSpec
+from nnfuzz.spec.unexportable import Unexportable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import onnx
+    from torch import Tensor
+
+    from nnfuzz.spec.intervals import Box
+
+_WHY = "a node of a seed model has no PyTorch form: use --exporter direct"
+
+
+class Opaque(OpSpec):
+    """text: an onnx.GraphProto of one node and its constants, in base64; its inputs and outputs are
+    those of this operator, in order. takes, gives: their types as (dtype name, *dimensions).
+    """
+
+    name = "Opaque"
+    inputs = (In("T", ALL),)
+    variadic = (0, 64)
+    weight = 0.0
+    unexportable = (Unexportable("torchscript", _WHY), Unexportable("dynamo", _WHY))
+    text = Choice(("",))
+    opset = Choice((0,))
+    takes = Choice(((),))
+    gives = Choice(((),))
+
+    @classmethod
+    def of(
+        cls,
+        graph: onnx.GraphProto,
+        opset: int,
+        takes: Sequence[TensorType],
+        gives: Sequence[TensorType],
+    ) -> Opaque:
+        """The operator for a graph of one node, as above, with concrete types."""
+        text = base64.b64encode(graph.SerializeToString(deterministic=True)).decode()
+        flat = [tuple((t.dtype.value, *t.shape) for t in types) for types in (takes, gives)]
+        return cls(text=text, opset=opset, takes=flat[0], gives=flat[1])
+
+    def __repr__(self) -> str:
+        return f"Opaque<{self.graph.node[0].op_type}>"
+
+    @cached_property
+    def graph(self) -> onnx.GraphProto:
+        import onnx
+
+        return onnx.GraphProto.FromString(base64.b64decode(self.text))
+
+    @cached_property
+    def _evaluator(self) -> Any:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        opsets = [onnx.OperatorSetIdProto(domain="", version=self.opset)]
+        return ReferenceEvaluator(onnx.ModelProto(graph=self.graph, opset_import=opsets))
+
+    @classmethod
+    def signatures(cls) -> list:
+        """None: it is never generated."""
+        return []
+
+    def check(self, *inputs: TensorType) -> None:
+        if not _same(inputs, _types(self.takes)):
+            raise ConstraintError(f"{self!r} takes {_types(self.takes)}, got {list(inputs)}")
+
+    def requires(self, *inputs):
+        yield _same(inputs, _types(self.takes))
+
+    def type_transfer(self, *inputs):
+        return _types(self.gives)
+
+    def output_dtype(self, *inputs: TensorType) -> DType:
+        return DType(self.gives[0][0])
+
+    def torch(self, *tensors: Tensor) -> list[Tensor]:
+        """Through NumPy; floats stay as wide as they come in."""
+        from nnfuzz.spec import carriers
+
+        kinds = [t.dtype for t in _types(self.takes)]
+        fed = {
+            info.name: x.detach().numpy() if x.is_floating_point() else carriers.array(x, kind)
+            for info, x, kind in zip(self.graph.input, tensors, kinds)
+        }
+        wide = next((x.dtype for x in tensors if x.is_floating_point()), None)
+        results = zip(self._evaluator.run(None, fed), _types(self.gives))
+        return [self._stored(array, type_, wide) for array, type_ in results]
+
+    def _stored(self, array: Any, type_: TensorType, wide: Any) -> Tensor:
+        import numpy as np
+
+        from nnfuzz.spec import carriers
+
+        array = np.asarray(array).reshape(type_.shape)
+        if type_.dtype.is_float and wide is not None:
+            return carriers.tensor(array.astype(np.float64)).to(wide)
+        return carriers.tensor(array.astype(type_.dtype.numpy))
+
+    def undefined(self, *boxes: Box) -> Tensor:
+        """Every element: a mask that broadcasts to all outputs."""
+        import torch
+
+        return torch.ones((), dtype=torch.bool)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        from nnfuzz.spec.intervals import Box, outputs
+
+        return [Box(y, y) for y in outputs(self, *[b.lo for b in boxes])]
+
+    def onnx(self, emit, *values):
+        """The node itself, with its constants as initializers."""
+        import onnx
+        from onnx import numpy_helper
+
+        names = dict(zip((info.name for info in self.graph.input), values))
+        for constant in self.graph.initializer:
+            array = numpy_helper.to_array(constant)
+            names[constant.name] = emit.const(array, DType.of(array.dtype))
+        (node,) = self.graph.node
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        inputs = [names.get(name, "") for name in node.input]
+        return emit(node.op_type, *inputs, outputs=len(node.output), **_plain(attributes))
+
+
+def _same(types: Sequence[TensorType], wanted: Sequence[TensorType]) -> bool:
+    return len(types) == len(wanted) and all(
+        a.is_concrete and a.same(b) for a, b in zip(types, wanted)
+    )
+
+
+def _types(flat: Sequence) -> list[TensorType]:
+    return [TensorType(DType(dtype), tuple(shape)) for dtype, *shape in flat]
+
+
+def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attribute values in the forms that emission takes."""
+    from onnx import TensorProto, numpy_helper
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, TensorProto):
+            return numpy_helper.to_array(value)
+        return [plain(v) for v in value] if isinstance(value, list) else value
+
+    return {key: plain(value) for key, value in attributes.items()}
