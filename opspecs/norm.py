@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from nnfuzz.opspecs.reduce import ArgMax
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
@@ -17,7 +18,10 @@ from nnfuzz.spec.families.norm import (
     centred_box,
     centred_radius,
     exponential_sums,
+    mean_of,
+    trailing,
 )
+from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.intervals import Box, corners, growth, monotone
 from nnfuzz.spec.operator import In, operator
@@ -73,6 +77,39 @@ class LogSoftmax(AlongAxis):
     def radius(self, u, y, x):
         d = x.amax(self.axis, keepdim=True) - x
         return u * (4 * y.abs() + 8 + 2 * d + growth(x.shape[self.axis]))
+
+
+@operator
+class Hardmax(AlongAxis):
+    """1 for the first one of the largest elements, 0 for the others. Source: ONNX Hardmax-13."""
+
+    def torch(self, x):
+        at = torch.argmax(x, self.axis, keepdim=True)
+        return (self._places(x) == at).to(x.dtype)
+
+    def _places(self, x):
+        shape = [1] * x.dim()
+        shape[self.axis] = x.shape[self.axis]
+        return torch.arange(x.shape[self.axis]).reshape(shape)
+
+    def proxy(self, x):
+        return torch.softmax(x, self.axis)
+
+    def along(self, x):
+        first, last = winners(x.lo, x.hi, self.axis)
+        places = self._places(x.lo)
+        sure, may = (places == first) & (first == last), (places >= first) & (places <= last)
+        return Box(sure.to(x.lo.dtype), may.to(x.lo.dtype))
+
+    def margins(self, x):
+        return ArgMax(axis=self.axis, keepdims=1).margins(x)
+
+    def value_range(self, x):
+        return 0.0, 1.0
+
+    def certain(self, x):
+        size = x.shape[self.axis]
+        return ((1, 1),) if isinstance(size, int) and size == 1 else ((1, 1), (0, 0))
 
 
 class PerChannel(Normalization):
@@ -180,9 +217,6 @@ class LayerNormalization(Normalization):
     variadic = (2, 3)
     axis = AXIS
 
-    def _axes(self, rank):
-        return tuple(range(self.axis % rank, rank))
-
     def requires(self, x, *vectors):
         yield -x.rank <= self.axis < x.rank
         tail = x.shape[self.axis % x.rank :]
@@ -205,29 +239,24 @@ class LayerNormalization(Normalization):
         return (*zero, (-math.inf, 0.0))
 
     def torch(self, x, scale, bias=None):
-        d, s = centred(x, self._axes(x.dim()), self.eps)
+        d, s = centred(x, trailing(self.axis, x.dim()), self.eps)
         y = d / s * scale
         return y if bias is None else y + bias
 
     def interval(self, x, scale, bias=None):
-        return [affine(centred_box(x, self._axes(x.lo.dim()), self.eps), scale, bias)]
+        return [affine(centred_box(x, trailing(self.axis, x.lo.dim()), self.eps), scale, bias)]
 
     def onnx(self, emit, x, scale, *bias):
         type_ = emit.type(x)
         if emit.opset >= 17 and type_.dtype is not DType.FLOAT64:
             values = (x, scale, *bias)
             return emit("LayerNormalization", *values, axis=self.axis, epsilon=self.epsilon)
-        d = emit("Sub", x, self._mean(emit, x, type_.rank))
-        variance = self._mean(emit, emit("Mul", d, d), type_.rank)
+        axes = trailing(self.axis, type_.rank)
+        d = emit("Sub", x, mean_of(emit, x, axes))
+        variance = mean_of(emit, emit("Mul", d, d), axes)
         s = emit("Sqrt", emit("Add", variance, emit.const(self.eps, type_.dtype)))
         y = emit("Mul", emit("Div", d, s), scale)
         return emit("Add", y, *bias) if bias else y
-
-    def _mean(self, emit, x, rank):
-        axes = list(self._axes(rank))
-        if emit.opset < 18:
-            return emit("ReduceMean", x, axes=axes, keepdims=1)
-        return emit("ReduceMean", x, emit.const(axes, DType.INT64), keepdims=1)
 
     def domain(self, x, scale, *bias):
         """Sums of squares must stay finite."""
@@ -236,4 +265,4 @@ class LayerNormalization(Normalization):
 
     def radius(self, u, y, x, scale, *bias):
         shifted = 2 * u * (y.abs() + sum(2 * b.abs() for b in bias))
-        return shifted + centred_radius(u, x, self._axes(x.dim()), self.eps, scale)
+        return shifted + centred_radius(u, x, trailing(self.axis, x.dim()), self.eps, scale)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnfuzz.ir.dtypes import FLOATS
+from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.elementwise import Unary
@@ -74,6 +74,18 @@ class Normalization(OpSpec):
 
     def cost(self, *inputs):
         return 8 * inputs[0].numel
+
+
+def trailing(axis: int, rank: int) -> tuple[int, ...]:
+    """The axes from `axis` on."""
+    return tuple(range(axis % rank, rank))
+
+
+def mean_of(emit: Any, x: str, axes: Sequence[int]) -> str:
+    """Emit the mean over axes, kept as size 1."""
+    if emit.opset < 18:
+        return emit("ReduceMean", x, axes=list(axes), keepdims=1)
+    return emit("ReduceMean", x, emit.const(list(axes), DType.INT64), keepdims=1)
 
 
 def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:

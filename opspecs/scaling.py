@@ -1,0 +1,285 @@
+"""Normalisations by groups, norms and neighbourhoods."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from nnfuzz.opspecs.norm import CHANNEL, PerChannel, across, channelwise
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import or_
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import AXES, AXIS, positive
+from nnfuzz.spec.families.elementwise import Unary, narrowed, products, single
+from nnfuzz.spec.families.norm import (
+    AlongAxis,
+    Normalization,
+    affine,
+    centred,
+    centred_box,
+    centred_radius,
+    mean_of,
+    spread_mask,
+    trailing,
+)
+from nnfuzz.spec.families.sums import largest
+from nnfuzz.spec.intervals import Box, corners, ends, underflow
+from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import Unexportable
+
+
+def squares(x, f):
+    """The box of f(x * x), where f grows with each element."""
+    return Box(*ends(lambda m: f(m * m), (1,), Box(*x.magnitudes())), None)
+
+
+@operator
+class GroupNormalization(PerChannel):
+    """Statistics over groups of channels; scale and bias per channel, as from opset 21 on.
+
+    Below, and for float64, whose statistics the operator may compute in float32, lowered to
+    InstanceNormalization of the groups, as exporters do. Source: ONNX GroupNormalization-21.
+    """
+
+    inputs = (In("T", FLOATS, (3, 5)), CHANNEL, CHANNEL)
+    num_groups = Choice((1, 2, 2, 3, 4))
+
+    def requires(self, x, *vectors):
+        yield from super().requires(x, *vectors)
+        yield x.shape[1] % self.num_groups == 0
+
+    def _grouped(self, x):
+        return x.unflatten(1, (self.num_groups, -1)).flatten(2)
+
+    def torch(self, x, scale, bias):
+        d, s = centred(self._grouped(x), (2,), self.eps)
+        return (d / s).reshape(x.shape) * across(scale, x) + across(bias, x)
+
+    def interval(self, x, *vectors):
+        mask = None if x.any is None else self._grouped(x.any)
+        d = centred_box(Box(self._grouped(x.lo), self._grouped(x.hi), mask), (2,), self.eps)
+        shape = x.lo.shape
+        mask = None if mask is None else d.any.reshape(shape)
+        box = Box(d.lo.reshape(shape), d.hi.reshape(shape), mask)
+        return [affine(box, *channelwise(vectors, x))]
+
+    def domain(self, x, scale, bias):
+        """Sums of squares must stay finite."""
+        return [x.abs() - math.sqrt(largest(x) / (8 * self._grouped(x).shape[2]))]
+
+    def radius(self, u, y, x, scale, bias):
+        inner = centred_radius(u, self._grouped(x), (2,), self.eps, 1.0).reshape(x.shape)
+        shifted = 2 * u * (y.abs() + 2 * across(bias, x).abs())
+        return shifted + inner * across(scale, x).abs()
+
+    def onnx(self, emit, x, scale, bias):
+        type_ = emit.type(x)
+        if emit.opset >= 21 and type_.dtype is not DType.FLOAT64:
+            return emit("GroupNormalization", x, scale, bias, **self.attributes)
+        groups, rest = [0, self.num_groups, -1], [-1, *[1] * (type_.rank - 2)]
+        y = emit("Reshape", x, emit.const(groups, DType.INT64))
+        ones, zeros = (emit.const([v] * self.num_groups, type_.dtype) for v in (1.0, 0.0))
+        y = emit("InstanceNormalization", y, ones, zeros, epsilon=self.epsilon)
+        y = emit("Reshape", y, emit.const(type_.shape, DType.INT64))
+        scale, bias = (emit("Reshape", v, emit.const(rest, DType.INT64)) for v in (scale, bias))
+        return emit("Add", emit("Mul", y, scale), bias)
+
+
+@operator
+class RMSNormalization(Normalization):
+    """x / sqrt(mean(x^2) + epsilon) * scale over the axes from `axis` on.
+
+    Composed below opset 23 and for float64, whose mean the operator may compute in float32.
+    Source: ONNX RMSNormalization-23.
+    """
+
+    inputs = (In("T", FLOATS, (1, 5)), In("T", ranks=(0, 5), weight=True))
+    axis = AXIS
+
+    def requires(self, x, scale):
+        yield -x.rank <= self.axis < x.rank
+        tail = x.shape[self.axis % x.rank :]
+        yield scale.rank <= len(tail)
+        yield from ((b == a) | (b == 1) for a, b in zip(reversed(tail), reversed(scale.shape)))
+
+    def type_transfer(self, x, scale):
+        return [x]
+
+    def complete(self, draw, first, dtypes):
+        tail = first.shape[self.axis % first.rank :]
+        return [first, TensorType(dtypes[1], tail if draw.chance(0.6) else narrowed(draw, tail))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+
+    def _root(self, squared):
+        axes = trailing(self.axis, squared.dim())
+        return (squared.mean(axes, keepdim=True) + self.eps).sqrt()
+
+    def torch(self, x, scale):
+        return x / self._root(x * x) * scale
+
+    def interval(self, x, scale):
+        inner = corners(torch.div, Box(x.lo, x.hi), squares(x, self._root))
+        axes = trailing(self.axis, x.lo.dim())
+        return [affine(inner.masked(spread_mask(x.any, axes)), scale, None)]
+
+    def value_range(self, x, scale):
+        return products(
+            (min(0.0, math.copysign(math.inf, x[0])), math.inf if x[1] > 0 else 0.0), scale
+        )
+
+    def domain(self, x, scale):
+        """Sums of squares must stay finite."""
+        count = math.prod(x.shape[a] for a in trailing(self.axis, x.dim()))
+        return [x.abs() - math.sqrt(largest(x) / (2 * count))]
+
+    def radius(self, u, y, x, scale):
+        count = math.prod(x.shape[a] for a in trailing(self.axis, x.dim()))
+        s = self._root(x * x)
+        return y.abs() * (u * (count / 2 + 10) + underflow(u) / (s * s))
+
+    def onnx(self, emit, x, scale):
+        type_ = emit.type(x)
+        if emit.opset >= 23 and type_.dtype is not DType.FLOAT64:
+            return emit("RMSNormalization", x, scale, axis=self.axis, epsilon=self.epsilon)
+        mean = mean_of(emit, emit("Mul", x, x), trailing(self.axis, type_.rank))
+        root = emit("Sqrt", emit("Add", mean, emit.const(self.eps, type_.dtype)))
+        return emit("Mul", emit("Div", x, root), scale)
+
+
+@operator
+class LpNormalization(AlongAxis):
+    """x / norm(x) along an axis; the norm stays away from 0. Source: ONNX LpNormalization-1."""
+
+    p = Choice((1, 2))
+    within = (-1.0, 1.0)
+    untrusted = {"onnx.reference": "adds the numbers for p=1 instead of their absolute values"}
+
+    def _norm(self, x):
+        if self.p == 1:
+            return x.abs().sum(self.axis, keepdim=True)
+        return (x * x).sum(self.axis, keepdim=True).sqrt()
+
+    def torch(self, x):
+        return x / self._norm(x)
+
+    def along(self, x):
+        norm = Box(*ends(self._norm, (1,), Box(*x.magnitudes())))
+        return corners(torch.div, x, norm).masked((norm.lo <= 0).expand_as(x.lo))
+
+    def domain(self, x):
+        most = largest(x) / (2 * x.shape[self.axis])
+        return [0.05 - self._norm(x), x.abs() - (most if self.p == 1 else math.sqrt(most))]
+
+    def feasible(self, x):
+        return x[0] < 0 or x[1] > 0
+
+    def value_range(self, x):
+        return (-1.0 if x[0] < 0 else 0.0), (1.0 if x[1] > 0 else 0.0)
+
+    def radius(self, u, y, x):
+        count, norm = x.shape[self.axis], self._norm(x)
+        return y.abs() * (u * (count + 8) + count * underflow(u) / norm**self.p)
+
+
+@operator
+class MeanVarianceNormalization(Unary):
+    """(x - mean(x)) / deviation(x) over axes; the variance stays away from 0, so 1e-9 is nothing.
+
+    Composed unless float32: ONNX's own function body adds a float32 number, whatever the type
+    (onnx 1.23). Source: ONNX MeanVarianceNormalization-13.
+    """
+
+    inputs = (In("T", FLOATS, (1, 5)),)
+    axes = AXES
+
+    def requires(self, x):
+        yield all(-x.rank <= a < x.rank for a in self.axes)
+        yield 0 < len(self.axes) == len(set(positive(self.axes, x.rank)))
+        yield or_(*(x.shape[a] > 1 for a in self.axes))
+
+    def torch(self, x):
+        d, s = centred(x, self.axes, 0.0)
+        return d / s
+
+    def interval(self, x):
+        return [centred_box(x, self.axes, 1e-12)]
+
+    def domain(self, x):
+        """Some implementations subtract the square of the mean from the mean of the squares."""
+        count = math.prod(x.shape[a] for a in self.axes)
+        _, s = centred(x, self.axes, 0.0)
+        square = (x * x).mean(self.axes, keepdim=True)
+        lost = 16 * count * torch.finfo(x.dtype).eps
+        return [
+            1e-2 + lost * square - s * s,
+            x.abs() - math.sqrt(largest(x) / (8 * count)),
+        ]
+
+    def feasible(self, x):
+        return x[1] - x[0] > 0.1
+
+    def onnx(self, emit, x):
+        dtype = emit.type(x).dtype
+        if dtype is DType.FLOAT32:
+            return emit("MeanVarianceNormalization", x, axes=self.axes)
+        d = emit("Sub", x, mean_of(emit, x, self.axes))
+        s = emit("Sqrt", mean_of(emit, emit("Mul", d, d), self.axes))
+        return emit("Div", d, s)
+
+    def radius(self, u, y, x):
+        return 2 * u * y.abs() + centred_radius(u, x, self.axes, 0.0, 1.0)
+
+
+@operator
+class LRN(Unary):
+    """x / (bias + alpha / size * (sum of squares over `size` channels around)) ^ beta.
+
+    Images only: runtimes implement no other rank. Source: ONNX LRN-13.
+    """
+
+    unexportable = (
+        Unexportable("torchscript", "exports Pow too early", dtypes=(DType.BFLOAT16,), below=15),
+    )
+    inputs = (In("T", FLOATS, (4, 4)),)
+    untrusted = {"onnx.reference": "walks over as many channels as there are batches (onnx 1.23)"}
+    size = Choice((1, 3, 3, 5, 7))
+    alpha = Choice((1e-4, 1e-2, 0.5, 1.0))
+    beta = Choice((0.75, 0.75, 0.5, 1.0))
+    bias = Choice((1.0, 1.0, 0.5, 2.0))
+
+    def cost(self, x):
+        return (2 * self.size + 8) * x.numel
+
+    def _base(self, squared):
+        before, after = (self.size - 1) // 2, self.size // 2
+        padded = torch.cat([torch.zeros_like(squared[:, :1])] * before + [squared], 1)
+        padded = torch.cat([padded] + [torch.zeros_like(squared[:, :1])] * after, 1)
+        whole = sum(padded.narrow(1, i, squared.shape[1]) for i in range(self.size))
+        return whole * (single(self.alpha) / self.size) + self.bias
+
+    def torch(self, x):
+        return x / self._base(x * x) ** self.beta
+
+    def interval(self, x):
+        base = squares(x, self._base)
+        box = corners(torch.div, Box(x.lo, x.hi), Box(base.lo**self.beta, base.hi**self.beta))
+        return [box.masked(None if x.any is None else self._base(x.any.double()) > self.bias)]
+
+    def domain(self, x):
+        return [x.abs() - math.sqrt(largest(x) / (2 * self.size))]
+
+    def value_range(self, x):
+        grow = max(1.0, self.bias**-self.beta)
+        return min(0.0, grow * x[0]), max(0.0, grow * x[1])
+
+    def radius(self, u, y, x):
+        """The sum may run over the channels, adding squares in front and subtracting behind."""
+        base = self._base(x * x)
+        total = (x * x).sum(1, keepdim=True) * (self.alpha / self.size)
+        off = (2 * u * x.shape[1] * total / base).clamp(max=1)
+        relative = 12 + self.beta * (self.size + 6 + 4 * base.log().abs())
+        return y.abs() * (u * relative + (1 - off) ** -self.beta - 1)
