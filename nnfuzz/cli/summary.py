@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.rows import FindingRow
+    from nnfuzz.campaign.rows import FindingRow, Variant
     from nnfuzz.campaign.session import Result
 
 MOST_ROWS = 40
 MOST_FLAKY = 5
-MOST_DUPLICATES = 4
+MOST_VARIANTS = 4
 
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
@@ -58,9 +58,7 @@ def _details(row: FindingRow) -> Iterator[str]:
     if row.nodes:
         yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
     if row.duplicates:
-        shown = ", ".join(row.duplicates[:MOST_DUPLICATES])
-        more = ", ..." if row.duplicates[MOST_DUPLICATES:] else ""
-        yield f"{len(row.duplicates)} other signatures are the same: {shown}{more}"
+        yield f"{len(row.duplicates)} other signatures are the same{_told(row.variants[1:])}"
     if row.suspects:
         yield (
             f"{len(row.suspects)} more signatures are of models that contain this pattern, "
@@ -69,6 +67,14 @@ def _details(row: FindingRow) -> Iterator[str]:
     if len(row.by_levels) > 1:
         shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
         yield f"at {'; '.join(shown)}"
+
+
+def _told(variants: Sequence[Variant]) -> str:
+    """The other patterns, if there are any."""
+    if not variants:
+        return ""
+    more = "; ..." if variants[MOST_VARIANTS:] else ""
+    return ", also with " + "; ".join(v.pattern for v in variants[:MOST_VARIANTS]) + more
 
 
 def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:

@@ -12,6 +12,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.report import text
+from nnfuzz.report.inline import inline_arrays, inline_model
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ def run(model, inputs, level):
 """
 
 
+def inlined(finding: Finding) -> dict[str, str] | None:
+    """Model and inputs as source, if both are small enough to be written out."""
+    case = finding.case
+    inputs = inline_arrays(case.inputs)
+    model = inline_model(case.model) if case.model and inputs else ""
+    return {"model": model, "inputs": inputs} if model else None
+
+
 def program_of(spec: BackendSpec, registry: BackendRegistry | None = None) -> str | None:
     """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
 
@@ -50,6 +59,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
     outcome = failing_outcome(finding)
     if program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
+    expected = finding.case.expected.get(wrong.output) if wrong else None
     return (
         environment()
         .get_template("repro.py.jinja")
@@ -62,6 +72,9 @@ def repro_script(finding: Finding, program: str | None) -> str:
             exit_codes=exit_codes(outcome, failure.kind),
             expectation=_expectation(finding, outcome),
             program=program.strip("\n") + "\n",
+            inline=inlined(finding),
+            expected_dtype=str(expected.dtype) if expected is not None else "",
+            expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,
             index=tuple(wrong.worst["index"]) if wrong and wrong.worst else (),
             worst=_worst(finding, wrong),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.report import text
-from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong
+from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong, inlined
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_MODEL_TEXT = 6000
 """Characters of a model's text that a report still prints."""
+MAX_DETAIL = 200
+"""Characters of an error in the table of levels."""
 _MANY = 64
 """Elements of an initializer that the text of a model still prints."""
 
@@ -40,6 +42,7 @@ def tracker_report(finding: Finding) -> str:
             nodes=(finding.campaign.get("reduction") or {}).get("nodes"),
             versions={**finding.versions, **platform_versions()},
             has_model=bool(case.model),
+            alone=bool(case.model) and inlined(finding) is not None,
             exit_codes=exit_codes(outcome, failure.kind),
             model_text=model_text(case.model) if case.model else "",
             error=_error(outcome) if failed else "",
@@ -164,8 +167,9 @@ def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
         if worst:
             detail += f", {worst['actual']} for {worst['expected']}"
         return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
-    said = outcome.signal or outcome.error_type or outcome.message
-    return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, 200)}
+    message = outcome.message.strip().partition("\n")[0]
+    said = outcome.signal or ": ".join(part for part in (outcome.error_type, message) if part)
+    return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, MAX_DETAIL)}
 
 
 def _ablation(finding: Finding) -> list[dict[str, str]]:

@@ -217,7 +217,7 @@ def test_repro_for_onnxruntime_needs_no_nnfuzz(value, code, finding_of, registry
     finding = onnxruntime_finding(finding_of, registry, value)
     folder = write_finding(tmp_path / "f", finding, program_of(finding.backend, registry))
     script = (folder / "repro.py").read_text()
-    assert "nnfuzz" not in script and max(map(len, script.splitlines())) < 125
+    assert "import nnfuzz" not in script and "from nnfuzz" not in script
     # Whoever imports nnfuzz in spite of that fails.
     (folder / "nnfuzz.py").write_text("raise ImportError('not here')")
     shown = run_repro(folder)

@@ -1,0 +1,94 @@
+"""A small test case as Python source, so that repro.py needs no files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from onnx import GraphProto, ModelProto, TensorProto
+
+MAX_ELEMENTS = 64
+"""Of all inputs together, that are written out."""
+MAX_CHARACTERS = 4000
+"""Of a model's text."""
+
+
+def inline_model(model: bytes) -> str:
+    """The model in ONNX's textual form if it is short and parses back to the same, else ""."""
+    import onnx
+    from onnx import parser, printer
+
+    proto = onnx.load_model_from_string(model)
+    text = printer.to_text(proto)
+    if len(text) > MAX_CHARACTERS or '"""' in text or "\\" in text:
+        return ""
+    try:
+        same = _canonical(parser.parse_model(text)) == _canonical(proto)
+    except parser.ParseError:
+        return ""
+    return text if same else ""
+
+
+def inline_arrays(arrays: Mapping[str, np.ndarray]) -> str:
+    """A Python expression for arrays by name, exact; "" if they are too large or not plain."""
+    if sum(a.size for a in arrays.values()) > MAX_ELEMENTS:
+        return ""
+    rows = []
+    for name, a in arrays.items():
+        if a.dtype.kind not in "biuf" or not np.isfinite(a).all():
+            return ""
+        rows.append(f"    {name!r}: np.array({_listed(a)}, {str(a.dtype)!r}){_reshaped(a)},\n")
+    return "{\n" + "".join(rows) + "}"
+
+
+def _listed(a: np.ndarray) -> str:
+    return repr(a.tolist() if a.size else [])
+
+
+def _reshaped(a: np.ndarray) -> str:
+    return "" if a.size else f".reshape({a.shape})"
+
+
+def _canonical(model: ModelProto) -> bytes:
+    """The model's bytes with all tensors in one form and without what says nothing."""
+    from onnx import ModelProto
+
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    copy.ClearField("doc_string")
+    for opset in copy.opset_import:
+        _without_empty(opset)
+    for graph in _graphs(copy.graph):
+        for node in graph.node:
+            _without_empty(node)
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    _plain(attribute.t)
+        for tensor in graph.initializer:
+            _plain(tensor)
+    return copy.SerializeToString(deterministic=True)
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+
+
+def _plain(tensor: TensorProto) -> None:
+    from onnx import numpy_helper
+
+    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    _without_empty(tensor)
+
+
+def _without_empty(proto: Message) -> None:
+    for field, value in proto.ListFields():
+        if value == "":
+            proto.ClearField(field.name)
