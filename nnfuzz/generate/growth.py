@@ -67,6 +67,27 @@ class Growth:
         """Values that will be outputs even if something reads them."""
         self._fresh = 0
 
+    def adopt(self, start: Graph) -> None:
+        """Begin with a concrete graph. Its inputs and weights become placeholders."""
+        self.graph.values.update(start.values)
+        self.graph.nodes += start.nodes
+        self._fresh = len(start.values)
+        indices = set(_index_inputs(start))
+        for name in (*start.inputs, *start.weights):
+            value = start.fixed.get(name)
+            placeholder = Placeholder(name in start.weights, name in indices, value)
+            self.placeholders[name] = placeholder
+            self.known[name] = _unread(placeholder, start.type(name))
+        for node in start.nodes:
+            types = start.types(node.inputs)
+            derived = derive(node.op, types, [self.known[n] for n in node.inputs])
+            for name in node.outputs:
+                self.known[name] = replace(derived) if derived else unread(start.type(name))
+            self.makers.update(dict.fromkeys(node.outputs, node.op.name))
+        self.exposed.update(start.outputs)
+        readers = start.consumers()
+        self.loose.update(dict.fromkeys(n for n in self.makers if not readers[n]))
+
     # -- insertion ----------------------------------------------------------------------------
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
@@ -259,6 +280,14 @@ class Growth:
         self.placeholders[name] = placeholder
         self.known[name] = _unread(placeholder, type_)
         return name
+
+
+def _index_inputs(graph: Graph) -> Iterator[str]:
+    """Values whose elements are bounded by shapes, and integers of opaque nodes."""
+    for node in graph.nodes:
+        for name, pattern in zip(node.inputs, node.op.patterns(len(node.inputs))):
+            if pattern.index or (not node.op.weight and not graph.type(name).dtype.is_float):
+                yield name
 
 
 def _unread(placeholder: Placeholder, type_: TensorType) -> Known:

@@ -16,6 +16,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.finish import finish
 from nnfuzz.generate.growth import Growth, Placeholder, Plan
 from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.splice import splice
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
@@ -42,17 +43,24 @@ class Generated:
     motifs: tuple[str, ...] = ()
 
 
-def generate(catalog: Catalog, config: GenerateConfig, rng: random.Random) -> Generated:
+def generate(
+    catalog: Catalog, config: GenerateConfig, rng: random.Random, start: Graph | None = None
+) -> Generated:
     """A random graph of `config.nodes` operators, concrete and verified by construction.
 
-    The same catalog, configuration and state of `rng` give the same graph.
+    start: a concrete graph that the operators are added to, around and inside. The same arguments
+    and state of `rng` give the same graph.
     """
     draw = Draw(rng, config.sizes)
     with Session(draw, config.solver_budget, config.resources) as session:
         engine = _Engine(catalog, config, draw, session)
+        if start:
+            engine.adopt(start)
         engine.grow()
         rebin(engine.growth, config.bins)
         graph = finish(engine.growth)
+        if start:
+            splice(graph, start.values, draw)
         return Generated(graph, session.checks, engine.attempts, tuple(engine.planted))
 
 
@@ -66,10 +74,15 @@ class _Engine:
         self.growth = Growth(draw, session, config)
         self.attempts = 0
         self.planted: list[str] = []
+        self.goal = config.nodes
+
+    def adopt(self, start: Graph) -> None:
+        self.growth.adopt(start)
+        self.goal += len(start.nodes)
 
     def grow(self) -> None:
         places = self._places()
-        while len(self.growth.graph.nodes) < self.config.nodes:
+        while len(self.growth.graph.nodes) < self.goal:
             if places and places[0] <= len(self.growth.graph.nodes):
                 places.pop(0)
                 if self._plant():
@@ -122,7 +135,7 @@ class _Engine:
 
     def _plant(self) -> bool:
         """Plant one of the motifs that fit behind one of the values, or change nothing."""
-        room = self.config.nodes - len(self.growth.graph.nodes)
+        room = self.goal - len(self.growth.graph.nodes)
         options = [m for m in self.catalog.motifs if m.size <= room]
         for _ in range(ATTEMPTS_PER_MOTIF):
             motif = weighted(self.draw, options) if options else None

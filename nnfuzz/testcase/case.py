@@ -21,7 +21,8 @@ class CaseConfig:
     avoid: signatures, and edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out
     since their failures are known, but for a share of the tests, `unrestrained`. plugins: paths of
     files with further operator specs. dtypes: relative frequencies by dtype name; empty means
-    default. motifs: motifs per graph, on average (nnfuzz.generate.config).
+    default. motifs: motifs per graph, on average (nnfuzz.generate.config). seed_models: ONNX files,
+    one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
     """
 
     nodes: int = 10
@@ -35,6 +36,8 @@ class CaseConfig:
     avoid: tuple[str, ...] = ()
     unrestrained: float = 0.02
     plugins: tuple[str, ...] = ()
+    seed_models: tuple[str, ...] = ()
+    seed_digest: str = ""
     dtypes: Mapping[str, float] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
 

@@ -33,6 +33,7 @@ from nnfuzz.spec.carriers import array
 from nnfuzz.spec.motif import MotifRegistry
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.testcase import seeds
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
 Report = Callable[[str], None]
@@ -70,6 +71,9 @@ class Producer:
             refused=frozenset(config.refused) | illegal(self._specs(), config.opset),
             exporter=config.exporter,
             opset=config.opset,
+        )
+        self.seeds = seeds.load(
+            config.seed_models, config.seed_digest, self.registry, config.opset
         )
         self.catalog = Catalog(self._specs(), self.generate, self.motifs)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
@@ -127,10 +131,12 @@ class Producer:
         report: Report,
     ) -> TestCase | NotProduced:
         case = _Attempt(index, report)
+        graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):
-                    made = generate(catalog, config, rng)
+                    start = rng.choice(graphs) if graphs else None
+                    made = generate(catalog, config, rng, start)
                     made.graph.verify()
                     case.graph = made.graph.to_json()
                 with case.phase("inputs"):

@@ -4,7 +4,8 @@ Jobs, by the header's "do":
   produce  {"index": i}  -> {"case": header of TestCase.to_frame()} with its blobs,
                             or {"failed": NotProduced.to_json()}
   probe    {"signature": key, "instance": k} -> the same, for a model of that operator alone
-  signatures {} -> {"signatures": [key, ...], "variables": {operator: [input, ...]}}
+  signatures {} -> {"signatures": [key, ...], "variables": {operator: [input, ...]},
+                    "notes": [line for the user, ...]}
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   expose   {"case": header} with the case's blobs -> the case with every value as an output
   lift     the same -> the case in the next wider floating dtypes
@@ -36,7 +37,8 @@ class ProducerService:
             return _answer(self.producer.probe(key, instance, report))
         if header["do"] == "signatures":
             variables = self.producer.variables()
-            return {"signatures": self.producer.signatures(), "variables": variables}, {}
+            answer = {"signatures": self.producer.signatures(), "variables": variables}
+            return {**answer, "notes": list(self.producer.seeds.notes)}, {}
         if header["do"] == "lower":
             case = TestCase.from_frame(header["case"], blobs)
             return {}, {"model": self.producer.lower(case)}

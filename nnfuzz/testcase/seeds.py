@@ -1,0 +1,82 @@
+"""Seed models: ONNX files that generation starts from instead of an empty graph."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnfuzz.ir.graph import Graph
+    from nnfuzz.spec.registry import OpRegistry
+
+
+class SeedError(ValueError):
+    """Seed models that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class SeedModels:
+    """The starting graphs. notes: what users should know about files, one line each."""
+
+    graphs: tuple[Graph, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def seed_files(folder: Path) -> list[Path]:
+    """The models below a folder, or the one file, sorted. Raises: SeedError if there are none."""
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*.onnx"))
+    if not files:
+        what = "holds no .onnx file" if folder.is_dir() else "does not exist"
+        raise SeedError(f"--seed-models: {folder} {what}")
+    return [path.resolve() for path in files]
+
+
+def digest(files: Sequence[str | Path]) -> str:
+    """A digest of the contents, in order. Raises: SeedError for a file that cannot be read."""
+    total = hashlib.sha256()
+    for file in files:
+        try:
+            total.update(hashlib.sha256(Path(file).read_bytes()).digest())
+        except OSError as error:
+            raise SeedError(f"seed model {file}: {error.strerror}") from error
+    return total.hexdigest()[:16]
+
+
+def load(files: Sequence[str], wanted: str, registry: OpRegistry, opset: int) -> SeedModels:
+    """Reads the files at an opset; those that cannot be read are noted and left out.
+
+    wanted: their `digest` when the campaign began. Raises: SeedError if they have changed since,
+    or if none can be read.
+    """
+    import onnx
+
+    from nnfuzz.materialize.reading import opaque_nodes, read_model
+    from nnfuzz.materialize.static import ReadingError
+
+    if not files:
+        return SeedModels()
+    if digest(files) != wanted:
+        raise SeedError("the seed models have changed since the campaign began; start a new one")
+    graphs, notes = [], []
+    for file in files:
+        try:
+            graph = read_model(onnx.load(file), registry, opset)
+        except (ReadingError, onnx.checker.ValidationError, ValueError) as error:
+            notes.append(f"seed model {file} is left out: {error}")
+            continue
+        except Exception as error:
+            notes.append(f"seed model {file} is left out: {type(error).__name__}: {error}")
+            continue
+        graphs.append(graph)
+        if opaque := opaque_nodes(graph):
+            kinds = ", ".join(dict.fromkeys(opaque))
+            notes.append(
+                f"seed model {file}: {len(opaque)} of {len(graph.nodes)} nodes have no spec "
+                f"({kinds}); what depends on them is run, but not compared"
+            )
+    if not graphs:
+        raise SeedError("no seed model can be read:\n  " + "\n  ".join(notes))
+    return SeedModels(tuple(graphs), tuple(notes))
