@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,14 @@ class Emitter:
     attribute that is None is left out; a DType becomes its ONNX code.
     """
 
-    def __init__(self, opset: int, types: Mapping[str, TensorType]) -> None:
+    def __init__(
+        self, opset: int, types: Mapping[str, TensorType], fresh: Iterator[int] | None = None
+    ) -> None:
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self._types = types
-        self._fresh = 0
+        self._fresh = fresh or itertools.count(1)
 
     def __call__(
         self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any
@@ -54,6 +57,27 @@ class Emitter:
     def type(self, name: str) -> TensorType:
         """The concrete type of a value of the graph. Raises: KeyError for an emitted name."""
         return self._types[name]
+
+    def subgraph(
+        self,
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        build: Callable[..., Sequence[str]],
+    ) -> onnx.GraphProto:
+        """A graph for an attribute; what it reads from outside it reads by name.
+
+        build(emit, *names of the inputs): emits the nodes and returns the names of the outputs.
+        """
+        inner = _Inner(self.opset, self._types, self._fresh)
+        names = [inner.declare("b", type_) for type_ in inputs]
+        results = inner.owned(build(inner, *names))
+        return onnx.GraphProto(
+            name=self._name("body"),
+            node=inner.nodes,
+            initializer=inner.initializers,
+            input=map(protos.value_info, names, inputs),
+            output=map(protos.value_info, results, outputs),
+        )
 
     def lower(self, node: Node) -> None:
         """Append what a node of the graph lowers to; its outputs get the graph's names.
@@ -84,10 +108,36 @@ class Emitter:
 
     def _name(self, stem: str) -> str:
         while True:
-            self._fresh += 1
-            name = f"{stem}_{self._fresh}"
+            name = f"{stem}_{next(self._fresh)}"
             if name not in self._types:
                 return name
+
+
+class _Inner(Emitter):
+    """The emitter of a graph inside of an attribute, where values have types as they come up."""
+
+    def __init__(self, opset: int, types: Mapping[str, TensorType], fresh: Iterator[int]) -> None:
+        self._own = dict(types)
+        super().__init__(opset, self._own, fresh)
+
+    def declare(self, stem: str, type_: TensorType) -> str:
+        """A fresh name for a value of that type."""
+        name = self._name(stem)
+        self.known(name, type_)
+        return name
+
+    def known(self, name: str, type_: TensorType) -> None:
+        """Tell the type of a value."""
+        self._own[name] = type_
+
+    def owned(self, names: Sequence[str]) -> list[str]:
+        """The names, by an Identity where a node of this graph does not compute it, or twice."""
+        made = {name for node in self.nodes for name in node.output}
+        found: list[str] = []
+        for name in names:
+            fresh = name in made and name not in found
+            found.append(name if fresh else str(self("Identity", name)))
+        return found
 
 
 def emit_model(

@@ -23,9 +23,9 @@ def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.No
 
 
 def attribute(key: str, value: Any) -> AttributeProto:
-    """An attribute from a number, a string, a DType, an array, or a sequence of numbers or strings.
+    """An attribute from a number, a string, a DType, an array, a graph, or a sequence.
 
-    A sequence is of floats if one of its items is; an empty one is of integers.
+    A sequence is of strings or numbers; of floats if one of its items is, of integers if empty.
     Raises: TypeError for anything else.
     """
     if isinstance(value, DType):
@@ -38,6 +38,8 @@ def attribute(key: str, value: Any) -> AttributeProto:
         return AttributeProto(name=key, type=AttributeProto.STRING, s=value.encode())
     if isinstance(value, np.ndarray):
         return AttributeProto(name=key, type=AttributeProto.TENSOR, t=tensor("", value))
+    if isinstance(value, onnx.GraphProto):
+        return AttributeProto(name=key, type=AttributeProto.GRAPH, g=value)
     if isinstance(value, (list, tuple)):
         return _sequence(key, value)
     raise TypeError(f"attribute {key}: {type(value).__name__} has no ONNX form")

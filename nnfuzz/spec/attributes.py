@@ -76,16 +76,16 @@ Attribute = Sym | Choice | Real
 
 
 def encode(value: Any) -> Any:
-    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list."""
+    """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list, bodies as they say."""
     if isinstance(value, DType):
         return {"dtype": value.value}
     if isinstance(value, tuple):
         return [encode(v) for v in value]
-    return value
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def decode(value: Any) -> Any:
-    """Inverse of `encode`."""
+    """Inverse of `encode`, except for bodies (see nnfuzz.spec.families.control)."""
     if isinstance(value, dict):
         return DType(value["dtype"])
     if isinstance(value, list):

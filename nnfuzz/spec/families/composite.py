@@ -42,14 +42,18 @@ class Composite(OpSpec):
     def _gathered(
         self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
     ) -> list[Tensor]:
-        """The terms of all steps that are executed."""
+        """The terms of all steps, up to the first that raises since a term is violated."""
         found: list[Tensor] = []
 
         def apply(op: OpSpec, *xs: Tensor) -> Any:
             found.extend(terms(op, *xs))
             return _run(op, *xs)
 
-        self.compose(apply, *tensors)
+        try:
+            self.compose(apply, *tensors)
+        except RuntimeError:
+            if all(bool((term <= 0).all()) for term in found):
+                raise
         return found
 
 

@@ -1,0 +1,79 @@
+"""Control flow: operators that hold bodies (nnfuzz.spec.body) and execute them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, decode
+from nnfuzz.spec.body import Body, Pool
+from nnfuzz.spec.families.composite import Composite
+from nnfuzz.spec.operator import OpSpec
+
+if TYPE_CHECKING:
+    from nnfuzz.spec.draw import Draw
+
+DTYPES = (
+    DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
+    DType.UINT8, DType.BOOL,
+)  # fmt: skip
+"""Those that PyTorch computes with: what happens inside of a body is not put back into range."""
+OTHERS = Choice((0, 0, 1, 2))
+"""How many further values a body reads from outside, as they are."""
+
+
+class ControlFlow(Composite):
+    """`pool` are the operators of bodies; every value of a body has one type.
+
+    Values from outside that a body reads are inputs here and captured by name in ONNX.
+    """
+
+    pool: ClassVar[Pool] = ()
+
+    @classmethod
+    def from_json(cls, attributes: Mapping[str, Any]) -> OpSpec:
+        known = {spec.name: spec for spec in cls.pool}
+        return cls(
+            **{
+                name: Body.from_json(value, known.__getitem__)
+                if isinstance(value, dict) and "steps" in value
+                else decode(value)
+                for name, value in attributes.items()
+            }
+        )
+
+    @property
+    def bodies(self) -> list[Body]:
+        return [value for value in self.attributes.values() if isinstance(value, Body)]
+
+    def distrusted(self) -> Mapping[str, str]:
+        """Whoever gets an operator of a body wrong."""
+        steps = [step.op.distrusted() for body in self.bodies for step in body.steps]
+        return {name: why for known in (self.untrusted, *steps) for name, why in known.items()}
+
+    def inner(self, *inputs: TensorType) -> TensorType:
+        """The type of the values inside of the bodies."""
+        return inputs[0]
+
+    def wanted(self, *inputs: TensorType) -> list[TensorType]:
+        """The types that the inputs should have, given the first."""
+        raise NotImplementedError(f"{self.name}.wanted")
+
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        yield from alike(inputs, self.wanted(inputs[0]))
+        for body in self.bodies:
+            yield from body.conditions(self.inner(*inputs))
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        return self.wanted(first)
+
+
+def alike(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:
+    """Conditions under which types are the wanted ones."""
+    yield len(inputs) == len(wanted)
+    for have, want in zip(inputs, wanted):
+        yield have.dtype is want.dtype and have.rank == want.rank
+        yield from (a == b for a, b in zip(have.shape, want.shape) if a is not b)
