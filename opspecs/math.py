@@ -169,7 +169,7 @@ class Acosh(Increasing):
 class Atanh(Increasing):
     unexportable = (Unexportable("torchscript", "has no symbolic function for atanh"),)
     torch = staticmethod(torch.atanh)
-    valid = ((-0.999, 0.999),)
+    valid = ((-0.99, 0.99),)
     rounding = (8, 4)
 
 

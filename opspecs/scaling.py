@@ -213,7 +213,7 @@ class MeanVarianceNormalization(Unary):
         count = math.prod(x.shape[a] for a in self.axes)
         _, s = centred(x, self.axes, 0.0)
         square = (x * x).mean(self.axes, keepdim=True)
-        lost = 16 * count * torch.finfo(x.dtype).eps
+        lost = 8 * torch.finfo(x.dtype).eps
         return [
             1e-2 + lost * square - s * s,
             x.abs() - math.sqrt(largest(x) / (8 * count)),
