@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
+from nnfuzz.ir.dtypes import ALL, NUMBERS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
@@ -14,7 +14,7 @@ from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, withi
 from nnfuzz.spec.families.scatter import Reduced, Scattering, put
 from nnfuzz.spec.operator import In, operator
 
-REDUCED = In("T", (*FLOATS, *SIGNED, DType.UINT8), (1, 5))
+REDUCED = In("T", NUMBERS, (1, 5))
 
 
 class Elements(Scattering):

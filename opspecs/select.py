@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, SIGNED, DType
+from nnfuzz.ir.dtypes import ALL, BOOLS, NUMBERS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
@@ -18,8 +18,6 @@ from nnfuzz.spec.families.sorting import gaps, in_order, parted, settled
 from nnfuzz.spec.intervals import Box, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 
-SORTABLE = (*FLOATS, *SIGNED, DType.UINT8)
-
 
 @operator
 class TopK(OpSpec):
@@ -29,7 +27,7 @@ class TopK(OpSpec):
     Source: ONNX TopK-11.
     """
 
-    inputs = (In("T", SORTABLE, (1, 5)),)
+    inputs = (In("T", NUMBERS, (1, 5)),)
     axis = AXIS
     k = Sym(1, 64)
     largest = Choice((1, 1, 0))
@@ -110,6 +108,7 @@ class NonZero(OpSpec):
 
     inputs = (In("T", ALL, (1, 5)),)
     output = DType.INT64
+    modular = True
     size = Sym(1, 64)
 
     def requires(self, x):
@@ -152,6 +151,7 @@ class Compress(OpSpec):
     """
 
     inputs = (In("T", ALL, (1, 5)), In("B", BOOLS, (1, 1)))
+    modular = True
     axis = AXIS_OR_NONE
 
     def requires(self, x, condition):
@@ -213,7 +213,7 @@ class Unique(OpSpec):
     Source: ONNX Unique-11.
     """
 
-    inputs = (In("T", SORTABLE, (1, 4)),)
+    inputs = (In("T", NUMBERS, (1, 4)),)
     axis = AXIS_OR_NONE
     sorted = Choice((1, 1, 0))
 

@@ -14,7 +14,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
-from nnfuzz.materialize.names import restore
+from nnfuzz.materialize.names import readmit, restore
 from nnfuzz.spec.carriers import array
 
 DEFAULT_EXPORTER = "torchscript"
@@ -65,13 +65,15 @@ class Exporter:
         names = module.input_names, module.output_names
         try:
             data = self.call(module, tuple(fed.values()), *names, opset)  # type: ignore[misc]
-            return _finished(data, *names, opset)
+            return _finished(data, graph, *names, opset)
         except Exception as error:
             checked(graph, {**fed, **tensors({n: weights[n] for n in graph.weights})})
             raise ExportError(self.name, opset, error) from error
 
 
-def _finished(data: bytes, inputs: Sequence[str], outputs: Sequence[str], opset: int) -> bytes:
+def _finished(
+    data: bytes, graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int
+) -> bytes:
     """The model with the graph's names.
 
     Raises: ValueError if the exporter returned another opset or signature than asked for.
@@ -80,7 +82,9 @@ def _finished(data: bytes, inputs: Sequence[str], outputs: Sequence[str], opset:
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if versions != [opset]:
         raise ValueError(f"the exporter was asked for opset {opset} and made {versions}")
-    return model.SerializeToString() if restore(model.graph, inputs, outputs) else data
+    changed = readmit(model.graph, {name: graph.type(name) for name in inputs})
+    changed = restore(model.graph, inputs, outputs) or changed
+    return model.SerializeToString() if changed else data
 
 
 def _array(value: Array, type_: TensorType) -> np.ndarray:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize import protos
 
 
 def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
@@ -25,6 +28,21 @@ def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str
     _rename(graph, {a: b for a, b in zip(found[0], inputs) if a != b})
     _drop_loops(graph)
     _own_outputs(graph, outputs)
+    return True
+
+
+def readmit(graph: onnx.GraphProto, inputs: Mapping[str, TensorType]) -> bool:
+    """Declare inputs that the exporter left out, in their order; whether there were any.
+
+    It drops what nothing reads: an operator that looks at the shape of its input only has become a
+    constant. Does nothing where the exporter has renamed inputs.
+    """
+    declared = {item.name: item for item in graph.input}
+    if len(declared) == len(inputs) or not declared.keys() <= inputs.keys():
+        return False
+    complete = [declared.get(n) or protos.value_info(n, t) for n, t in inputs.items()]
+    del graph.input[:]
+    graph.input.extend(complete)
     return True
 
 

@@ -254,3 +254,13 @@ def test_patches_are_undone_after_an_exception():
         assert Owner.value == 2
         raise KeyError
     assert Owner.value == 1
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_an_input_of_which_only_the_shape_matters_stays_an_input(exporter):
+    filled = op("ConstantOfShape", dtype=DType.FLOAT32, number=7, source="computed")
+    nodes = [Node(filled, ("y",), ("n",)), Node(op("Neg"), ("x",), ("m",))]
+    graph = graph_of(nodes, ["y", "x"], [], ["n", "m"])
+    outputs = run(EXPORTERS[exporter].export(graph, {}, {"x": X, "y": X}, 18), {"x": X, "y": X})
+    np.testing.assert_array_equal(outputs["n"], np.full_like(X, 7))
+    np.testing.assert_array_equal(outputs["m"], -X)

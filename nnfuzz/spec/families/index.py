@@ -24,6 +24,8 @@ class Indexed(OpSpec):
     Indices come from placeholders, so they are exact.
     """
 
+    modular = True
+
     def cost(self, *inputs: TensorType) -> int:
         return 0
 

@@ -22,15 +22,9 @@ TORCH_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def put(data: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """`torch.scatter` for every dtype, or `scatter_reduce` by ONNX's name of the reduction."""
-    import torch
-
+    """`torch.scatter`, or `scatter_reduce` by ONNX's name of the reduction."""
     if reduction == "none":
-        carrier = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-        if data.dtype not in carrier:
-            return data.scatter(axis, places, updates)
-        bits = carrier[data.dtype]
-        return data.view(bits).scatter(axis, places, updates.view(bits)).view(data.dtype)
+        return data.scatter(axis, places, updates)
     return data.scatter_reduce(axis, places, updates, TORCH_REDUCTIONS[reduction])
 
 
@@ -77,6 +71,10 @@ class Reduced(Scattering):
 
     since = 18
     reduction = Choice(tuple(TORCH_REDUCTIONS))
+
+    @property
+    def modular(self) -> bool:  # type: ignore[override]
+        return self.reduction in ("add", "mul")
 
     def undefined(self, *boxes: Box) -> Tensor | None:
         return None

@@ -1,0 +1,233 @@
+"""Tensors that follow from the shape of another one, and from nothing else of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
+from nnfuzz.ir.expr import product
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import AXIS_OR_NONE
+from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+SOURCE = Choice(("computed", "constant"))
+"""Whether the model computes with the shape, or has the result of that as an initializer."""
+
+
+LISTED = {DType.FLOAT32: "value_float", DType.INT64: "value_int"}
+
+
+class Shaped(OpSpec):
+    """The values of the input do not matter, so the output is always exact."""
+
+    inputs = (In("T", ALL),)
+    modular = True
+    weight = 0.5
+
+    def cost(self, x):
+        return 0
+
+    def interval(self, x):
+        y = self.torch(x.lo)
+        return [Box(y, y)]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [output.with_dtype(dtypes[0])]
+
+
+@operator
+class Shape(Shaped):
+    """The sizes of axes from `start` on, before `end`. Source: ONNX Shape-15."""
+
+    inputs = (In("T", ALL, (1, 5)),)
+    output = DType.INT64
+    start = Choice(
+        by=lambda draw, op, x, *_: draw.integer(0, x.rank - 1) - draw.choice((0, x.rank))
+    )
+    end = Choice(by=lambda draw, op, x, *_: draw.integer(op.start % x.rank + 1, x.rank))
+
+    def requires(self, x):
+        yield -x.rank <= self.start < x.rank
+        yield self.start % x.rank < self.end <= x.rank
+
+    def type_transfer(self, x):
+        return [TensorType(DType.INT64, (self.end - self.start % x.rank,))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(1, 5) if output_rank == 1 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first]
+
+    def value_range(self, x):
+        return 1, math.inf
+
+    def torch(self, x):
+        return torch._shape_as_tensor(x)[self.start : self.end]
+
+    def onnx(self, emit, x):
+        """Attributes since opset 15, where they say something; a slice before."""
+        rank = emit.type(x).rank
+        start, end = (self.start or None), (self.end if self.end < rank else None)
+        if emit.opset >= 15:
+            return emit("Shape", x, start=start, end=end)
+        bounds = [emit.const([b], DType.INT64) for b in (self.start, self.end)]
+        return emit("Slice", emit("Shape", x), *bounds)
+
+
+@operator
+class Size(Shaped):
+    """The number of elements. Source: ONNX Size-13."""
+
+    output = DType.INT64
+
+    def type_transfer(self, x):
+        return [TensorType(DType.INT64, ())]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return None if output_rank else draw.integer(0, 5)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first]
+
+    def value_range(self, x):
+        return 1, math.inf
+
+    def torch(self, x):
+        return torch.ones(x.shape, dtype=torch.int64).sum()
+
+
+@operator
+class EyeLike(Shaped):
+    """1 on a diagonal, 0 elsewhere. Source: ONNX EyeLike-9."""
+
+    inputs = (In("T", ALL, (2, 2)),)
+    output = "dtype"
+    dtype = Choice(ALL)
+    k = Choice((0, 0, 1, -1, 2, -3))
+
+    def value_range(self, x):
+        return 0, 1
+
+    def torch(self, x):
+        rows, columns = (torch.arange(n) for n in x.shape)
+        return (rows.unsqueeze(1) + self.k == columns).to(self.dtype.torch)
+
+
+@operator
+class ConstantOfShape(Shaped):
+    """One number everywhere. Source: ONNX ConstantOfShape-9."""
+
+    output = "dtype"
+    dtype = Choice(ALL)
+    number = Choice((0, 0, 1, 2, 7))
+    source = SOURCE
+
+    def value_range(self, x):
+        number = min(self.number, self.dtype.limits[1])
+        return number, number
+
+    def torch(self, x):
+        return torch.full(x.shape, self.number, dtype=self.dtype.torch)
+
+    def onnx(self, emit, x):
+        computed = self.source == "computed"
+        shape = emit("Shape", x) if computed else emit.const(emit.type(x).shape, DType.INT64)
+        value = np.array([self.number]).astype(self.dtype.numpy)
+        return emit("ConstantOfShape", shape, value=value)
+
+
+@operator
+class Range(Shaped):
+    """As many numbers as the input has elements, or its axis, at equal distances.
+
+    Floats advance in quarters, which is exact. Source: ONNX Range-11.
+    """
+
+    inputs = (In("T", ALL, (1, 5)),)
+    output = "dtype"
+    dtype = Choice((*FLOATS[:2], *SIGNED[1:]))
+    axis = AXIS_OR_NONE
+    start = Choice((0, 0, 1, -5, 12))
+    delta = Choice((1, 1, 2, -1, 4, -3))
+    source = SOURCE
+
+    def requires(self, x):
+        yield self.axis is None or -x.rank <= self.axis < x.rank
+
+    def _count(self, x):
+        return product(x.shape) if self.axis is None else x.shape[self.axis]
+
+    def _step(self):
+        return self.delta / 4 if self.dtype.is_float else self.delta
+
+    def type_transfer(self, x):
+        return [TensorType(self.dtype, (self._count(x),))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(1, 5) if output_rank == 1 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        if self.axis is None:
+            return [first]
+        shape = list(first.shape)
+        shape[self.axis] = output.shape[0]
+        return [TensorType(dtypes[0], tuple(shape))]
+
+    def value_range(self, x):
+        return (-math.inf, self.start) if self.delta < 0 else (self.start, math.inf)
+
+    def torch(self, x):
+        count = math.prod(x.shape) if self.axis is None else x.shape[self.axis]
+        return (torch.arange(count) * self._step() + self.start).to(self.dtype.torch)
+
+    def onnx(self, emit, x):
+        """The limit is computed in int64 for integers: not all of them can be multiplied."""
+        start, delta = (emit.const(v, self.dtype) for v in (self.start, self._step()))
+        if self.source == "constant":
+            limit = self.start + self._count(emit.type(x)) * self._step()
+            return emit("Range", start, emit.const(limit, self.dtype), delta)
+        if self.axis is None:
+            count = emit("Size", x)
+        else:
+            count = emit("Gather", emit("Shape", x), emit.const(self.axis, DType.INT64))
+        wide = self.dtype if self.dtype.is_float else DType.INT64
+        count = emit("Mul", emit("Cast", count, to=wide), emit.const(self._step(), wide))
+        limit = emit("Add", count, emit.const(self.start, wide))
+        return emit("Range", start, emit("Cast", limit, to=self.dtype), delta)
+
+
+@operator
+class Constant(Shaped):
+    """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13."""
+
+    weight = 0.3
+    seed = Choice(by=lambda draw, *_: draw.integer(0, 999))
+    style = Choice(("tensor", "list"))
+
+    def _numbers(self, shape, is_float, is_bool):
+        lo, hi = (-4, 4) if is_float else (0, 1 if is_bool else 4)
+        return np.asarray(np.random.default_rng(self.seed).integers(lo, hi + 1, shape))
+
+    def value_range(self, x):
+        return -4, 4
+
+    def torch(self, x):
+        numbers = self._numbers(x.shape, x.is_floating_point(), x.dtype is torch.bool)
+        return torch.from_numpy(numbers).to(x.dtype)
+
+    def onnx(self, emit, x):
+        """A list of float32 or int64 has an attribute of its own, and so has a single number."""
+        shape, dtype = emit.type(x).shape, emit.type(x).dtype
+        value = self._numbers(shape, dtype.is_float, dtype.is_bool).astype(dtype.numpy)
+        if self.style == "tensor" or dtype not in LISTED or len(shape) > 1:
+            return emit("Constant", value=value)
+        return emit("Constant", **{LISTED[dtype] + "s" * len(shape): value.tolist()})
