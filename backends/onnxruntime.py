@@ -5,6 +5,7 @@ Level O0 still runs four transformers (among them the one that computes float16 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import tempfile
@@ -46,6 +47,10 @@ _RULES = (
 )
 # They run at every level, and cannot be switched off.
 _ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
+# Types that its Python binding has no NumPy arrays for.
+_FOREIGN = frozenset(
+    f"tensor({name})" for name in "bfloat16 float8e4m3fn float8e5m2 int4 uint4".split()
+)
 _REPRO = """\
 OPTIMISATION = {levels!r}
 
@@ -58,7 +63,36 @@ def run(model, inputs, level):
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model, options, providers={providers!r})
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, inputs)))
+"""
+
+
+_RUN = """    return dict(zip(names, session.run(names, inputs)))
+"""
+_RUN_FOREIGN = """    values = {name: to_ort(array) for name, array in inputs.items()}
+    found = session.run_with_ort_values(names, values)
+    return {name: from_ort(value) for name, value in zip(names, found)}
+
+
+def to_ort(array):  # ONNX Runtime takes no arrays of bfloat16, float8 or int4
+    import ctypes
+
+    import onnxruntime as ort
+    from onnx import numpy_helper
+
+    tensor = numpy_helper.from_array(array)
+    value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), tensor.data_type)
+    ctypes.memmove(value.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    return value
+
+
+def from_ort(value):
+    import ctypes
+
+    from onnx import TensorProto, numpy_helper
+
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    type_ = value.element_type()
+    return numpy_helper.to_array(TensorProto(dims=value.shape(), data_type=type_, raw_data=raw))
 """
 
 
@@ -96,9 +130,15 @@ class OnnxRuntime(Backend):
         """Unknown names are accepted silently."""
         session = self._session(module, level, passes)
         names = [output.name for output in session.get_outputs()]
+        foreign = any(
+            value.type in _FOREIGN for value in (*session.get_inputs(), *session.get_outputs())
+        )
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            return dict(zip(names, session.run(names, inputs)))
+            if not foreign:
+                return dict(zip(names, session.run(names, inputs)))
+            found = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
+            return {name: _from_ort(value) for name, value in zip(names, found)}
 
         return run
 
@@ -156,13 +196,35 @@ class OnnxRuntime(Backend):
         )
 
     def repro(self) -> str:
-        return _REPRO.format(levels=_LEVELS, providers=self._providers())
+        return _REPRO.format(levels=_LEVELS, providers=self._providers()) + _RUN
+
+    def repro_foreign(self) -> str:
+        return _REPRO.format(levels=_LEVELS, providers=self._providers()) + _RUN_FOREIGN
 
     def _providers(self) -> list[Any]:
         if self.options.provider == "cuda":
             # TF32 is on by default in CUDA convolutions and matrix products.
             return [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
         return ["CPUExecutionProvider"]
+
+
+def _to_ort(array: np.ndarray) -> Any:
+    """An OrtValue with the elements of an array whose dtype need not be NumPy's."""
+    import onnxruntime as ort
+    from onnx import numpy_helper
+
+    tensor = numpy_helper.from_array(array)
+    value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), tensor.data_type)
+    ctypes.memmove(value.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    return value
+
+
+def _from_ort(value: Any) -> np.ndarray:
+    from onnx import TensorProto, numpy_helper
+
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    tensor = TensorProto(dims=value.shape(), data_type=value.element_type(), raw_data=raw)
+    return numpy_helper.to_array(tensor)
 
 
 def _trivial() -> bytes:

@@ -45,6 +45,7 @@ _UNSUPPORTED = re.compile(
     r"|only constant|must be a constant|cannot handle ShapeExpr",
     re.IGNORECASE,
 )
+_PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
 def run(model, inputs, level):
     import onnx
@@ -130,6 +131,9 @@ class Tvm(Backend):
 
         proto = onnx.load_model_from_string(model)
         weights = {tensor.name for tensor in proto.graph.initializer}
+        ends = (*proto.graph.input, *proto.graph.output)
+        if any(v.type.tensor_type.elem_type in _PACKED for v in ends):
+            raise NotImplementedError("tvm.runtime takes and returns no arrays of 4 bits")
         return _Module(
             from_onnx(proto),
             tuple(value.name for value in proto.graph.input if value.name not in weights),

@@ -109,8 +109,8 @@ class AveragePool(Summing, Pool):
         return pool(x, self.kernel_shape, self.strides, padding, bool(self.ceil_mode), include)
 
     def torch(self, x):
-        if x.dtype is torch.float16 and x.dim() == 5:  # PyTorch lacks the kernel.
-            return self.torch(x.float()).half()
+        if x.dtype in (torch.float16, torch.bfloat16) and x.dim() == 5:  # PyTorch lacks the kernel.
+            return self.torch(x.float()).to(x.dtype)
         # avg_pool3d demands that the window fits into the unpadded input.
         padding = self.native() if x.dim() < 5 else None
         if padding is not None:

@@ -193,6 +193,10 @@ class Backend(ABC):
         """
         return None
 
+    def repro_foreign(self) -> str | None:
+        """The same where inputs or outputs have dtypes that NumPy knows through ml_dtypes only."""
+        return self.repro()
+
     def import_model(self, model: bytes) -> Imported:
         """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
         inputs, outputs = read_interface(model)

@@ -118,7 +118,7 @@ _OF_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
 # What an opset does not admit for an operator is left out of generation (nnfuzz.check.legality), so
 # operators list the groups that any opset admits.
-FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
+FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
 INTS = (*SIGNED, *UNSIGNED)
