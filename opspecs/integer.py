@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.families.intproduct import ConvProduct, InInt32, MatMulProduct
+from nnfuzz.spec.families.intfactors import ConvProduct, MatMulProduct
+from nnfuzz.spec.families.intproduct import InInt32
 from nnfuzz.spec.families.quantized import BYTES
 from nnfuzz.spec.operator import In, operator
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.intproduct import ConvProduct, MatMulProduct, Requantised
+from nnfuzz.spec.families.intfactors import ConvProduct, MatMulProduct
+from nnfuzz.spec.families.intproduct import Requantised
 from nnfuzz.spec.families.quantized import BYTES, SCALES
 from nnfuzz.spec.operator import In, operator
 
-OUT_SCALES = (0.25, 8.0)
+OUT_SCALES = (0.03, 2.0)
 """Scales of results, so that most of the usual sums do not saturate."""
 
 

@@ -149,7 +149,7 @@ class DequantizeLinear(Scaled):
         return products((x[0] - hi, x[1] - lo), within(scale, SCALES))
 
     def radius(self, u, y, *xs):
-        return 4 * u * y.abs()
+        return 3 * u * y.abs()
 
     def interval(self, x, scale, *zero):
         whole = shifted_box(x, self.spread_box(zero[0], x) if zero else None)
@@ -221,7 +221,7 @@ class DynamicQuantizeLinear(OpSpec):
         return x[0] != x[1] or x[0] != 0
 
     def radius(self, u, y, x):
-        return 4 * u * y.abs()
+        return 3 * u * y.abs()
 
     def decided(self, u, x):
         mask = everywhere(x.lo, False if x.any is None else x.any)
