@@ -243,6 +243,11 @@ class Mod(Binary):
         return 2 * u * x.abs()
 
 
+def _whole(y):
+    """Whether exponents in the range are whole numbers: integers, or one such number."""
+    return all(isinstance(end, int) for end in y) or (y[0] == y[1] and float(y[0]).is_integer())
+
+
 @operator
 class Pow(Broadcasting):
     """The exponent may have a type of its own; fractional ones need a positive base.
@@ -267,10 +272,15 @@ class Pow(Broadcasting):
         return [Box(lo, hi, box.any).masked(wild)]
 
     def domain(self, x, y):
-        """Integer exponents admit any base but 0, as long as the base's type holds them exactly."""
+        """Whole exponents admit any base but 0, as long as the base's type holds them exactly."""
+        size = x.abs()
         if y.is_floating_point():
-            return [AWAY - x, y * x.clamp(min=AWAY).log() - exponent_limit(x)]
-        size, y = x.abs(), y.to(torch.float64)
+            away = torch.where(y < 0, AWAY, 0.0) - size
+            return [
+                torch.where(y == y.round(), away, AWAY - x),
+                y * size.clamp(min=AWAY).log() - exponent_limit(x),
+            ]
+        y = y.to(torch.float64)
         return [
             torch.where(y < 0, AWAY, 0.0) - size,
             y * size.clamp(min=AWAY).log() - exponent_limit(x),
@@ -281,12 +291,12 @@ class Pow(Broadcasting):
         """Fractional exponents go with positive bases."""
         if y[0] == 0 == y[1]:
             return 1.0, 1.0
-        whole = all(isinstance(end, int) for end in y)
-        return ANY_RANGE if whole and x[0] < 0 else (0.0, math.inf)
+        odd = not (y[0] == y[1] and y[0] % 2 == 0)
+        return ANY_RANGE if _whole(y) and odd and x[0] < 0 else (0.0, math.inf)
 
     def feasible(self, x, y):
-        """Negative bases need integer exponents."""
-        return x[1] >= AWAY or all(isinstance(end, int) for end in y)
+        """Negative bases need whole exponents."""
+        return x[1] >= AWAY or _whole(y)
 
     def radius(self, u, y, x, exponent):
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()

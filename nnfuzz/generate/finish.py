@@ -16,14 +16,14 @@ def finish(growth: Growth) -> Graph:
     """
     draw, graph = growth.draw, growth.graph
     for name, placeholder in growth.placeholders.items():
-        if placeholder.value is not None:
+        if placeholder.range is not None:
             graph.weights.append(name)
-            graph.fixed[name] = placeholder.value
+            graph.prescribed[name] = placeholder.range
             continue
         chance = 0.8 if placeholder.weight else growth.config.weights
         (graph.weights if draw.chance(chance) else graph.inputs).append(name)
     if not graph.inputs:
-        promoted = draw.choice([name for name in graph.weights if name not in graph.fixed])
+        promoted = draw.choice([name for name in graph.weights if name not in graph.prescribed])
         graph.weights.remove(promoted)
         graph.inputs.append(promoted)
     readers = graph.consumers()

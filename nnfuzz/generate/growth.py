@@ -14,7 +14,7 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import OpSpec, Range
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,15 @@ class Placeholder:
     """A value that nothing computes yet: it becomes an input or a weight.
 
     weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
-    value: what every element of it is; it becomes a weight then.
+    range: closed one that its elements are drawn from; it becomes a weight then.
     """
 
     weight: bool = False
     fixed: bool = False
-    value: float | None = None
+    range: Range | None = None
 
 
+FREE = Placeholder()
 Plan = list[str | Placeholder]
 """Where the inputs of a new node come from: existing values by name, or fresh placeholders."""
 
@@ -74,8 +75,8 @@ class Growth:
         self._fresh = len(start.values)
         indices = set(_index_inputs(start))
         for name in (*start.inputs, *start.weights):
-            value = start.fixed.get(name)
-            placeholder = Placeholder(name in start.weights, name in indices, value)
+            range_ = start.prescribed.get(name)
+            placeholder = Placeholder(name in start.weights, name in indices, range_)
             self.placeholders[name] = placeholder
             self.known[name] = _unread(placeholder, start.type(name))
         for node in start.nodes:
@@ -115,15 +116,12 @@ class Growth:
             self.loose.pop(name, None)
         return True
 
-    def place(self, type_: TensorType) -> str | None:
-        """The name of a new placeholder of a type with fresh dimensions; None if it is too large.
-
-        Something must read it soon.
-        """
-        free = variables(*type_.shape)
+    def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
+        """The name of a new placeholder; None if it is too large. Something must read it soon."""
+        free = [v for v in variables(*type_.shape) if v not in self.session.env]
         if not self.session.extend([], free, lambda env: self._small([type_], env, {})):
             return None
-        return self._declare_placeholder(Placeholder(), type_)
+        return self._declare_placeholder(placeholder, type_)
 
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
         """Backward insertion: a node in front of a placeholder, which stops being one."""
@@ -291,9 +289,7 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
 
 
 def _unread(placeholder: Placeholder, type_: TensorType) -> Known:
-    if placeholder.value is None:
-        return unread(type_)
-    return Known((placeholder.value, placeholder.value))
+    return unread(type_) if placeholder.range is None else Known(placeholder.range)
 
 
 def _dims(types: Sequence[TensorType]) -> list:

@@ -78,6 +78,12 @@ class MotifWriter:
     def dim(self, rank: int) -> Int:
         return self.draw.dim(rank)
 
+    def shared(self, type_: TensorType, *ends: float) -> str:
+        name = self.growth.place(type_, _parameter(type_.dtype, *ends))
+        if name is None or not all(_holds(type_.dtype, end) for end in ends):
+            raise Misfit(f"{type_} of {ends}")
+        return name
+
     def __call__(self, op: str, *operands: Operand, **attributes: Any) -> Any:
         spec = self.catalog.find(op)
         if spec is None:
@@ -183,9 +189,14 @@ def _source(operand: Operand, dtype: DType) -> str | Placeholder:
     if isinstance(operand, str):
         return operand
     if isinstance(operand, TensorType):
-        return Placeholder(weight=True)
-    value = float(operand) if dtype.is_float else int(operand)
-    return Placeholder(weight=True, fixed=True, value=value)
+        return _parameter(dtype)
+    return _parameter(dtype, operand)
+
+
+def _parameter(dtype: DType, *ends: float) -> Placeholder:
+    """A weight; of one value, or of values between two ends."""
+    numbers = [float(end) if dtype.is_float else int(end) for end in ends]
+    return Placeholder(True, bool(ends), (numbers[0], numbers[-1]) if ends else None)
 
 
 # -- changes ----------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ class _Engine:
         op = spec.draw(draw, first.type)
         _fix_output(op, signature.output)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
-        types = op.complete(draw, first.type, dtypes)
+        types = [first.type, *op.complete(draw, first.type, dtypes)[1:]]
         fresh: Plan = [first.name, *(_placeholder(p) for p in spec.patterns(len(types))[1:])]
         reused, reused_types = self._reuse(spec, fresh, types)
         if reused != fresh and self.growth.insert(

@@ -99,8 +99,7 @@ class _Search:
         self.settings = settings
         self.rng = np.random.default_rng(rng.getrandbits(64))
         self.program = Program(graph)
-        prescribed = {name: (value, value) for name, value in graph.fixed.items()}
-        self.bounds = index_ranges(graph) | prescribed
+        self.bounds = index_ranges(graph) | graph.prescribed
         self.limits = admitted(graph)
         self.decisive = decisive(self.program)
         self.violations: Counter[int] = Counter()

@@ -52,7 +52,8 @@ class Graph:
     """Nodes in topological order over named values.
 
     `inputs` are fed at run time, `weights` are constants of the model, `outputs` are returned.
-    `fixed`: weights whose elements all have a prescribed value; the others' numbers are drawn.
+    `prescribed`: closed ranges that the elements of some weights are drawn from; where both ends
+    are the same, all elements have that value.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class Graph:
     inputs: list[str] = field(default_factory=list)
     weights: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    fixed: dict[str, float] = field(default_factory=dict)
+    prescribed: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def type(self, name: str) -> TensorType:
         return self.values[name].type
@@ -89,7 +90,7 @@ class Graph:
             list(self.inputs),
             list(self.weights),
             list(self.outputs),
-            dict(self.fixed),
+            dict(self.prescribed),
         )
 
     def verify(self) -> None:
@@ -144,8 +145,11 @@ class Graph:
             "inputs": list(self.inputs),
             "weights": list(self.weights),
             "outputs": list(self.outputs),
-            **({"fixed": dict(self.fixed)} if self.fixed else {}),
+            **({"prescribed": self._prescribed()} if self.prescribed else {}),
         }
+
+    def _prescribed(self) -> dict[str, list[float]]:
+        return {name: list(range_) for name, range_ in self.prescribed.items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], lookup: Callable[[str], type[OpSpec]]) -> Graph:
@@ -171,5 +175,5 @@ class Graph:
             list(data["inputs"]),
             list(data["weights"]),
             list(data["outputs"]),
-            dict(data.get("fixed", {})),
+            {name: (lo, hi) for name, (lo, hi) in data.get("prescribed", {}).items()},
         )

@@ -90,7 +90,7 @@ def _read_by(draft: _Draft, source: Source, name: str) -> str:
         draft.graph.weights.append(weight)
         array = source.constants[name]
         if array.size and (array == array.flat[0]).all():
-            draft.graph.fixed[weight] = array.flat[0].item()
+            draft.graph.prescribed[weight] = (array.flat[0].item(),) * 2
     return draft.names[name]
 
 

@@ -57,6 +57,12 @@ class Writer(Protocol):
     def weight(self, like: str, *shape: Int) -> TensorType:
         """The operand for a new weight of that shape and the dtype of `like`."""
 
+    def shared(self, type_: TensorType, *ends: float) -> str:
+        """A new weight that several operators can read.
+
+        ends: the value of all its elements, or the least and the greatest; none: any.
+        """
+
     def dim(self, rank: int) -> Int:
         """A fresh dimension of a tensor of that rank."""
 

@@ -238,3 +238,12 @@ def integer_detour(m, x):
     y = m("Cast", x, to=DType.FLOAT32)
     y = m(m.draw.choice(("Floor", "Ceil", "Round", "Abs", "Neg")), y)
     m("Cast", y, to=m.type(x).dtype)
+
+
+@motif(size=5, ranks=(1, 5))
+def mean_by_size(m, x):
+    """A sum divided by a size that is computed from the shape."""
+    axis = _axis(m, x)
+    size = m("Gather", m("Shape", x, start=0, end=len(m.shape(x))), axis, axis=0)
+    divisor = m("Cast", size, to=m.type(x).dtype)
+    m("Div", m("ReduceSum", x, axes=(axis,), keepdims=m.draw.integer(0, 1)), divisor)

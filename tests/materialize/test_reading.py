@@ -56,7 +56,7 @@ def test_weights_of_one_value_keep_it_and_others_are_free():
             y = Add(h, other)
         }"""
     )
-    assert list(graph.fixed.values()) == [0.5]
+    assert list(graph.prescribed.values()) == [(0.5, 0.5)]
     assert len(graph.weights) == 2
 
 

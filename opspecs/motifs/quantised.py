@@ -1,0 +1,98 @@
+"""Quantise-dequantise sandwiches, which runtimes replace by kernels on integers."""
+
+from __future__ import annotations
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.motif import motif
+
+REDUCED = 64
+"""Greatest magnitude of weights: products of bytes may saturate in int16 on x86 without VNNI."""
+BYTES = (DType.UINT8, DType.INT8)
+FLOAT = (DType.FLOAT32, DType.FLOAT16)
+
+
+def _grid(m, like, dtype=None):
+    """Scale, zero point and dtype of a quantisation, of one number each."""
+    dtype = dtype or m.draw.choice(BYTES)
+    scale = m.draw.choice((0.05, 0.1, 1 / 64, 0.25))
+    zero = m.draw.choice((0, 0, 3, 128 if dtype is DType.UINT8 else -1))
+    return (
+        m.shared(TensorType(m.type(like).dtype, ()), scale),
+        m.shared(TensorType(dtype, ()), zero),
+        dtype,
+    )
+
+
+def _quantised(m, x, grid=None):
+    scale, zero, dtype = grid or _grid(m, x)
+    return m("QuantizeLinear", x, scale, zero, to=dtype), (scale, zero)
+
+
+def _through(m, x, grid=None):
+    """To integers and back."""
+    q, (scale, zero) = _quantised(m, x, grid)
+    return m("DequantizeLinear", q, scale, zero)
+
+
+def _weight(m, like, *shape):
+    """A weight that is stored in integers."""
+    scale, _, dtype = _grid(m, like, DType.INT8)
+    stored = m.shared(TensorType(dtype, shape), -REDUCED, REDUCED)
+    return m("DequantizeLinear", stored, scale, m.shared(TensorType(dtype, ()), 0))
+
+
+@motif(size=4, dtypes=FLOAT, ranks=(0, 5))
+def requantised(m, x):
+    """Two pairs in a row, on one grid or two."""
+    grid = _grid(m, x) if m.draw.chance(0.6) else None
+    y = _through(m, x, grid)
+    if m.draw.chance(0.7):
+        _through(m, y, grid)
+
+
+@motif(size=5, dtypes=FLOAT, weight=2.0)
+def quantised_function(m, x):
+    """A function or movement between two pairs, on one grid if it only moves elements."""
+    kind = m.draw.choice(
+        ("Relu", "Sigmoid", "Clip", "Softmax", "LeakyRelu", "Transpose", "Reshape", "Slice", "Pad")
+    )
+    grid = _grid(m, x) if m.draw.chance(0.5) else None
+    _through(m, m(kind, _through(m, x, grid)), grid)
+
+
+@motif(size=7, dtypes=FLOAT, ranks=(1, 5))
+def quantised_sum(m, x):
+    """A sum or product of two dequantised operands, quantised again."""
+    left = _through(m, x)
+    right = left if m.draw.chance(0.2) else _weight(m, x, *m.shape(x))
+    _through(m, m(m.draw.choice(("Add", "Mul")), left, right))
+
+
+@motif(size=6, dtypes=FLOAT, ranks=(2, 4), weight=2.0)
+def quantised_product(m, x):
+    """MatMul with a stored weight between two pairs."""
+    y = _through(m, x)
+    y = m("MatMul", y, _weight(m, x, m.shape(x)[-1], m.dim(2)))
+    if m.draw.chance(0.8):
+        _through(m, y)
+
+
+@motif(size=7, dtypes=FLOAT, ranks=(3, 4), weight=2.0)
+def quantised_conv(m, x):
+    """Conv with a stored weight between two pairs, a Relu perhaps."""
+    n = len(m.shape(x)) - 2
+    kernel = [m.draw.integer(1, 3) for _ in range(n)]
+    y = _through(m, x)
+    weight = _weight(m, x, m.dim(4), m.shape(x)[1], *kernel)
+    y = m("Conv", y, weight, group=1)
+    y = m("Relu", y) if m.draw.chance(0.5) else y
+    if m.draw.chance(0.8):
+        _through(m, y)
+
+
+@motif(size=3, dtypes=FLOAT, ranks=(0, 5))
+def clipped_quantised(m, x):
+    """A Relu or Clip that quantisation makes superfluous, or not quite."""
+    y = m("Relu", x) if m.draw.chance(0.5) else m("Clip", x, min=0.0, max=6.0)
+    _through(m, y)

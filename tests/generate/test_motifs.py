@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.motifs import MissingOperator, MotifWriter, plant
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.inputs.search import Found, search
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
+from nnfuzz.solve.session import Session
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.motif import Misfit, MotifRegistry, motif
+from nnfuzz.spec.registry import OpRegistry
+
+REGISTRY = OpRegistry.load()
+MOTIFS = MotifRegistry.load().motifs()
+CONFIG = GenerateConfig(nodes=10, motifs=1.0)
+CATALOG = Catalog(REGISTRY.specs(), CONFIG, MOTIFS)
+WIDE = replace(CONFIG, nodes=30)
+PLAIN = "Add Sub Mul Div Relu Erf Tanh Pow Sqrt ReduceMean Transpose Reshape MatMul".split()
+
+
+@motif(size=3)
+def gate(m, x):
+    """x * (1 + tanh(x))."""
+    m("Mul", x, m("Add", m("Tanh", x), 1.0))
+
+
+@motif(size=2)
+def impossible(m, x):
+    m("Tanh", m("Reshape", x, shape=(*m.shape(x), 2)))
+
+
+def planted(found, seed: int, start: TensorType, twist: int = 0):
+    """The growth with a motif behind a placeholder, and what `plant` said."""
+    draw = Draw(random.Random(seed))
+    with Session(draw) as session:
+        growth = Growth(draw, session, WIDE)
+        name = growth.place(start)
+        assert name is not None
+        return growth, plant(found, CATALOG, growth, name, twist)
+
+
+def starts(found, draw: Draw) -> TensorType:
+    lo, hi = found.ranks
+    rank = draw.integer(max(lo, min(2, hi)), min(hi, 4))
+    dtype = DType.FLOAT32 if DType.FLOAT32 in found.dtypes else found.dtypes[0]
+    return TensorType(dtype, tuple(draw.var(f"s{i}", 1, 12) for i in range(rank)))
+
+
+@pytest.mark.parametrize("found", MOTIFS, ids=lambda found: found.name)
+def test_a_motif_can_be_written_within_its_size(found):
+    done, sizes = 0, []
+    for seed in range(12):
+        draw = Draw(random.Random(seed))
+        with Session(draw) as session:
+            growth = Growth(draw, session, WIDE)
+            start = growth.place(starts(found, draw))
+            try:
+                found.write(MotifWriter(CATALOG, growth), start)
+            except MissingOperator as error:
+                pytest.skip(f"there is no {error}")
+            except Misfit:
+                continue
+        done += 1
+        sizes.append(len(growth.graph.nodes))
+        assert start in growth.graph.nodes[0].inputs or any(
+            start in node.inputs for node in growth.graph.nodes
+        )
+    assert done >= 4
+    assert max(sizes) <= found.size
+
+
+def test_constants_have_their_value_wherever_they_are_needed():
+    growth, changed = planted(gate, 0, TensorType(DType.FLOAT32, (2, 3)))
+    assert changed is False
+    assert [node.op.name for node in growth.graph.nodes] == ["Tanh", "Add", "Mul"]
+    (constant,) = [p for p in growth.placeholders.values() if p.range]
+    assert constant.range == (1.0, 1.0)
+
+
+def test_one_place_is_changed_in_every_way_there_is():
+    seen = Counter()
+    for seed in range(60):
+        growth, changed = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), twist=1)
+        assert changed
+        names = [node.op.name for node in growth.graph.nodes]
+        seen["exposed"] += bool(growth.exposed)
+        seen["longer"] += len(names) > 3
+        seen["other operator"] += len(names) == 3 and names != ["Tanh", "Add", "Mul"]
+    for seed in range(30):
+        growth, _ = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), twist=2)
+        ranges = [p.range for p in growth.placeholders.values() if p.range]
+        seen["other constant"] += ranges != [(1.0, 1.0)]
+    assert all(seen[kind] for kind in ("exposed", "longer", "other operator", "other constant"))
+
+
+def test_what_does_not_fit_leaves_no_trace():
+    growth, _ = planted(gate, 1, TensorType(DType.FLOAT32, (2, 3)))
+    mark = growth.mark()
+    before = growth.graph.concrete(growth.session.env).to_json(), dict(growth.placeholders)
+    assert plant(impossible, CATALOG, growth, growth.graph.nodes[-1].outputs[0], 0) is None
+    growth.restore(mark)
+    after = growth.graph.concrete(growth.session.env).to_json(), growth.placeholders
+    assert before == after
+
+
+@pytest.fixture(scope="module")
+def made():
+    return [generate(CATALOG, CONFIG, random.Random(seed)) for seed in range(200)]
+
+
+def test_graphs_with_motifs_verify_and_have_the_asked_size(made):
+    for found in made:
+        found.graph.verify()
+        assert len(found.graph.nodes) == CONFIG.nodes
+    names = Counter(name for found in made for name in found.motifs)
+    assert 0.9 < names.total() / len(made) <= 1
+    changed = sum(count for name, count in names.items() if name.endswith("~"))
+    assert 0.15 < changed / names.total() < 0.5
+
+
+def test_the_same_seed_plants_the_same(made):
+    again = generate(CATALOG, CONFIG, random.Random(7))
+    assert again.graph.to_json() == made[7].graph.to_json()
+    assert again.motifs == made[7].motifs
+
+
+def test_without_motifs_graphs_are_what_they_were():
+    none = replace(CONFIG, motifs=0.0)
+    for seed in range(10):
+        one = generate(CATALOG, none, random.Random(seed)).graph
+        two = generate(Catalog(REGISTRY.specs(), none), CONFIG, random.Random(seed)).graph
+        assert one.to_json() == two.to_json()
+
+
+def test_motifs_of_operators_that_are_left_out_are_left_out():
+    catalog = Catalog(REGISTRY.select(PLAIN).specs(), CONFIG, MOTIFS)
+    names: Counter[str] = Counter()
+    for seed in range(60):
+        found = generate(catalog, CONFIG, random.Random(seed))
+        assert {node.op.name for node in found.graph.nodes} <= set(PLAIN)
+        names.update(name.rstrip("~") for name in found.motifs)
+    assert "gelu_erf" in names or "gelu_tanh" in names
+    assert "attention" not in names
+
+
+def test_prescribed_weights_survive_json_and_get_their_numbers(made):
+    tried = 0
+    for found in made[:60]:
+        graph = Graph.from_json(found.graph.to_json(), REGISTRY.get)
+        assert graph.prescribed == found.graph.prescribed
+        if not graph.prescribed:
+            continue
+        result = search(graph, random.Random(0))
+        if isinstance(result, Found):
+            tried += 1
+            for name, (lo, hi) in graph.prescribed.items():
+                assert name in graph.weights
+                exact = graph.type(name).dtype
+                lo, hi = (exact.numpy.type(end) for end in (lo, hi))
+                assert ((result.weights[name] >= lo) & (result.weights[name] <= hi)).all()
+    assert tried > 5
+
+
+def test_a_name_can_be_taken_once():
+    registry = MotifRegistry([gate])
+    registry.add(gate)
+    with pytest.raises(ValueError, match="gate is registered twice"):
+        registry.add(replace(gate, size=4))
+    with pytest.raises(KeyError, match="did you mean gate"):
+        registry.get("gates")
+
+
+def test_motifs_say_where_they_start():
+    assert gate.dtypes == FLOATS
+    assert gate.starts_at(TensorType(DType.FLOAT32, (2,)))
+    assert not gate.starts_at(TensorType(DType.INT32, (2,)))
+    assert not gate.starts_at(TensorType(DType.FLOAT32, ()))
