@@ -30,7 +30,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.files import write_atomically
 
 # Errors of a producer that starts which the configuration is to blame for.
-_USERS = ("KeyError", "ValueError", "FileNotFoundError", "OpsetError")
+_USERS = ("KeyError", "ValueError", "FileNotFoundError", "OpsetError", "SeedError")
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -186,7 +186,7 @@ def _open(
         avoided = store.avoided_in(epoch)
         case = replace(config.case, refused=refused, avoid=tuple(row.item for row in avoided))
         producers.configure(epoch, case)
-        prober = _prober(producers, tables)
+        prober = _prober(producers, tables, observer)
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
         recorder = Recorder(store, config.known, write, observer.finding)
         reducer = Reducer(config, recorder, observer.note)
@@ -261,10 +261,14 @@ def _first_epoch(
     return store.add_epoch(refused, reasons), refused
 
 
-def _prober(producers: ProducerPool, tables: dict[str, Support]) -> Prober:
+def _prober(
+    producers: ProducerPool, tables: dict[str, Support], observer: Observer
+) -> Prober:
     """Asks a producer which signatures there are. Raises: ConfigError, PoolError."""
     event = producers.call({"do": "signatures"})
     if isinstance(event, Reply):
+        for note in event.header.get("notes", ()):
+            observer.note(note)
         return Prober(tables, event.header["signatures"], event.header.get("variables", {}))
     text = describe(event)
     if isinstance(event, Fault) and event.starting and event.error_type.endswith(_USERS):

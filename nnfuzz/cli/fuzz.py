@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import Exclude, Exporter, Levels, Motifs, Nodes, Operators, Plugins
-from nnfuzz.cli.values import duration, listed
+from nnfuzz.cli.options import (
+    Exclude,
+    Exporter,
+    Levels,
+    Motifs,
+    Nodes,
+    Operators,
+    Plugins,
+    SeedModels,
+)
+from nnfuzz.cli.values import duration, listed, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -72,6 +81,7 @@ def fuzz(
     ] = None,
     operators: Operators = None,
     exclude: Exclude = None,
+    seed_models: SeedModels = None,
     plugin: Plugins = None,
     known: Annotated[
         Path | None,
@@ -147,6 +157,7 @@ def fuzz(
         "opset": opset,
         "operators": listed(operators) or None,
         "exclude": listed(exclude) or None,
+        **seeded(seed_models, exporter),
         "full_check": full_check,
         "probe_seconds": _probe_seconds(probe),
         "learn": learn,
@@ -286,7 +297,10 @@ def make_config(
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.testcase.case import CaseConfig
 
-    case_fields = ("nodes", "motifs", "engine", "exporter", "operators", "exclude")
+    case_fields = (
+        *("nodes", "motifs", "engine", "exporter", "operators", "exclude"),
+        *("seed_models", "seed_digest"),
+    )
     case = {name: given[name] for name in case_fields if name in given}
     case["plugins"] = tuple(str(path.resolve()) for path in plugins)
     if case.get("engine", ENGINES[0]) not in ENGINES:

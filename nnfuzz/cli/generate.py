@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import OK, UsageError
-from nnfuzz.cli.options import Exclude, Exporter, Motifs, Nodes, Operators, Plugins
-from nnfuzz.cli.values import listed
+from nnfuzz.cli.options import Exclude, Exporter, Motifs, Nodes, Operators, Plugins, SeedModels
+from nnfuzz.cli.values import listed, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
@@ -30,6 +30,7 @@ def generate(
     opset: Annotated[int, typer.Option(metavar="N", help="ONNX opset.")] = 20,
     operators: Operators = None,
     exclude: Exclude = None,
+    seed_models: SeedModels = None,
     plugin: Plugins = None,
 ) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
@@ -49,6 +50,7 @@ def generate(
         "operators": listed(operators),
         "exclude": listed(exclude),
         "plugins": tuple(str(path.resolve()) for path in plugin or ()),
+        **seeded(seed_models, exporter),
     }
     given = {name: value for name, value in given.items() if value}
     if motifs is not None:

@@ -31,6 +31,14 @@ Operators = Annotated[
 Exclude = Annotated[
     list[str] | None, typer.Option(metavar="A,B", help="Leave these operators out.")
 ]
+SeedModels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Start every graph from one of these ONNX models; operators are inserted around and "
+        "inside. Implies --exporter direct.",
+    ),
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", metavar="FILE.py", help="File with further backends or operators."),

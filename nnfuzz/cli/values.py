@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from nnfuzz.cli.errors import UsageError
 
@@ -36,3 +38,20 @@ def listed(values: Iterable[str] | None) -> tuple[str, ...]:
     """Repeated options, each of which may hold several names with commas between."""
     parts = (part.strip() for value in values or () for part in value.split(","))
     return tuple(part for part in parts if part)
+
+
+def seeded(folder: Path | None, exporter: str | None) -> dict[str, Any]:
+    """The settings that `--seed-models` stands for; none without it. Raises: UsageError."""
+    from nnfuzz.testcase.seeds import SeedError, digest, seed_files
+
+    if folder is None:
+        return {}
+    try:
+        files = seed_files(folder)
+        return {
+            "seed_models": tuple(map(str, files)),
+            "seed_digest": digest(files),
+            "exporter": exporter or "direct",
+        }
+    except SeedError as error:
+        raise UsageError(str(error)) from error

@@ -175,7 +175,8 @@ def enclosed(
         raise ReferenceFault(f"interval of {op!r}: {error}") from error
     result = []
     for ref, box, precision in zip(refs, found, precisions, strict=True):
-        box = box.masked(undefined)
+        if undefined is not None:
+            box = box.masked(undefined.expand(box.lo.shape))
         if precision is not None:
             box = finite(_widened(op, precision, ref, box, boxes), ref, precision)
         result.append(box)

@@ -72,9 +72,7 @@ class Producer:
             exporter=config.exporter,
             opset=config.opset,
         )
-        self.seeds = seeds.load(
-            config.seed_models, config.seed_digest, self.registry, config.opset
-        )
+        self.seeds = seeds.load(config, self.registry)
         self.catalog = Catalog(self._specs(), self.generate, self.motifs)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
         self.restrained = replace(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph
     from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.testcase.case import CaseConfig
 
 
 class SeedError(ValueError):
@@ -45,33 +46,37 @@ def digest(files: Sequence[str | Path]) -> str:
     return total.hexdigest()[:16]
 
 
-def load(files: Sequence[str], wanted: str, registry: OpRegistry, opset: int) -> SeedModels:
-    """Reads the files at an opset; those that cannot be read are noted and left out.
+def load(config: CaseConfig, registry: OpRegistry) -> SeedModels:
+    """Reads the files at the configured opset; those that cannot be used are noted and left out.
 
-    wanted: their `digest` when the campaign began. Raises: SeedError if they have changed since,
-    or if none can be read.
+    Raises: SeedError if they have changed since the campaign began, or if none can be used.
     """
     import onnx
 
     from nnfuzz.materialize.reading import opaque_nodes, read_model
     from nnfuzz.materialize.static import ReadingError
 
+    files = config.seed_models
     if not files:
         return SeedModels()
-    if digest(files) != wanted:
+    if digest(files) != config.seed_digest:
         raise SeedError("the seed models have changed since the campaign began; start a new one")
     graphs, notes = [], []
     for file in files:
         try:
-            graph = read_model(onnx.load(file), registry, opset)
-        except (ReadingError, onnx.checker.ValidationError, ValueError) as error:
+            graph = read_model(onnx.load(file), registry, config.opset)
+        except ReadingError as error:
             notes.append(f"seed model {file} is left out: {error}")
             continue
-        except Exception as error:
+        except Exception as error:  # whatever a broken file leads to
             notes.append(f"seed model {file} is left out: {type(error).__name__}: {error}")
             continue
+        opaque = opaque_nodes(graph)
+        if opaque and config.exporter != "direct":
+            notes.append(f"seed model {file} is left out: {opaque[0]} needs --exporter direct")
+            continue
         graphs.append(graph)
-        if opaque := opaque_nodes(graph):
+        if opaque:
             kinds = ", ".join(dict.fromkeys(opaque))
             notes.append(
                 f"seed model {file}: {len(opaque)} of {len(graph.nodes)} nodes have no spec "
