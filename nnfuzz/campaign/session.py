@@ -261,9 +261,7 @@ def _first_epoch(
     return store.add_epoch(refused, reasons), refused
 
 
-def _prober(
-    producers: ProducerPool, tables: dict[str, Support], observer: Observer
-) -> Prober:
+def _prober(producers: ProducerPool, tables: dict[str, Support], observer: Observer) -> Prober:
     """Asks a producer which signatures there are. Raises: ConfigError, PoolError."""
     event = producers.call({"do": "signatures"})
     if isinstance(event, Reply):

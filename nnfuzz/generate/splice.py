@@ -32,9 +32,7 @@ def splice(graph: Graph, old: Collection[str], draw: Draw) -> int:
     return count
 
 
-def _fitting(
-    graph: Graph, node: Node, position: int, name: str, old: Collection[str]
-) -> list[str]:
+def _fitting(graph: Graph, node: Node, position: int, name: str, old: Collection[str]) -> list[str]:
     """New computed values that may stand in for an input without closing a cycle."""
     pattern = node.op.patterns(len(node.inputs))[position]
     if pattern.index or pattern.weight or name in graph.weights:
