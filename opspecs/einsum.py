@@ -1,0 +1,161 @@
+"""Sums of products along labelled axes; determinants."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import product
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.equation import drawn, ranks, read
+from nnfuzz.spec.families.sums import Summing, largest, summed
+from nnfuzz.spec.intervals import Box, linear, sum_radius, underflow
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+
+@operator
+class Einsum(Summing):
+    """Axes with the same label run together; those that the result lacks are summed over.
+
+    Source: ONNX Einsum-12.
+    """
+
+    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
+    variadic = (1, 3)
+    equation = Choice(by=lambda draw, op, first, *_: drawn(draw, first.rank))
+
+    def _labels(self, inputs):
+        return read(self.equation, [len(x.shape) for x in inputs])
+
+    def _sizes(self, inputs):
+        """Size by label, from its first appearance."""
+        sizes = {}
+        for term, x in zip(self._labels(inputs).terms, inputs):
+            for label, size in zip(term, x.shape):
+                sizes.setdefault(label, size)
+        return sizes
+
+    def requires(self, *inputs):
+        labels = self._labels(inputs)
+        yield labels is not None
+        if labels is not None:
+            sizes = self._sizes(inputs)
+            for term, x in zip(labels.terms, inputs):
+                for label, size in zip(term, x.shape):
+                    if size is not sizes[label]:
+                        yield size == sizes[label]
+
+    def type_transfer(self, *inputs):
+        sizes = self._sizes(inputs)
+        return [inputs[0].with_shape([sizes[label] for label in self._labels(inputs).out])]
+
+    def complete(self, draw, first, dtypes):
+        labels = read(self.equation, ranks(self.equation, first.rank))
+        others = self._fitting(draw, labels, dict(zip(labels.terms[0], first.shape)), dtypes[0])
+        return [first, *others[1:]]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(1, min(5, output_rank + 2))
+
+    @classmethod
+    def draw_backward(cls, draw, first, output):
+        return cls(equation=drawn(draw, first.rank, output.rank))
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        labels = read(self.equation, ranks(self.equation, first.rank))
+        sizes = {**dict(zip(labels.terms[0], first.shape)), **dict(zip(labels.out, output.shape))}
+        return self._fitting(draw, labels, sizes, dtypes[0])
+
+    def _fitting(self, draw, labels, sizes, dtype):
+        """Types of all operands, with fresh sizes for labels that have none."""
+        types = []
+        for term in labels.terms:
+            shape = [sizes.setdefault(a, draw.dim(len(term))) for a in term]
+            types.append(TensorType(dtype, tuple(shape)))
+        return types
+
+    def cost(self, *inputs):
+        return len(inputs) * product(self._sizes(inputs).values())
+
+    def torch(self, *xs):
+        """PyTorch 2.13 adds int32 up in int64 here and there, and then finds the types unequal."""
+        if xs[0].dtype is torch.int32:
+            return torch.einsum(self.equation, *[x.long() for x in xs]).int()
+        return torch.einsum(self.equation, *xs)
+
+    def terms(self, *xs):
+        sizes = self._sizes(xs)
+        return math.prod(sizes[label] for label in self._labels(xs).summed)
+
+    def value_range(self, *ranges):
+        return summed(*ranges)
+
+    def interval(self, *boxes):
+        return [linear(self.torch, *boxes, weights=range(len(boxes)))]
+
+    def _grown(self, xs):
+        """Bounds partial products of three operands, whatever the order."""
+        return self.torch(*[x.abs().clamp(min=1) for x in xs])
+
+    def domain(self, *xs):
+        if len(xs) < 3 or not xs[0].is_floating_point():
+            return super().domain(*xs)
+        return [self._grown(xs) - largest(xs[0]) / 2]
+
+    def radius(self, u, y, *xs):
+        terms = self.terms(*xs) + 2 * (len(xs) - 1)
+        radius = sum_radius(u, terms, self.absolute(*xs), y)
+        return radius + terms * underflow(u) * self._grown(xs) if len(xs) > 2 else radius
+
+
+@operator
+class Det(OpSpec):
+    """Determinants of the matrices of the last two axes. Source: ONNX Det-11."""
+
+    inputs = (In("T", (DType.FLOAT32, DType.FLOAT64), (2, 5)),)
+
+    def requires(self, x):
+        yield x.shape[-1] == x.shape[-2]
+
+    def type_transfer(self, x):
+        return [x.with_shape(x.shape[:-2])]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return output_rank + 2 if output_rank <= 3 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        size = first.shape[-1]
+        return [TensorType(dtypes[0], (*output.shape, size, size))]
+
+    def cost(self, x):
+        return x.numel * x.shape[-1]
+
+    def torch(self, x):
+        return torch.det(x)
+
+    def _bound(self, x):
+        """The product of the norms of the rows, at least 1 each: Hadamard's inequality."""
+        return torch.linalg.vector_norm(x, dim=-1).clamp(min=1).prod(-1)
+
+    def domain(self, x):
+        return [self._bound(x) - largest(x) / 2 ** x.shape[-1]]
+
+    def radius(self, u, y, x):
+        """Elimination with pivoting: each element is off by n u times the largest of its row."""
+        return 4 * u * x.shape[-1] ** 2 * torch.linalg.vector_norm(x, dim=-1).prod(-1)
+
+    def interval(self, x):
+        """Linear in each row: rows that move by e change the product of norms at most so much."""
+        centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
+        y, norms, moved = (
+            torch.det(centre),
+            *(torch.linalg.vector_norm(v, dim=-1) for v in (centre, r)),
+        )
+        spread = (norms + moved).prod(-1) * (1 + 2.0**-40) - norms.prod(-1)
+        mask = None if x.any is None else x.any.flatten(-2).any(-1)
+        return [Box(y - spread, y + spread, mask)]
