@@ -18,7 +18,7 @@ from nnfuzz.spec.unexportable import unknown_dtype
 
 def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:
     """The name of a signature in support tables, such as "Where(bool,float32)->float32"."""
-    return f"{spec.name}({','.join(d.value for d in binding.values())})->{output.value}"
+    return f"{spec.name}({','.join(binding[v].value for v in spec.bound())})->{output.value}"
 
 
 @dataclass(frozen=True)

@@ -97,13 +97,7 @@ class Producer:
 
     def variables(self) -> dict[str, list[int]]:
         """Per operator, the first input that binds each type variable, in a key's order."""
-        table = {}
-        for spec in self._specs():
-            first: dict[str, int] = {}
-            for position, pattern in enumerate(spec.inputs):
-                first.setdefault(pattern.var, position)
-            table[spec.name] = list(first.values())
-        return table
+        return {spec.name: list(spec.bound().values()) for spec in self._specs()}
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
