@@ -173,6 +173,17 @@ class OpSpec:
         return cls.variadic or (len(cls.inputs), len(cls.inputs))
 
     @classmethod
+    def bound(cls) -> dict[str, int]:
+        """Per type variable, the first input that binds it; those of optional inputs are left out.
+
+        What these are bound to names a signature, whether the optional inputs are there or not.
+        """
+        first: dict[str, int] = {}
+        for position, pattern in enumerate(cls.inputs[: max(1, cls.arity()[0])]):
+            first.setdefault(pattern.var, position)
+        return first
+
+    @classmethod
     def signatures(cls) -> list[tuple[dict[str, DType], DType]]:
         """Every admissible binding of the type variables, with the output's dtype."""
         domains: dict[str, tuple[DType, ...]] = {}
