@@ -16,9 +16,6 @@ from nnfuzz.spec.intervals import Box, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
-OVERHANG = "divides what windows overhang by (ceil_mode) between both sides (onnx 1.23)"
-"""Why the reference is wrong about some pools."""
-
 
 class Pool(Window):
     """Windows of a fixed size, each of which touches the unpadded input."""
@@ -58,11 +55,23 @@ class Pool(Window):
     def value_range(self, x):
         return x
 
+    def distrusted(self):
+        why = "divides what windows overhang by between both sides (onnx 1.23)"
+        return {"onnx.reference": why} if self.ceil_mode else {}
+
     def native(self):
         """The padding that PyTorch's kernels do themselves, or None: at most half the window."""
         n = len(self.pads) // 2
         fits = all(2 * p <= k for p, k in zip(self.pads, self.kernel_shape))
         return self.pads[:n] if fits and self.symmetric() else None
+
+
+def strideless(op):
+    """Why the reference is wrong about maxima of windows next to each other."""
+    if any(step != 1 for step in (*op.strides, *(op.dilations or ()))):
+        return {}
+    why = "swaps paddings, and has no positions, for windows with stride 1 (onnx 1.23)"
+    return {"onnx.reference": why}
 
 
 @operator
@@ -72,6 +81,9 @@ class MaxPool(Pool):
     inputs = (In("T", (*FLOATS, DType.INT8, DType.UINT8), (3, 5)),)
     monotone = (1,)
     dilations = per_axis(1, 1, 1, 2)
+
+    def distrusted(self):
+        return strideless(self) or super().distrusted()
 
     def torch(self, x):
         if not x.is_floating_point():
@@ -143,7 +155,6 @@ class AveragePoolDilated(AveragePool):
     """The mean over windows with gaps. Source: ONNX AveragePool-19."""
 
     since = 19
-    untrusted = {"onnx.reference": OVERHANG}
     dilations = per_axis(2, 2, 1, 3)
 
     def torch(self, x):
@@ -206,7 +217,6 @@ class LpPool(PowerSum, Pool):
     """The p-norm of each window. Source: ONNX LpPool-18."""
 
     since = 18
-    untrusted = {"onnx.reference": OVERHANG}
     dilations = per_axis(1, 1, 1, 2)
 
     def sums(self, x):

@@ -9,23 +9,36 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
 from nnfuzz.spec.families.shape import Moving
-from nnfuzz.spec.families.window import per_axis
+from nnfuzz.spec.families.sums import largest
+from nnfuzz.spec.families.window import chosen, per_axis
+from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
 NEAREST = (*FLOATS, DType.INT32, DType.INT8, DType.UINT8)
 LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
+REGIONS = ((0.0, 0.75), (0.25, 0.5), (0.125, 0.875), (0.75, 0.25), (0.5, 0.5))
+"""What to crop to; never beyond the tensor, where a constant begins all of a sudden."""
+ENDS = ("align_corners", "tf_crop_and_resize")
+"""Transformations that depend on how many elements come out."""
+TRANSFORMATIONS = ("half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", *ENDS)
 
 
 class Resizing(Moving):
     """(N, C, *S) -> (N, C, *S'); S' = floor(S * scale).
 
     The scales have exact reciprocals or are small integers, so that every implementation computes
-    the same source positions. Source: ONNX Resize-13; torch.nn.functional.interpolate.
+    the same source positions. Source: ONNX Resize-19; torch.nn.functional.interpolate.
     """
 
+    method = ""
+    named = 0
+    """Whether the spatial axes are named, all others left out."""
     scales = per_axis(1, 2, 2, 3, 4, 0.5, 0.25)
     by_size = Choice((0, 1))
+    transformation = Choice(TRANSFORMATIONS)
+    region = chosen(lambda op: REGIONS if op.transformation == "tf_crop_and_resize" else ((0, 1),))
 
     def _factors(self):
         return [Fraction(s) for s in self.scales]
@@ -34,7 +47,7 @@ class Resizing(Moving):
         yield len(self.scales) == x.rank - 2
         for size, scale in zip(x.shape[2:], self._factors()):
             # Sizes say the same as scales only if nothing is rounded off.
-            yield not self.by_size or size % scale.denominator == 0
+            yield not (self.by_size or self.transformation in ENDS) or size % scale.denominator == 0
             yield size >= scale.denominator
 
     def type_transfer(self, x):
@@ -44,55 +57,110 @@ class Resizing(Moving):
     def infer_input_types(self, draw, first, dtypes, output):
         return [first.with_shape((*output.shape[:2], *first.shape[2:]))]
 
-    def _interpolate(self, x, mode, **options):
+    def distrusted(self):
+        found = {}
+        if self.transformation == "pytorch_half_pixel":
+            found["onnx.reference"] = "has no exception for a single element (onnx 1.23)"
+        elif self.method == "cubic":
+            found["onnx.reference"] = "computes the coefficients in float32 (onnx 1.23)"
+        if self.transformation == "tf_crop_and_resize" and 1 in self.scales:
+            found["onnxruntime"] = "ignores the region of axes whose scale is 1 (1.31)"
+        return found
+
+    def places(self, sizes):
+        """Per spatial axis that changes: its number, size, scale and source positions."""
+        for axis, (size, scale) in enumerate(zip(sizes, self._factors()), 2):
+            if scale != 1 or self.transformation == "tf_crop_and_resize":
+                region = tuple(Fraction(end) for end in self.region)
+                count = size * scale.numerator // scale.denominator
+                found = positions(self.transformation, size, count, scale, region)
+                yield axis, size, scale, found
+
+    def native(self, x, mode, **options):
+        """PyTorch's own operator, which its exporters know."""
         scales = [float(s) for s in self.scales]
         return torch.nn.functional.interpolate(
             x, scale_factor=scales, mode=mode, recompute_scale_factor=False, **options
         )
 
-    def _resize(self, emit, x, **attributes):
-        type_ = emit.type(x)
+    def onnx(self, emit, x):
+        shape, n = emit.type(x).shape, len(self.scales)
+        first = 2 if self.named else 0
+        region = ""
+        if self.transformation == "tf_crop_and_resize":
+            starts, ends = ((outer,) * 2 + (end,) * n for outer, end in zip((0, 1), self.region))
+            region = emit.const([*starts[first:], *ends[first:]], DType.FLOAT32)
+        options = {"coordinate_transformation_mode": self.transformation, **self.options()}
+        options["axes"] = tuple(range(2, len(shape))) if self.named else None
         if self.by_size:
-            sizes = list(self.type_transfer(type_)[0].shape)
-            return emit("Resize", x, "", "", emit.const(sizes, DType.INT64), **attributes)
-        scales = emit.const([1, 1, *self.scales], DType.FLOAT32)
-        return emit("Resize", x, "", scales, **attributes)
+            sizes = self.type_transfer(emit.type(x))[0].shape[first:]
+            goal = ("", emit.const(list(sizes), DType.INT64))
+        else:
+            goal = (emit.const([1, 1, *self.scales][first:], DType.FLOAT32),)
+        return emit("Resize", x, region, *goal, mode=self.method, **options)
+
+    def options(self):
+        """Attributes of the ONNX operator besides mode and transformation."""
+        return {}
 
 
 @operator
 class ResizeNearest(Resizing):
-    """Source position floor(i / scale)."""
+    """Positions are stable: multiples of a power of 2, or thirds away from where they jump."""
 
+    method = "nearest"
     inputs = (In("T", NEAREST, (3, 5)),)
+    transformation = Choice(("asymmetric", "asymmetric", "half_pixel", "pytorch_half_pixel"))
+    nearest_mode = chosen(
+        lambda op: (
+            ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+            if 3 not in op.scales
+            else ("round_prefer_floor", "round_prefer_ceil")
+            if op.transformation != "asymmetric"
+            else ("floor", "round_prefer_floor", "round_prefer_ceil")
+        )
+    )
 
     def torch(self, x):
+        if (self.transformation, self.nearest_mode) != ("asymmetric", "floor"):
+            return self._picked(x)
         if not x.is_floating_point():
             exact = x.double() if x.dtype is torch.int32 else x.float()
-            return self._interpolate(exact, "nearest").to(x.dtype)
-        return self._interpolate(x, "nearest")
+            return self.native(exact, "nearest").to(x.dtype)
+        return self.native(x, "nearest")
 
-    def onnx(self, emit, x):
-        return self._resize(
-            emit,
-            x,
-            mode="nearest",
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
+    def _picked(self, x):
+        for axis, size, _, places in self.places(x.shape[2:]):
+            indices = [nearest(place, self.nearest_mode, size) for place in places]
+            x = x.index_select(axis, torch.tensor(indices))
+        return x
+
+    def options(self):
+        return {"nearest_mode": self.nearest_mode}
 
 
-@operator
-class ResizeLinear(Resizing):
-    """Linear per spatial axis between the centres of elements, constant beyond the outermost."""
+class Interpolating(Resizing):
+    """Weighted sums of neighbours, axis by axis."""
 
     inputs = (In("T", FLOATS, (3, 5)),)
-    monotone = (1,)
+    exclude_outside = 0
+    antialias = 0
+
+    def kernel(self):
+        """The weight of a neighbour at some distance."""
+        return triangle
+
+    def _weighted(self, x, absolute=False):
+        for axis, size, scale, places in self.places(x.shape[2:]):
+            squeeze = min(scale, Fraction(1)) if self.antialias else Fraction(1)
+            outside = bool(self.exclude_outside)
+            matrix = interpolation(places, size, self.kernel(), squeeze, outside)
+            weights = torch.tensor(abs(matrix) if absolute else matrix, dtype=x.dtype)
+            x = torch.matmul(x.movedim(axis, -1), weights.t()).movedim(-1, axis)
+        return x
 
     def torch(self, x):
-        return self._interpolate(x, LINEAR[x.dim()], align_corners=False)
-
-    def onnx(self, emit, x):
-        return self._resize(emit, x, mode="linear", coordinate_transformation_mode="half_pixel")
+        return self._weighted(x)
 
     def cost(self, x):
         return 2 ** (x.rank - 1) * math.prod(self.type_transfer(x)[0].shape)
@@ -102,4 +170,75 @@ class ResizeLinear(Resizing):
         shifts weight between neighbours."""
         n = x.dim() - 2
         widest = (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)[n - 1](x.abs(), 3, 1, 1)
-        return u * (16 + 4 * max(x.shape[2:])) * self.torch(widest)
+        steepness = 4 if self.monotone else 12
+        return u * (16 + steepness * max(x.shape[2:])) * self._weighted(widest, absolute=True)
+
+
+@operator
+class ResizeLinear(Interpolating):
+    """Linear per spatial axis between the centres of elements, constant beyond the outermost."""
+
+    method = "linear"
+    monotone = (1,)
+
+    def torch(self, x):
+        if self.transformation == "half_pixel":
+            return self.native(x, LINEAR[x.dim()], align_corners=False)
+        return self._weighted(x)
+
+
+class Overshooting(Interpolating):
+    """Kernels with negative weights."""
+
+    def interval(self, x):
+        return [linear(self._weighted, x, absolute=lambda t: self._weighted(t, absolute=True))]
+
+    def domain(self, x):
+        return [self._weighted(x.abs(), absolute=True) - largest(x) / 2]
+
+    def value_range(self, x):
+        most = 3 * max(abs(x[0]), abs(x[1]))
+        return -most, most
+
+
+@operator
+class ResizeCubic(Overshooting):
+    """Cubic convolution per spatial axis."""
+
+    method = "cubic"
+    cubic_coeff_a = Choice((-0.75, -0.75, -0.5))
+    exclude_outside = Choice((0, 1))
+
+    def kernel(self):
+        return cubic(self.cubic_coeff_a)
+
+    def options(self):
+        return {"cubic_coeff_a": self.cubic_coeff_a, "exclude_outside": self.exclude_outside}
+
+
+@operator
+class ResizeAntialias(Overshooting):
+    """Kernels as wide as the elements that come out, where they are wider than those that go in.
+
+    May name the spatial axes, and then a policy for the aspect ratio where it has no effect.
+    """
+
+    since = 19
+    method = Choice(("linear", "cubic"))
+    transformation = Choice((*TRANSFORMATIONS, "half_pixel_symmetric"))
+    scales = per_axis(2, 0.5, 0.5, 0.25)
+    antialias = 1
+    exclude_outside = Choice((0, 1))
+    named = Choice((0, 1))
+    policy = chosen(lambda op: ("not_larger", "not_smaller", None) if op.same_size() else (None,))
+
+    def same_size(self):
+        """Whether sizes are given for some axes, and their scales are the same."""
+        return self.named and self.by_size and len(set(self.scales)) == 1
+
+    def kernel(self):
+        return triangle if self.method == "linear" else cubic(-0.75)
+
+    def options(self):
+        found = {"antialias": 1, "exclude_outside": self.exclude_outside}
+        return {**found, "keep_aspect_ratio_policy": self.policy}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from nnfuzz.opspecs.pool import MaxPool, Pool
+from nnfuzz.opspecs.pool import MaxPool, Pool, strideless
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
@@ -23,7 +23,6 @@ class Located(Pool):
     """
 
     storage_order = 0
-    untrusted = {"onnx.reference": "has no positions for windows with stride 1 (onnx 1.23)"}
 
     def located(self, x):
         """The elements of every window, -inf beyond the tensor, and their positions or -1.
@@ -44,6 +43,9 @@ class Located(Pool):
         best = elements.argmax(-1, keepdim=True)
         values = elements.amax(-1).to(x.dtype)
         return values, positions.gather(-1, best).squeeze(-1)
+
+    def distrusted(self):
+        return strideless(self) or super().distrusted()
 
     def margins(self, x):
         elements = self.windows(x, -torch.inf) if x.is_floating_point() else None

@@ -5,7 +5,6 @@ import pytest
 import torch
 from nnfuzz.opspecs.index import Gather, Slice, Trilu
 from nnfuzz.opspecs.pad import Pad
-from nnfuzz.opspecs.resize import ResizeLinear, ResizeNearest
 from nnfuzz.opspecs.scan import CumSum
 
 from nnfuzz.ir.dtypes import DType
@@ -115,24 +114,6 @@ def test_triangles_keep_bools():
     x = torch.ones(3, 3, dtype=torch.bool)
     assert Trilu(k=1, upper=1).torch(x).sum() == 3
     assert Trilu(k=-1, upper=0).torch(x).sum() == 3
-
-
-def test_nearest_takes_the_lower_neighbour():
-    op = ResizeNearest(scales=(2, 0.5), by_size=0)
-    assert op.type_transfer(t(1, 1, 2, 5))[0].same(t(1, 1, 4, 2))
-    y = op.torch(ramp(1, 1, 2, 5).to(torch.int32))
-    assert y[0, 0].tolist() == [[0, 2], [0, 2], [5, 7], [5, 7]]
-
-
-def test_linear_meets_at_half_pixels():
-    op = ResizeLinear(scales=(2,), by_size=1)
-    assert op.torch(ramp(1, 1, 3)).flatten().tolist() == [0, 0.25, 0.75, 1.25, 1.75, 2]
-
-
-def test_sizes_say_the_same_as_scales_only_without_remainder():
-    with pytest.raises(ConstraintError):
-        ResizeLinear(scales=(0.5,), by_size=1).check(t(1, 1, 5))
-    ResizeLinear(scales=(0.5,), by_size=0).check(t(1, 1, 5))
 
 
 @pytest.mark.parametrize(
