@@ -32,6 +32,7 @@ _UNSUPPORTED = (
     "Unsupported model IR version",
     "is not supported",
     "are not supported",
+    "mode only supports",
     "does not support double yet",
     "is not a registered function/op",
 )
