@@ -1,0 +1,150 @@
+"""Detours through sequences of tensors: what goes in and what comes out are tensors."""
+
+from __future__ import annotations
+
+import torch
+from nnfuzz.opspecs.join import Concat
+
+from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import AXIS, signed
+from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+
+@operator
+class ConcatFromSequence(Concat):
+    """Concat by way of a sequence. Source: ONNX ConcatFromSequence-11."""
+
+    def onnx(self, emit, *xs):
+        return emit("ConcatFromSequence", emit("SequenceConstruct", *xs), axis=self.axis)
+
+
+def _number(chance):
+    """A number to make a place of, or None with a probability of 1 - chance."""
+    return Choice(by=lambda draw, *_: draw.integer(0, 23) if draw.chance(chance) else None)
+
+
+def _place(number, count):
+    """A place among so many, counted from the back where it is negative."""
+    return number % (2 * count) - count
+
+
+@operator
+class SequenceAt(OpSpec):
+    """One of the inputs; the last may have been inserted, and one of them erased.
+
+    Source: ONNX SequenceAt-11, SequenceInsert-11, SequenceErase-11.
+    """
+
+    inputs = (In("T", ALL), In("T"))
+    variadic = (2, 4)
+    modular = True
+    insert = _number(0.5)
+    erase = _number(0.3)
+    position = _number(1)
+
+    def _picked(self, count):
+        """The number of the input that comes out."""
+        items = list(range(count))
+        if self.insert is not None:
+            last = items.pop()
+            items.insert(_place(self.insert, len(items)), last)
+        if self.erase is not None:
+            del items[_place(self.erase, count)]
+        return items[_place(self.position, len(items))]
+
+    def type_transfer(self, *xs):
+        return [xs[self._picked(len(xs))]]
+
+    def complete(self, draw, first, dtypes):
+        return [first, *(draw.tensor(d, draw.integer(0, 4)) for d in dtypes[1:])]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        types = self.complete(draw, first, dtypes)
+        types[self._picked(len(types))] = output
+        return types
+
+    def cost(self, *xs):
+        return 0
+
+    def value_range(self, *ranges):
+        return ranges[self._picked(len(ranges))]
+
+    def interval(self, *boxes):
+        return [boxes[self._picked(len(boxes))]]
+
+    def torch(self, *xs):
+        return xs[self._picked(len(xs))].clone()
+
+    def onnx(self, emit, *xs):
+        def place(number, count):
+            return emit.const(_place(number, count), DType.INT64)
+
+        left = len(xs)
+        if self.insert is None:
+            sequence = emit("SequenceConstruct", *xs)
+        else:
+            sequence = emit("SequenceConstruct", *xs[:-1])
+            sequence = emit("SequenceInsert", sequence, xs[-1], place(self.insert, left - 1))
+        if self.erase is not None:
+            sequence = emit("SequenceErase", sequence, place(self.erase, left))
+            left -= 1
+        return emit("SequenceAt", sequence, place(self.position, left))
+
+
+@operator
+class SplitToSequence(Moving):
+    """Two or three equal parts along an axis, then stacked along a new one or joined along another.
+
+    Source: ONNX SplitToSequence-11, ConcatFromSequence-11.
+    """
+
+    inputs = (In("T", ALL, (1, 4)),)
+    axis = AXIS
+    parts = Choice((2, 2, 3))
+    stacked = Choice((0, 1))
+    target = Choice(
+        by=lambda draw, op, x, *_: signed(
+            draw, [draw.integer(0, x.rank - 1 + op.stacked)], x.rank + op.stacked
+        )[0]
+    )
+    style = Choice(("scalar", "list"))
+
+    def requires(self, x):
+        yield -x.rank <= self.axis < x.rank
+        yield -x.rank - self.stacked <= self.target < x.rank + self.stacked
+        yield x.shape[self.axis] % self.parts == 0
+
+    def type_transfer(self, x):
+        shape = list(x.shape)
+        shape[self.axis] = shape[self.axis] // self.parts
+        if self.stacked:
+            shape.insert(self.target % (x.rank + 1), self.parts)
+        else:
+            shape[self.target] = shape[self.target] * self.parts
+        return [x.with_shape(shape)]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return output_rank - (1 if output_rank > 1 and draw.chance(0.5) else 0)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        """From a stack, every size follows; else those of the two axes are left to the solver."""
+        if self.stacked and output.rank == first.rank + 1:
+            shape = list(output.shape)
+            del shape[self.target % output.rank]
+            shape[self.axis] = shape[self.axis] * self.parts
+            return [TensorType(dtypes[0], tuple(shape))]
+        return [first]
+
+    def torch(self, x):
+        parts = x.split([x.shape[self.axis] // self.parts] * self.parts, self.axis)
+        return torch.stack(parts, self.target) if self.stacked else torch.cat(parts, self.target)
+
+    def onnx(self, emit, x):
+        size = emit.type(x).shape[self.axis] // self.parts
+        split = emit.const(size if self.style == "scalar" else [size] * self.parts, DType.INT64)
+        sequence = emit("SplitToSequence", x, split, axis=self.axis)
+        return emit("ConcatFromSequence", sequence, axis=self.target, new_axis=self.stacked)
