@@ -90,7 +90,7 @@ class Recorder:
         self._write = write
         self._announce = announce
         mend(store.folder / FINDINGS)
-        arrange(store)
+        self._arrange()
         for row in store.tests():
             self.figures.add(row)
 
@@ -165,8 +165,7 @@ class Recorder:
         self._note_pattern(result)
         if result.refined in self._known:
             return self._turns_out_known(result.signature)
-        for signature, folder in arrange(self.store).items():
-            self.rows[signature] = replace(self.rows[signature], folder=folder)
+        self._arrange()
         whole = next(
             row
             for row in self.findings()
@@ -174,6 +173,10 @@ class Recorder:
         )
         write_variants(self.store.folder, whole.folder, whole.variants)
         return whole
+
+    def _arrange(self) -> None:
+        for signature, folder in arrange(self.store).items():
+            self.rows[signature] = replace(self.rows[signature], folder=folder)
 
     def _turns_out_known(self, signature: str) -> FindingRow:
         """A finding whose refined signature is to be ignored is none."""

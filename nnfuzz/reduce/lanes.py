@@ -20,7 +20,13 @@ from nnfuzz.execute.runner import BackendRunner, preload_of
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.reduce.edit import Edit, Group
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import Failure, export_failure, failures, level_pattern
+from nnfuzz.triage.signature import (
+    FAILURES,
+    Failure,
+    export_failure,
+    failures,
+    level_pattern,
+)
 
 SERVICE = "nnfuzz.reduce.service:reduce_service"
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduce.service")
@@ -79,7 +85,9 @@ def likeness(
         parts["party"] = str(accused.get("party", ""))
     outcomes = list(outcomes)
     if outcomes:
-        parts["levels"] = level_pattern(failure.levels, [o.level for o in outcomes])
+        # A level that fails in another way is no witness for the optimiser's guilt.
+        failing = {*failure.levels, *(o.level for o in outcomes if o.kind in FAILURES)}
+        parts["levels"] = level_pattern(failing, [o.level for o in outcomes])
     unsupported = [o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED]
     return json.dumps([parts, sorted(unsupported)], sort_keys=True)
 

@@ -20,6 +20,8 @@ from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import Failure, failures
 
 FAILS, CURED = "fails", "ok"
+_CALM = frozenset({CURED, str(OutcomeKind.UNSUPPORTED)})
+"""Answers of a less optimised level that leave the optimiser as the accused."""
 MOST_RUNS = 120
 """Of the backend, over all of the ablation."""
 
@@ -118,11 +120,10 @@ def localise(
     level = failing[0]
     passes: tuple[str, ...] = ()
     evidence = [_swept(levels, runner.name)]
-    lowest = levels[runner.backend.levels[0]]
-    optimised = lowest != FAILS
+    lower = {levels[name] for name in runner.backend.levels[: runner.backend.levels.index(level)]}
+    optimised = not _CALM.isdisjoint(lower)
     if optimised:
-        # What the lowest level says counts as cured: it may not support the model at all.
-        search.good |= {lowest}
+        search.good |= _CALM & lower
         fired = runner.fired_passes(case.model, level)
         passes = search.culprits(level, fired) if fired else ()
         evidence.append(_ablated(level, fired, passes))

@@ -143,10 +143,10 @@ def _error(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> dict[str
         return dict.fromkeys(("error", "message", "frames")) | {"behind": behind}
     message = parts["message"] if importing else without_intrinsics(parts["message"])
     message = general_message(message, dtypes, [node["op"] for node in graph["nodes"]])
-    if behind:
-        return {"message": message, "behind": behind}
     if OPERATOR in message and any("::" in frame for frame in parts.get("frames", ())):
         return {"message": message}
+    if behind:
+        return {"message": message, "behind": behind}
     return {"message": message, "operator": clues.operator or graph["nodes"][0]["op"]}
 
 

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import drive
 
 from nnfuzz.campaign.afterwards import reduce_campaign
+from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -71,6 +72,17 @@ def test_what_was_merged_is_merged_after_a_resume(tmp_path):
     (row,) = again.findings
     assert row.occurrences == 4 and len(row.duplicates) == 1
     assert not [text for text in notes.texts if "reduced" in text]
+
+
+def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
+    result, _ = run(tmp_path / "c", 10, "fusing", tame=0)
+    (duplicate,) = result.findings[0].duplicates
+    with Store.open(tmp_path / "c") as store:
+        (moved,) = (store.folder / "duplicates").iterdir()
+        moved.rename(store.folder / "findings" / moved.name)
+        store.move_finding(duplicate, f"findings/{moved.name}")
+        row = Recorder(store, (), lambda *args: None, lambda row: None).rows[duplicate]
+        assert row.folder == f"duplicates/{moved.name}" and moved.is_dir()
 
 
 @pytest.mark.parametrize(

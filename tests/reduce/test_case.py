@@ -13,8 +13,9 @@ from nnfuzz.report.finding import read_finding, write_finding
 from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.signature import export_failure
+from nnfuzz.triage.signature import export_failure, failures
 from tests.reduce.conftest import finding_of
+from tests.triage.test_signature import failed, outcome
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +142,12 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     assert [node["op"] for node in done.case.graph["nodes"]] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
     assert done.confirmed == 2
+
+
+def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():
+    ran = [failed("O0", "bad asin"), failed("O1", "bad acos")]
+    _, acos = failures(ran)
+    alone = [failed("O0", "bad acos"), failed("O1", "bad acos")]
+    assert likeness(acos, None, ran) == likeness(failures(alone)[0], None, alone)
+    fine = [outcome("O0"), failed("O1", "bad acos")]
+    assert likeness(failures(fine)[0], None, fine) != likeness(acos, None, ran)

@@ -104,6 +104,8 @@ def test_operators_in_a_message_are_parameters_where_a_native_frame_says_so():
 
     assert said("Asin", native) == said("Acos", native)
     assert said("Asin", python) != said("Acos", python)
+    two = graph(("Asin", "x", "h"), ("Acos", "h", "y"))
+    assert error(two, "unknown intrinsic 'tirx.acos'", frames=native) == said("Asin", native)
 
 
 FRAMES = (("codegen.cc", "tvm::CodeGen::Intrinsic(int)"), ("frontend.py", "convert"))
