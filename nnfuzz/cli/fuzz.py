@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 DEFAULT_SECONDS = 60.0
-DEFAULT_OPSET = 20
 MOST_PRODUCERS = 16
 ENGINES = ("symbolic",)
 WHAT, HOW, WHERE = "What to test", "How the campaign runs", "Where it goes"
@@ -305,7 +304,8 @@ def make_config(
     case["plugins"] = tuple(str(path.resolve()) for path in plugins)
     if case.get("engine", ENGINES[0]) not in ENGINES:
         raise UsageError(f"there is no engine {case['engine']!r}; there is {', '.join(ENGINES)}")
-    case["opset"] = choose_opset(registry, specs, given.get("opset"))
+    exporter = case.get("exporter", CaseConfig.exporter)
+    case["opset"] = choose_opset(registry, specs, given.get("opset"), exporter)
     _check_levels(registry, specs, given.get("levels", ()))
     rest = {name: given[name] for name in given if name not in (*case_fields, "opset")}
     if "time_limit" not in rest and "tests_limit" not in rest:
@@ -319,14 +319,26 @@ def make_config(
 
 
 def choose_opset(
-    registry: BackendRegistry, specs: tuple[BackendSpec, ...], given: int | None
+    registry: BackendRegistry,
+    specs: tuple[BackendSpec, ...],
+    given: int | None,
+    exporter: str = "torchscript",
 ) -> int:
-    """The opset asked for, or the newest that suits all backends. Raises: UsageError."""
-    wishes = [DEFAULT_OPSET]
+    """The opset asked for, or the newest that suits the exporter and all backends.
+
+    Raises: UsageError.
+    """
+    from nnfuzz.materialize.opsets import default_opset
+
+    try:
+        newest = default_opset(exporter)
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+    wishes = [newest]
     for spec in specs:
         backend = registry.get(spec.name)
         option = backend.parse_options(spec.options).opset
-        wish = given or option or backend.preferred_opset or DEFAULT_OPSET
+        wish = given or option or backend.preferred_opset or newest
         if backend.max_opset and wish > backend.max_opset:
             if given or option:
                 raise UsageError(f"{spec.name} takes opsets up to {backend.max_opset}, not {wish}")

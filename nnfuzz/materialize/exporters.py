@@ -15,6 +15,7 @@ from nnfuzz.materialize import dynamo, emit, torchscript
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
 from nnfuzz.materialize.names import readmit, restore
+from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.spec.carriers import array
 
 DEFAULT_EXPORTER = "torchscript"
@@ -93,23 +94,9 @@ def _array(value: Array, type_: TensorType) -> np.ndarray:
 
 def exporters() -> dict[str, Exporter]:
     """All exporters by name; each keeps what it can reuse from model to model."""
-    found = [
-        Exporter("torchscript", torchscript.OPSETS, torchscript.TorchScriptExport()),
-        Exporter("dynamo", dynamo.OPSETS, dynamo.DynamoExport()),
-        Exporter("direct", emit.OPSETS),
-    ]
-    return {exporter.name: exporter for exporter in found}
-
-
-OPSET_RANGES: Mapping[str, tuple[int, int]] = {
-    "torchscript": torchscript.OPSETS,
-    "dynamo": dynamo.OPSETS,
-    "direct": emit.OPSETS,
-}
-
-
-def opset_range(exporter: str) -> tuple[int, int]:
-    """Lowest and highest opset. Raises: KeyError naming the known exporters."""
-    if exporter not in OPSET_RANGES:
-        raise KeyError(f"unknown exporter {exporter!r}; known: {', '.join(OPSET_RANGES)}")
-    return OPSET_RANGES[exporter]
+    calls = {
+        "torchscript": torchscript.TorchScriptExport(),
+        "dynamo": dynamo.DynamoExport(),
+        "direct": None,
+    }
+    return {name: Exporter(name, opset_range(name), call) for name, call in calls.items()}

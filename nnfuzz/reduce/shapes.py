@@ -248,7 +248,7 @@ def _without_axis(op: OpSpec, rank: int, axis: int) -> Iterator[OpSpec]:
 
 def _shorter(name: str, value: Any, rank: int, axis: int) -> Any:
     """Raises: ValueError if the attribute is about that axis itself."""
-    if name == "axis":
+    if name == "axis" and value is not None:
         at = value % rank
         if at == axis:
             raise ValueError
