@@ -15,6 +15,7 @@ class MatMulInteger(MatMulProduct, InInt32):
     int8 weights stay below 64, see `REDUCED`. Source: ONNX MatMulInteger-10.
     """
 
+    weight = 2.0
     inputs = (
         In("A", BYTES, (1, 5)),
         In("B", BYTES, (1, 5)),
@@ -33,6 +34,7 @@ class ConvInteger(ConvProduct, InInt32):
     int8 weights stay below 64, see `REDUCED`. Source: ONNX ConvInteger-10.
     """
 
+    weight = 3.0
     inputs = (
         In("A", BYTES, (3, 5)),
         In("B", BYTES, (3, 5), weight=True),

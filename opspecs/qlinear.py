@@ -17,6 +17,7 @@ class QLinearMatMul(MatMulProduct, Requantised):
     """Quantised a @ b; int8 weights stay below 64, see `REDUCED`. Source: ONNX QLinearMatMul-10."""
 
     roles = "appbqqyy"
+    weight = 2.0
     inputs = (
         In("A", BYTES, (1, 5)),
         In("S", (DType.FLOAT32,), (0, 0), weight=True),
@@ -42,6 +43,7 @@ class QLinearConv(ConvProduct, Requantised):
 
     roles = "appbqqyyc"
     variadic = (8, 9)
+    weight = 3.0
     inputs = (
         In("A", BYTES, (3, 5)),
         In("S", (DType.FLOAT32,), (0, 0), weight=True),

@@ -11,6 +11,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import products, within
 from nnfuzz.spec.families.quantized import (
     BYTES,
+    FLOAT8S,
     SCALES,
     Blocks,
     Scaled,
@@ -25,14 +26,15 @@ from nnfuzz.spec.intervals import Box, corners, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-SMALL = (*BYTES, DType.UINT16, DType.INT16, DType.UINT4, DType.INT4)
+SMALL = (*BYTES, DType.UINT16, DType.INT16, DType.UINT4, DType.INT4, *FLOAT8S)
 
 
 @operator
 class QuantizeLinear(Scaled):
     """saturate(round(x / scale) + zero point), ties to even; without a zero point it is 0.
 
-    Source: ONNX QuantizeLinear-13, -21.
+    Floats of 8 bits are rounded to, and have no zero point.
+    Source: ONNX QuantizeLinear-13, -19, -21.
     """
 
     inputs = (
@@ -51,7 +53,11 @@ class QuantizeLinear(Scaled):
 
     def requires(self, x, scale, *zero):
         yield from super().requires(x, scale, *zero)
-        yield all(z.dtype is self.to for z in zero)
+        yield all(z.dtype is self.to and self.to.is_int for z in zero)
+
+    def complete(self, draw, first, dtypes):
+        kept = dtypes[:2] if dtypes[-1].is_float else dtypes
+        return super().complete(draw, first, kept)
 
     def torch(self, x, scale, *zero):
         return quantised(x / self.spread(scale, x), *self._zero(x, zero), self.to)
@@ -99,9 +105,9 @@ class BlockQuantizeLinear(Blocks, QuantizeLinear):
 
 @operator
 class DequantizeLinear(Scaled):
-    """(x - zero point) * scale in the scale's dtype; int32 has no zero point.
+    """(x - zero point) * scale in the scale's dtype; int32 and floats have no zero point.
 
-    Source: ONNX DequantizeLinear-13, -21.
+    Source: ONNX DequantizeLinear-13, -19, -21.
     """
 
     inputs = (
@@ -116,10 +122,13 @@ class DequantizeLinear(Scaled):
 
     def requires(self, x, scale, *zero):
         yield from super().requires(x, scale, *zero)
-        yield not zero or x.dtype is not DType.INT32
+        yield not zero or self._shifts(x.dtype)
+
+    def _shifts(self, dtype):
+        return dtype.is_int and dtype is not DType.INT32
 
     def complete(self, draw, first, dtypes):
-        kept = dtypes[:2] if first.dtype is DType.INT32 else dtypes
+        kept = dtypes if self._shifts(first.dtype) else dtypes[:2]
         return super().complete(draw, first, kept)
 
     def torch(self, x, scale, *zero):
@@ -127,7 +136,7 @@ class DequantizeLinear(Scaled):
         return y.to(scale.dtype)
 
     def _shifted(self, x, *zero):
-        whole = x.to(torch.int32)
+        whole = x if x.is_floating_point() else x.to(torch.int32)
         return whole - self.spread(zero[0], x).to(torch.int32) if zero else whole
 
     def onnx(self, emit, *values):

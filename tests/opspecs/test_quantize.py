@@ -159,3 +159,13 @@ def test_every_way_to_requantise_lies_in_the_box(columns):
         assert inside(box, op.torch(a, s, za, b, r, zb, out, zero))
         wrong = (total * (s * r / out)).trunc() - 3
         assert not inside(box, wrong.clamp(-128, 127))
+
+
+def test_floats_of_8_bits_are_rounded_to_and_saturate():
+    op = QuantizeLinear(axis=None, to=DType.FLOAT8_E4M3FN)
+    x = torch.tensor([1.0, 1.06, 1.0625, 1000.0, -0.3])
+    y = op.torch(x, torch.tensor(1.0))
+    assert torch.equal(y, x.clamp(max=448).to(torch.float8_e4m3fn).float())
+    assert op.margins(x, torch.tensor(1.0))[0][2] == 0
+    with pytest.raises(ConstraintError):
+        op.check(t(3), t(), t(dtype=DType.FLOAT8_E4M3FN))

@@ -101,7 +101,11 @@ class ClassLoss(OpSpec):
     def reduced(self, terms: Tensor, factor: Tensor) -> Tensor:
         if self.reduction == "none":
             return terms
-        return terms.sum() if self.reduction == "sum" else terms.sum() / factor.sum()
+        # Of rank 1, since TorchScript's exporter takes float64 of rank 0 for a Python number.
+        total = terms.reshape(-1).sum(0, keepdim=True)
+        if self.reduction == "mean":
+            total = total / factor.reshape(-1).sum(0, keepdim=True)
+        return total.reshape(())
 
     def loss(self, x: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
         factor = self.factor(x, target, *weight)

@@ -8,14 +8,17 @@ reciprocal, or in fixed point), so next to a tie the result is one of two intege
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import signed
 from nnfuzz.spec.intervals import Box, joined, monotone
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BYTES = (DType.UINT8, DType.INT8)
+FLOAT8S = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)
 SCALES: Range = (2.0**-8, 0.5)
 """Scales of tensors: with usual numbers, some elements saturate and most do not."""
 REDUCED = 64
@@ -38,11 +42,13 @@ def wide(x: Tensor) -> Tensor:
 
 
 def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
-    """saturate(round(v) + zero point) of a quotient."""
-    rounded = wide(v).round()
+    """saturate(round(v) + zero point) of a quotient; 8-bit floats have no zero point."""
+    if to.is_float:
+        return rounded(v, to)
+    steps = wide(v).round()
     if zero is not None:
-        rounded = rounded + zero.to(rounded.dtype)
-    return rounded.clamp(*to.limits).to(to.torch)
+        steps = steps + zero.to(steps.dtype)
+    return steps.clamp(*to.limits).to(to.torch)
 
 
 def stepped(v: Box, error: Tensor | float, zero: Sequence[Box], to: DType) -> Box:
@@ -53,12 +59,24 @@ def stepped(v: Box, error: Tensor | float, zero: Sequence[Box], to: DType) -> Bo
 
 
 def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
-    """How far quotients are from the next tie that shows, in units of the result."""
-    lo, hi = to.limits
+    """How far quotients are from the next tie that shows."""
     v = wide(v)
+    if to.is_float:
+        ties = _ties(to).to(v.dtype)
+        above = torch.searchsorted(ties, v.contiguous()).clamp(max=len(ties) - 1)
+        return torch.minimum((v - ties[above]).abs(), (v - ties[(above - 1).clamp(min=0)]).abs())
+    lo, hi = to.limits
     offset = zero[0].to(v.dtype) if zero else 0
     tie = (v.floor() + 0.5).clamp(lo - offset + 0.5, hi - offset - 0.5)
     return (v - tie).abs()
+
+
+@cache
+def _ties(to: DType) -> Tensor:
+    """The numbers half-way between two neighbours of an 8-bit float, in ascending order."""
+    numbers = np.arange(256, dtype=np.uint8).view(to.numpy).astype(np.float64)
+    numbers = np.unique(numbers[np.isfinite(numbers)])
+    return torch.from_numpy((numbers[1:] + numbers[:-1]) / 2)
 
 
 def dyadic(*boxes: Box) -> Tensor:
