@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from nnfuzz.opspecs.mel import MelWeightMatrix, edges
 from nnfuzz.opspecs.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import ConstraintError
-from tests.opspecs.samples import t
+from tests.opspecs.samples import solved, t
 
 
 def dft(axis=1, inverse=0, onesided=0, dft_length=0):
@@ -69,3 +70,18 @@ def test_frames_agree_with_pytorch():
 def test_absolute_terms_bound_the_transform():
     x = values(2, 9, 2)
     assert bool((dft().torch(x).abs() <= dft().absolute(x) + 1e-12).all())
+
+
+def test_bands_overlap_by_half():
+    op = MelWeightMatrix(bank=(3, 32, 16000, 0, 8000))
+    matrix = op.matrix()
+    assert matrix.shape == (17, 3)
+    assert np.allclose(matrix.max(0), 1)
+    between = slice(*matrix.argmax(0)[[0, -1]])
+    assert np.allclose(matrix.sum(1)[between], 1)
+
+
+def test_edges_of_bands_are_clear_of_roundings():
+    for op, _ in solved(MelWeightMatrix, DType.FLOAT32, 60):
+        found = edges(*op.bank)[(0 if op.bank[3] else 1) :]
+        assert np.abs(found - found.round()).min() > 1e-3

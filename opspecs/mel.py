@@ -1,0 +1,97 @@
+"""Spectra on the mel scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.intervals import linear
+from nnfuzz.spec.operator import In, operator
+
+CLEAR = 1e-3
+"""How far edges stay away from whole steps, where they are rounded down."""
+
+
+def edges(bands: int, length: int, rate: int, lower: float, upper: float) -> np.ndarray:
+    """The edges of overlapping bands that are equally wide in mel, in steps of a DFT.
+
+    ONNX divides by one more than the number of intervals.
+    """
+    low, high = (2595 * math.log10(1 + hertz / 700) for hertz in (lower, upper))
+    mel = low + np.arange(bands + 2) * (high - low) / (bands + 2)
+    return (length + 1) * 700 * (10 ** (mel / 2595) - 1) / rate
+
+
+def _banks(draw, op, first, *_):
+    """Bands, DFT length, sample rate and range in hertz; edges are clear of roundings."""
+    most = draw.sizes.dim(first.rank)
+    lengths = [n for n in (8, 16, 25, 32, 64) if n // 2 < most]
+    while True:
+        rate = draw.choice((8000, 16000, 22050, 44100))
+        lower, upper = draw.choice((0, 20, 125, 300)), rate // draw.choice((2, 3, 4))
+        bank = (draw.integer(1, 10), draw.choice(lengths or [8]), rate, lower, upper)
+        found = edges(*bank)
+        inner = found if lower else found[1:]
+        if np.abs(inner - inner.round()).min() > CLEAR:
+            return bank
+
+
+@operator
+class MelWeightMatrix(Summing):
+    """Spectra (..., dft_length // 2 + 1) as energies of triangular bands (..., bands).
+
+    A composition, since the matrix alone would be a constant. Source: ONNX MelWeightMatrix-17.
+    """
+
+    since = 17
+    inputs = (In("T", (DType.FLOAT32, DType.FLOAT64), (1, 5)),)
+    exactness = ""
+    bank = Choice(by=_banks)
+
+    def requires(self, x):
+        yield x.shape[-1] == self.bank[1] // 2 + 1
+
+    def type_transfer(self, x):
+        return [x.with_shape((*x.shape[:-1], self.bank[0]))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], (*output.shape[:-1], self.bank[1] // 2 + 1))]
+
+    def cost(self, x):
+        return 2 * x.numel * self.bank[0]
+
+    def matrix(self):
+        """(frequencies, bands): up from 0 at one edge to 1 at the next, down to 0 at the third."""
+        bins = np.floor(edges(*self.bank)).astype(int)
+        weights = np.zeros((self.bank[1] // 2 + 1, self.bank[0]))
+        for band, (left, centre, right) in enumerate(zip(bins, bins[1:], bins[2:])):
+            rising = np.arange(left, centre + 1)
+            weights[rising, band] = (rising - left) / (centre - left) if centre > left else 1
+            falling = np.arange(centre, right)
+            weights[falling, band] = (right - falling) / max(1, right - centre)
+        return weights
+
+    def torch(self, x):
+        return torch.matmul(x, torch.tensor(self.matrix(), dtype=x.dtype))
+
+    def onnx(self, emit, x):
+        counts = (emit.const(n, DType.INT64) for n in self.bank[:3])
+        hertz = (emit.const(h, DType.FLOAT32) for h in self.bank[3:])
+        kind = emit.type(x).dtype.onnx
+        return emit("MatMul", x, emit("MelWeightMatrix", *counts, *hertz, output_datatype=kind))
+
+    def terms(self, x):
+        return x.shape[-1]
+
+    def radius(self, u, y, x):
+        """The weights themselves are rounded."""
+        return super().radius(u, y, x) + 4 * u * self.absolute(x)
+
+    def interval(self, x):
+        return [linear(self.torch, x)]
