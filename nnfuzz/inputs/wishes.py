@@ -68,7 +68,8 @@ def _particular(op: OpSpec) -> bool:
 
 def _pointwise(op: OpSpec) -> bool:
     """Whether elements depend on the elements at the same place only."""
-    return isinstance(op, Elementwise) and not isinstance(op, (AlongAxis, Summing))
+    mixes = isinstance(op, (AlongAxis, Summing)) or not {"axis", "axes"}.isdisjoint(op.declared)
+    return isinstance(op, Elementwise) and not mixes
 
 
 def _wish(
