@@ -1,0 +1,154 @@
+"""The steps of attention, each with its numbers, for composites to be made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+
+from nnfuzz.spec.families.composite import Moves
+from nnfuzz.spec.families.elementwise import Increasing
+from nnfuzz.spec.families.norm import exponential_sums
+from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.intervals import Box, growth, linear
+from nnfuzz.spec.operator import OpSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def split_heads(count: int) -> Moves:
+    """(B, S, count * D) -> (B, count, S, D)."""
+    return Moves(lambda x: x.unflatten(2, (count, -1)).transpose(1, 2))
+
+
+MERGED = Moves(lambda x: x.transpose(1, 2).flatten(2))
+"""(B, H, S, D) -> (B, S, H * D)."""
+
+
+def repeated_heads(count: int) -> Moves:
+    """(B, H, S, D) -> (B, H * count, S, D), each head `count` times in a row."""
+    return Moves(lambda x: x.unsqueeze(2).expand(-1, -1, count, -1, -1).flatten(1, 2))
+
+
+class Scores(Summing):
+    """(B, H, S, D) and (B, H, L, D) -> (B, H, S, L): scale * q @ k^T.
+
+    The scale may be applied to the product, or its root to both factors first.
+    """
+
+    name: ClassVar[str] = "Scores"
+    exactness = ""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        q, k = tensors
+        return torch.matmul(q, k.transpose(-1, -2)) * self.scale
+
+    def terms(self, *tensors: Tensor) -> int:
+        return tensors[0].shape[-1]
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """The bare product must stay finite too."""
+        whole = Scores(max(1.0, self.scale)).absolute(*tensors)
+        return [whole - largest(tensors[0]) / 4]
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return [linear(self.torch, *boxes, weights=(0, 1))]
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        """Runtimes hold the scale, or its root, in float32, whatever the type."""
+        return super().radius(u, y, *xs) + (6 * u + 2**-23) * self.absolute(*xs)
+
+
+class Softcap(Increasing):
+    """c tanh(x / c)."""
+
+    name = "Softcap"
+
+    def __init__(self, cap: float) -> None:
+        self.cap = cap
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        return torch.tanh(tensors[0] / self.cap) * self.cap
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        inner = (xs[0] / self.cap).abs().clamp(max=1)
+        return u * (self.cap * (10 * inner + 4) + 2 * y.abs())
+
+
+class MaskedSoftmax(OpSpec):
+    """Softmax over the last axis of scores (..., S, L), where some keys do not take part.
+
+    causal: position i attends keys up to i + `before`, if not None. A second input says which
+    keys take part if it is boolean; it broadcasts to the scores. A row without any is 0.
+    """
+
+    name: ClassVar[str] = "MaskedSoftmax"
+    within = (0.0, 1.0)
+
+    def __init__(self, before: int | None) -> None:
+        self.before = before
+
+    def allowed(self, x: Tensor, *mask: Tensor) -> Tensor | None:
+        """Which scores count; None for all of them."""
+        found = mask[0] if mask and mask[0].dtype is torch.bool else None
+        if self.before is not None:
+            s, keys = x.shape[-2:]
+            causal = torch.arange(keys) <= torch.arange(s).unsqueeze(1) + self.before
+            found = causal if found is None else found & causal
+        return found
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        x, *mask = tensors
+        allowed = self.allowed(x, *mask)
+        if allowed is None:
+            return torch.softmax(x, -1)
+        # Not -inf, so that rows without any key have derivatives.
+        x = torch.where(allowed, x, torch.finfo(x.dtype).min)
+        return torch.softmax(x, -1).masked_fill(~allowed, 0)
+
+    def undefined(self, *boxes: Box) -> Tensor | None:
+        """Rows without any key: ONNX calls them 0 since 1.23, before they were not a number."""
+        x, *mask = boxes
+        allowed = self.allowed(x.lo, *(m.lo for m in mask))
+        if allowed is None or bool((some := allowed.any(-1, keepdim=True)).all()):
+            return None
+        return (~some).broadcast_to(x.lo.shape)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        x, *mask = boxes
+        allowed = self.allowed(x.lo, *(m.lo for m in mask))
+        least, most = exponential_sums(self._hidden(x, allowed), -1)
+        box = Box(1 / most, 1 / least)
+        if allowed is not None:
+            zero = ~allowed.broadcast_to(x.lo.shape)
+            box = Box(box.lo.masked_fill(zero, 0), box.hi.masked_fill(zero, 0))
+        unsure = self._unsure(x, *mask)
+        return [box if unsure is None else box.masked(unsure.any(-1, True).expand_as(x.lo))]
+
+    def _hidden(self, x: Box, allowed: Tensor | None) -> Box:
+        if allowed is None:
+            return Box(x.lo, x.hi)
+        low = x.lo.min() - 800  # Exponentials vanish, and rows without any key stay finite.
+        return Box(torch.where(allowed, x.lo, low), torch.where(allowed, x.hi, low))
+
+    def _unsure(self, x: Box, *mask: Box) -> Tensor | None:
+        """Scores that are not comparable, or of which it is open whether they count."""
+        found = x.any
+        for m in mask:
+            if m.lo.dtype is torch.bool and (not m.exact or m.any is not None):
+                open_ = m.unsure.broadcast_to(x.lo.shape)
+                found = open_ if found is None else found | open_
+        return found
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        x, *mask = xs
+        allowed = self.allowed(x, *mask)
+        top = x if allowed is None else torch.where(allowed, x, -math.inf)
+        d = (top.amax(-1, keepdim=True) - x).clamp(min=0, max=1e4)
+        return u * y * (12 + 2 * d + growth(x.shape[-1]))
