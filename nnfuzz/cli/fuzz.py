@@ -18,7 +18,7 @@ from nnfuzz.cli.options import (
     Plugins,
     SeedModels,
 )
-from nnfuzz.cli.values import duration, listed, seeded
+from nnfuzz.cli.values import duration, listed, newest_opset, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -328,12 +328,7 @@ def choose_opset(
 
     Raises: UsageError.
     """
-    from nnfuzz.materialize.opsets import default_opset
-
-    try:
-        newest = default_opset(exporter)
-    except KeyError as error:
-        raise UsageError(str(error.args[0])) from error
+    newest = newest_opset(exporter)
     wishes = [newest]
     for spec in specs:
         backend = registry.get(spec.name)

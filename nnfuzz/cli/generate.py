@@ -9,7 +9,7 @@ import typer
 
 from nnfuzz.cli.errors import OK, UsageError
 from nnfuzz.cli.options import Exclude, Exporter, Motifs, Nodes, Operators, Plugins, SeedModels
-from nnfuzz.cli.values import listed, seeded
+from nnfuzz.cli.values import listed, newest_opset, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
@@ -27,7 +27,9 @@ def generate(
     motifs: Motifs = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same models.")] = 0,
     exporter: Exporter = None,
-    opset: Annotated[int, typer.Option(metavar="N", help="ONNX opset.")] = 20,
+    opset: Annotated[
+        int | None, typer.Option(metavar="N", help="ONNX opset [default: the exporter's newest].")
+    ] = None,
     operators: Operators = None,
     exclude: Exclude = None,
     seed_models: SeedModels = None,
@@ -55,7 +57,8 @@ def generate(
     given = {name: value for name, value in given.items() if value}
     if motifs is not None:
         given["motifs"] = motifs
-    config = CaseConfig(opset=opset, **given)
+    newest = newest_opset(given.get("exporter", CaseConfig.exporter))
+    config = CaseConfig(opset=opset or newest, **given)
     _fill(out, _plan(count, seed, config.to_json()))
     raise typer.Exit(OK)
 

@@ -55,3 +55,13 @@ def seeded(folder: Path | None, exporter: str | None) -> dict[str, Any]:
         }
     except SeedError as error:
         raise UsageError(str(error)) from error
+
+
+def newest_opset(exporter: str) -> int:
+    """The newest opset that an exporter writes by itself. Raises: UsageError."""
+    from nnfuzz.materialize.opsets import default_opset
+
+    try:
+        return default_opset(exporter)
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error

@@ -13,10 +13,6 @@ from torch import Tensor, nn
 
 from nnfuzz.materialize.scoped import Patch, Shortened, private, quiet, unlogged
 
-OPSETS = (18, 23)
-"""Translations are written for 18, the rest is the work of a version converter; beyond 23 it
-leaves some models at 18 without a word."""
-
 _INTERNAL = "torch.onnx._internal.exporter"
 
 

@@ -14,10 +14,10 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.errors import GraphFault, OpsetError
+from nnfuzz.materialize.opsets import opset_range
 
 DEFAULT_OPSET = 20
-OPSETS = (13, 26)
-"""Specs lower to 13 and later; ONNX Runtime 1.31 refuses 27."""
+OPSETS = opset_range("direct")
 
 
 class Emitter:

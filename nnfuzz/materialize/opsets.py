@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OPSETS: Mapping[str, tuple[int, int]] = {
+    # It goes down to 7; it warns above 20, where it labels what it knows from 20.
     "torchscript": (13, 20),
+    # Beyond 23 its converter leaves some models at 18 without a word.
     "dynamo": (18, 23),
     # Specs lower to 13 and later; ONNX Runtime 1.31 refuses 27.
     "direct": (13, 26),

@@ -19,9 +19,6 @@ from torch import Tensor, nn
 
 from nnfuzz.materialize.scoped import Overlay, Patch, Shortened, nothing, private, quiet
 
-OPSETS = (13, 20)
-"""The exporter goes down to 7; it warns above 20, where it labels what it knows from 20."""
-
 _INTERNAL = "torch.onnx._internal.torchscript_exporter"
 
 
