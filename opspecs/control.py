@@ -7,7 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import BOOLS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.body import Body
+from nnfuzz.spec.body import Body, Execution
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.control import DTYPES, OTHERS, ControlFlow
 from nnfuzz.spec.intervals import Box
@@ -88,6 +88,10 @@ class If(ControlFlow):
         branches = [body.compose(apply, [x, *others]) for body in self.bodies]
         return [apply(logic.Where(), condition, a, b) for a, b in zip(*branches, strict=True)]
 
+    def executed(self, x, condition, *others):
+        body = self.then_branch if condition else self.else_branch
+        return Execution(body, (0, *range(2, 2 + len(others))), self.results)
+
     def feasible(self, x, condition, *others):
         return all(body.ranges([x, *others]) is not None for body in self.bodies)
 
@@ -165,6 +169,10 @@ class Loop(ControlFlow):
             stack += found[self.carried :]
         whole = [apply(Moves(lambda *ts: torch.stack(ts)), *stack)] if self.stacked else []
         return [*(apply(COPY, state) for state in states), *whole]
+
+    def executed(self, *values):
+        once = self.trips == 1 and not self.stacked and not self.counted
+        return Execution(self.body, tuple(range(len(values))), self.carried) if once else None
 
     def onnx(self, emit, *values):
         type_ = emit.type(values[0])

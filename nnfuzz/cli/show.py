@@ -65,12 +65,13 @@ def read_graph(path: Path) -> Mapping[str, Any]:
 def listed(graph: Mapping[str, Any]) -> list[str]:
     """One line per input, weight, node and output."""
     from nnfuzz.report.draw import shown_type
+    from nnfuzz.spec.attributes import shown
 
     types = {name: shown_type(dtype, shape) for name, dtype, shape in graph["values"]}
     lines = [f"input  {name}: {types[name]}" for name in graph["inputs"]]
     lines += [f"weight {name}: {types[name]}" for name in graph["weights"]]
     for node in graph["nodes"]:
         made = ", ".join(f"{name}: {types[name]}" for name in node["outputs"])
-        attributes = [f"{key}={json.dumps(value)}" for key, value in node["attributes"].items()]
+        attributes = [f"{key}={shown(value)}" for key, value in node["attributes"].items()]
         lines.append(f"{made} = {node['op']}({', '.join([*node['inputs'], *attributes])})")
     return lines + [f"output {name}: {types[name]}" for name in graph["outputs"]]

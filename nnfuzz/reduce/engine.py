@@ -22,8 +22,8 @@ BUDGET = 800
 """Candidates that are run."""
 SWEEPS = 6
 ORDER = (
-    *("direct", "neighbourhoods", "outputs", "prefixes", "replacements", "bypasses", "constants"),
-    *("sharing", "unfreezing", "attributes", "dtypes", "shrinking", "ranks", "numbers"),
+    *("direct", "neighbourhoods", "outputs", "prefixes", "replacements", "bypasses", "inlining"),
+    *("constants", "sharing", "unfreezing", "attributes", "dtypes", "shrinking", "ranks", "numbers"),
     *("elements",),
 )
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""

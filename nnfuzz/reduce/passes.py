@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nnfuzz.reduce import cuts, shapes, values
+from nnfuzz.reduce import bodies, cuts, shapes, values
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.subject import Inapplicable, Subject
 
@@ -34,6 +34,7 @@ PASSES: Mapping[str, Pass] = {
         Pass("prefixes", cuts.propose_prefixes, cuts.apply_outputs),
         Pass("replacements", cuts.propose_replacements, cuts.apply_replacement, merge=True),
         Pass("bypasses", cuts.propose_bypasses, cuts.apply_bypass),
+        Pass("inlining", bodies.propose_inlining, bodies.apply_inlining),
         Pass("constants", cuts.propose_constants, cuts.apply_replacement),
         Pass("sharing", cuts.propose_sharing, cuts.apply_sharing),
         Pass("unfreezing", cuts.propose_unfreezing, cuts.apply_unfreezing, merge=True),

@@ -17,6 +17,7 @@ from nnfuzz.spec.operator import OpSpec
 
 SIZED = {
     "shape": 1, "split": 1, "kernel_shape": 1, "ends": 1, "starts": 0, "pads": 0, "group": 1,
+    "hidden_size": 1,
 }  # fmt: skip
 """Integer attributes that may shrink with the dimensions, and the least they shrink to."""
 COMMON_CAPS = (1, 2, 3, 4, 8)

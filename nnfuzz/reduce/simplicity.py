@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.body import Body
 from nnfuzz.spec.operator import OpSpec
 
-SIZES = frozenset({"shape", "split", "ends", "kernel_shape"})
+SIZES = frozenset({"shape", "split", "ends", "kernel_shape", "hidden_size"})
 """Attributes that follow from shapes: small where these are small."""
 ONES = frozenset({"strides", "dilations", "group", "repeats", "steps", "alpha", "beta", "scales"})
 """Attributes whose simplest value is 1 and not 0."""
@@ -36,10 +37,12 @@ def attribute_cost(op: OpSpec) -> int:
 
 def value_cost(name: str, value: Any, declared: Any = None) -> int:
     """Of one attribute."""
+    if isinstance(value, Body):
+        return sum(3 + attribute_cost(step.op) for step in value.steps)
     if isinstance(value, tuple):
         if name == "perm":
             return sum(i != p for i, p in enumerate(value))
-        return sum(value_cost(name, v) for v in value)
+        return sum(1 if isinstance(v, str) else value_cost(name, v) for v in value)
     if isinstance(value, DType):
         return dtype_cost(value)
     if isinstance(value, str):

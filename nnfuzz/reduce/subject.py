@@ -16,6 +16,7 @@ from nnfuzz.inputs.program import Program, index_ranges
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduce.simplicity import array_cost, attribute_cost, dtype_cost
+from nnfuzz.spec.body import Body
 from nnfuzz.spec.carriers import array, tensor
 from nnfuzz.spec.operator import OpSpec
 
@@ -63,7 +64,7 @@ class Subject:
         types = [value.type for value in graph.values.values()]
         arrays = [self.params[name] for name in (*graph.inputs, *graph.weights)]
         return (
-            len(graph.nodes),
+            sum(1 + steps_inside(node.op) for node in graph.nodes),
             len(graph.outputs),
             len(arrays),
             sum(attribute_cost(node.op) for node in graph.nodes),
@@ -95,6 +96,11 @@ class Subject:
 
     def with_params(self, changed: Mapping[str, np.ndarray]) -> Subject:
         return replace(self, params={**self.params, **changed})
+
+
+def steps_inside(op: OpSpec) -> int:
+    """Operators inside of the bodies that an operator holds."""
+    return sum(len(v.steps) for v in op.attributes.values() if isinstance(v, Body))
 
 
 def node_id(node: Node) -> str:

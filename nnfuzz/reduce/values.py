@@ -20,7 +20,8 @@ from nnfuzz.reduce.subject import (
     rebuilt,
     restricted,
 )
-from nnfuzz.spec.attributes import Attribute, Choice, decode, encode
+from nnfuzz.spec.attributes import Attribute, Choice, encode
+from nnfuzz.spec.body import Body
 from nnfuzz.spec.operator import OpSpec
 
 # -- attributes -------------------------------------------------------------------------------
@@ -39,7 +40,11 @@ def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
     cost = value_cost(name, value, op.declared[name])
     if not cost:
         return []
-    if isinstance(value, tuple):
+    if isinstance(value, Body):
+        found = list(_of_body(value))
+    elif isinstance(value, tuple) and any(isinstance(v, str) for v in value):
+        found = [()]
+    elif isinstance(value, tuple):
         found = [(int(name in ONES),) * len(value)]
         found += [
             (*value[:i], v, *value[i + 1 :])
@@ -56,6 +61,15 @@ def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
     found = [v for v in found if _admitted(op.declared[name], v)]
     costs = {i: value_cost(name, v, op.declared[name]) for i, v in enumerate(found)}
     return [found[i] for i in sorted(costs, key=lambda i: costs[i]) if costs[i] < cost]
+
+
+def _of_body(body: Body) -> Iterator[Body]:
+    """Bodies with a step less, or a simpler operator in a step."""
+    yield from body.shorter()
+    for i, step in enumerate(body.steps):
+        for name, value in step.op.attributes.items():
+            for simpler in _simpler(step.op, name, value):
+                yield body.with_step(i, type(step.op)(**{**step.op.attributes, name: simpler}))
 
 
 def _admitted(declared: Attribute, value: Any) -> bool:
@@ -84,7 +98,7 @@ def apply_attribute(subject: Subject, edit: Edit) -> Subject:
     found = [node for node in graph.nodes if node_id(node) == edit.target]
     if not found or name not in found[0].op.attributes:
         raise Inapplicable(f"{edit.target} is gone")
-    op = type(found[0].op)(**{**found[0].op.attributes, name: decode(value)})
+    op = type(found[0].op).from_json({**found[0].op.to_json(), name: value})
     nodes = [Node(op, n.inputs, n.outputs) if n is found[0] else n for n in graph.nodes]
     return _retyped(subject, replace(graph, nodes=nodes), {}, {})
 

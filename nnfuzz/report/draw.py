@@ -12,6 +12,7 @@ from typing import Any
 
 from nnfuzz.report.draw_layout import Layout, layout
 from nnfuzz.report.text import visible
+from nnfuzz.spec.attributes import shown
 
 MAX_WIDTH = 900
 """Pixels; a wider drawing is scaled down."""
@@ -161,7 +162,7 @@ def _boxes(graph: Mapping[str, Any], types: Mapping[str, str]) -> list[_Box]:
         for name in graph[f"{kind}s"]:
             boxes.append(_Box(kind, _cut(name, 24), [types[name]], name, outs=(name,)))
     for node in graph["nodes"]:
-        attributes = [f"{k} = {_value(v)}" for k, v in node["attributes"].items() if v is not None]
+        attributes = [f"{k} = {shown(v)}" for k, v in node["attributes"].items() if v is not None]
         boxes.append(
             _Box(
                 family(node["op"]),
@@ -299,14 +300,6 @@ def _shortened(attributes: Sequence[str]) -> list[str]:
     lines = [_cut(line, _COLUMNS) for line in attributes]
     more = len(lines) - _ROWS
     return lines if more <= 0 else [*lines[: _ROWS - 1], f"... {more + 1} more"]
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, dict):  # {"dtype": name}
-        return ", ".join(map(str, value.values()))
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _cut(text: str, limit: int) -> str:

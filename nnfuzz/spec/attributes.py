@@ -91,3 +91,27 @@ def decode(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(decode(v) for v in value)
     return value
+
+
+def shown(value: Any) -> str:
+    """An attribute value in its JSON form, for people; a body reads like a program."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, dict):
+        return _body(value) if "steps" in value else ", ".join(map(str, value.values()))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _body(body: dict[str, Any]) -> str:
+    """Such as "(a, b) {c = Add(a, b); d = Relu(c); d, a}"."""
+    names = [_letter(i) for i in range(body["arguments"] + len(body["steps"]))]
+    steps = []
+    for name, (op, attributes, inputs) in zip(names[body["arguments"] :], body["steps"]):
+        given = [f"{key}={shown(v)}" for key, v in attributes.items() if v is not None]
+        steps.append(f"{name} = {op}({', '.join([*(names[i] for i in inputs), *given])})")
+    results = ", ".join(names[i] for i in body["outputs"])
+    return f"({', '.join(names[: body['arguments']])}) {{{'; '.join([*steps, results])}}}"
+
+
+def _letter(i: int) -> str:
+    return chr(ord("a") + i) if i < 26 else f"v{i}"

@@ -33,6 +33,16 @@ class BodyStep:
     inputs: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Execution:
+    """A body that is executed exactly once: on which of the operator's inputs, by position, and
+    which of its outputs are those of the operator."""
+
+    body: Body
+    inputs: tuple[int, ...]
+    outputs: int
+
+
 @dataclass(frozen=True, eq=False)
 class Body:
     """arguments: their number. outputs: positions of values, possibly of arguments."""
@@ -113,6 +123,12 @@ class Body:
         for i, step in reversed(list(enumerate(self.steps))):
             for source in dict.fromkeys(step.inputs):
                 yield self._without(i, source)
+
+    def with_step(self, position: int, op: OpSpec) -> Body:
+        """The body with another operator in a step."""
+        steps = list(self.steps)
+        steps[position] = replace(steps[position], op=op)
+        return replace(self, steps=tuple(steps))
 
     def _without(self, gone: int, source: int) -> Body:
         own = self.arguments + gone

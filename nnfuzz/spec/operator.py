@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Var, evaluate
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode
+from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode, shown
 from nnfuzz.spec.unexportable import Unexportable
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class OpSpec:
         return cls(**{name: decode(value) for name, value in attributes.items()})
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{k}={encode(v)}" for k, v in self.attributes.items())
+        inner = ", ".join(f"{k}={shown(v)}" for k, v in self.to_json().items())
         return f"{self.name}<{inner}>" if inner else self.name
 
     # -- types --------------------------------------------------------------------------------

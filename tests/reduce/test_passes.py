@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.reduce.edit import Edit, groups
 from nnfuzz.reduce.engine import ORDER
 from nnfuzz.reduce.passes import PASSES, applied
@@ -23,7 +24,8 @@ FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "consta
 @pytest.fixture(scope="module")
 def subjects():
     producer = Producer(11, CaseConfig(nodes=7, exporter="direct"))
-    made = [producer.produce(i) for i in range(24)]
+    bodies = Producer(11, CaseConfig(nodes=3, exporter="direct", operators=("If", "Loop", "Scan")))
+    made = [*(producer.produce(i) for i in range(24)), *(bodies.produce(i) for i in range(4))]
     cases = [case for case in made if isinstance(case, TestCase)]
     return [Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter) for c in cases]
 
@@ -123,8 +125,8 @@ def test_simplified_numbers_never_cost_more(subjects):
     from nnfuzz.reduce.values import WAYS, _simplified
 
     rng = np.random.default_rng(random.Random(1).getrandbits(32))
-    for dtype in ("float32", "int8", "uint8", "int64", "bool"):
-        array = (rng.normal(0, 20, (3, 4)) ** 2 % 100).astype(dtype)
+    for dtype in DType:
+        array = (rng.normal(0, 20, (3, 4)) ** 2 % 100).astype(np.int64).astype(dtype.numpy)
         for way in WAYS[:2]:
             made = _simplified(array, [way, 0, array.size])
             assert made.dtype == array.dtype

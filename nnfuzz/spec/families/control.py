@@ -9,7 +9,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, decode
-from nnfuzz.spec.body import Body, Pool
+from nnfuzz.spec.body import Body, Execution, Pool
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import OpSpec
 
@@ -53,6 +53,10 @@ class ControlFlow(Composite):
         """Whoever gets an operator of a body wrong."""
         steps = [step.op.distrusted() for body in self.bodies for step in body.steps]
         return {name: why for known in (self.untrusted, *steps) for name, why in known.items()}
+
+    def executed(self, *inputs: Any) -> Execution | None:
+        """The only execution of a body for such inputs (arrays), if there is no other."""
+        return None
 
     def inner(self, *inputs: TensorType) -> TensorType:
         """The type of the values inside of the bodies."""
