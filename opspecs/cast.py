@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, FLOAT8S, DType
+from nnfuzz.ir.dtypes import ALL, FLOAT8S, INT4S, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.families.elementwise import Unary, flags, within
@@ -142,7 +142,10 @@ def _same_width(source: DType) -> tuple[DType, ...]:
     return tuple(
         d
         for d in ALL
-        if d.itemsize == source.itemsize and not d.is_bool and (source.is_float or not d.is_float)
+        if d.itemsize == source.itemsize
+        and (d in INT4S) == (source in INT4S)
+        and not d.is_bool
+        and (source.is_float or not d.is_float)
     )
 
 
@@ -163,6 +166,7 @@ class BitCast(Unary):
     weight = 0.5
     inputs = (In("T", ALL),)
     output = "to"
+    modular = True
     source = Choice(by=lambda draw, op, x, *_: x.dtype)
     to = Choice(lambda op, x, *_: _same_width(x.dtype))
 
@@ -175,9 +179,13 @@ class BitCast(Unary):
         yield self.to in _same_width(self.source)
 
     def torch(self, x):
-        x, bits = x.to(self.source.torch), _BITS[self.source.itemsize]
-        x = x.view(bits) if self.source.is_float else x.to(bits)
-        return x.view(self.to.torch) if self.to.is_float else x.to(self.to.torch)
+        bits = _BITS[self.source.itemsize]
+        if self.source.is_float:
+            x = x.to(getattr(torch, self.source.value)).view(bits)
+        x = x.to(bits)
+        if self.to.is_float:
+            x = x.view(getattr(torch, self.to.value))
+        return x.to(self.to.torch)
 
     def proxy(self, x):
         return x

@@ -16,6 +16,7 @@ from collections import Counter
 
 import torch
 
+from nnfuzz.check.legality import lawful
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -45,7 +46,7 @@ def main() -> None:
 def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
     """Measure one graph size and print a row and the patterns behind the failures."""
     specs = OpRegistry.load().specs()
-    config = GenerateConfig(nodes=nodes)
+    config = lawful(GenerateConfig(nodes=nodes), specs)
     catalog = Catalog(specs, config)
     results, patterns, failed = [], Counter(), []
     for i in range(args.seed, args.seed + args.graphs):

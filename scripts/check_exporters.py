@@ -24,6 +24,7 @@ from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
 from nnfuzz.check.agreement import Expected
 from nnfuzz.compare.verdict import judge as judge_outputs
+from nnfuzz.check.legality import lawful
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -159,8 +160,8 @@ def survey_graphs(
         for opset in opsets:
             if not exporter.opsets[0] <= opset <= exporter.opsets[1]:
                 continue
-            config = GenerateConfig(exporter=exporter.name, opset=opset)
-            catalog = Catalog([s for s in specs if s.since <= opset], config)
+            config = lawful(GenerateConfig(exporter=exporter.name, opset=opset), specs)
+            catalog = Catalog(specs, config)
             for i in range(count):
                 graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph
                 found = search(graph, random.Random(i))

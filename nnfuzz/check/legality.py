@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 
 import onnx
@@ -17,6 +18,7 @@ import onnx
 from nnfuzz.check.authorities import one_node
 from nnfuzz.check.instances import Instance, Signature, fixed_output, solved
 from nnfuzz.generate.catalog import signature_key
+from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
@@ -26,6 +28,8 @@ from nnfuzz.spec.operator import OpSpec, dtypes_of
 SIZES = Sizes(max_dim=(1, 16, 12, 8, 8, 8, 8))
 RANKS = (2, 3, 4, 1, 5, 0)
 """Ranks of the first input that are tried for an instance."""
+DRAWS = 4
+"""Instances of an operator that are looked at for different lowerings."""
 Types = frozenset[str]
 
 
@@ -34,6 +38,11 @@ def illegal(specs: Iterable[type[OpSpec]], opset: int) -> frozenset[str]:
     return frozenset(
         key for spec in specs for key, legal in _judged(spec, opset).items() if not legal
     )
+
+
+def lawful(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateConfig:
+    """The configuration with the signatures refused that ONNX does not admit at its opset."""
+    return replace(config, refused=config.refused | illegal(specs, config.opset))
 
 
 def legal_opsets(spec: type[OpSpec], signature: Signature) -> list[int]:
@@ -91,25 +100,35 @@ def type_name(dtype: DType) -> str:
 class _Lowering:
     """Type inference over what an operator lowers to; shapes are left out of it.
 
-    One instance is retyped for all signatures, since most lowerings care for dtypes only where
-    they emit constants; a signature that does not bear that gets an instance of its own.
+    A few instances that lower to different ONNX operators are retyped for all signatures, since
+    most lowerings care for dtypes only where they emit constants; a signature that does not bear
+    that gets an instance of its own. A signature is legal if all of its instances are.
     """
 
     def __init__(self, spec: type[OpSpec], opset: int) -> None:
         self.spec, self.opset = spec, opset
         self.draw = Draw(random.Random(spec.name), SIZES)
         signatures = spec.signatures()
-        self.instance = self._instance(signatures[0]) if signatures else None
+        self.instances = self._variants(signatures[0]) if signatures else []
 
     def admits(self, signature: Signature) -> bool:
         """True also where no instance is found, which the checks of operators tell."""
-        if self.instance is not None:
-            try:
-                return self._typed(self._retyped(self.instance, signature))
-            except (GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
-                pass
+        try:
+            if self.instances:
+                return all(self._typed(self._retyped(i, signature)) for i in self.instances)
+        except (GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
+            pass
         own = self._instance(signature)
         return own is None or self._typed(own)
+
+    def _variants(self, signature: Signature) -> list[Instance]:
+        found: dict[tuple[str, ...], Instance] = {}
+        for _ in range(DRAWS):
+            instance = self._instance(signature)
+            if instance is not None:
+                lowered = tuple(node.op_type for node in self._model(instance).graph.node)
+                found.setdefault(lowered, instance)
+        return list(found.values())
 
     def _instance(self, signature: Signature) -> Instance | None:
         lo, hi = self.spec.inputs[0].ranks
@@ -123,8 +142,11 @@ class _Lowering:
         types = (t.with_dtype(d) for t, d in zip(instance.types, dtypes))
         return Instance(op, tuple(types))
 
+    def _model(self, instance: Instance) -> onnx.ModelProto:
+        return one_node(instance, instance.op.type_transfer(*instance.types), self.opset)
+
     def _typed(self, instance: Instance) -> bool:
-        model = one_node(instance, instance.op.type_transfer(*instance.types), self.opset)
+        model = self._model(instance)
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.ClearField("shape")
         try:

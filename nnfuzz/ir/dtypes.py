@@ -126,7 +126,7 @@ BOOLS = (DType.BOOL,)
 NUMBERS = (*FLOATS, *INTS)
 FLOAT8S = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)
 INT4S = (DType.INT4, DType.UINT4)
-ALL = (*NUMBERS, *BOOLS)
+ALL = (*NUMBERS, *BOOLS, *FLOAT8S, *INT4S)
 
 
 def is_floating(array: np.ndarray) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.check.legality import illegal
+from nnfuzz.check.legality import lawful
 from nnfuzz.compare.attribute import Run, attribute
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.verdict import judge
@@ -68,10 +68,11 @@ class Producer:
             motifs=config.motifs,
             sizes=config.sizes,
             dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
-            refused=frozenset(config.refused) | illegal(self._specs(), config.opset),
+            refused=frozenset(config.refused),
             exporter=config.exporter,
             opset=config.opset,
         )
+        self.generate = lawful(self.generate, self._specs())
         self.seeds = seeds.load(config, self.registry)
         self.catalog = Catalog(self._specs(), self.generate, self.motifs)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))

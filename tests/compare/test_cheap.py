@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from nnfuzz.compare.cheap import cheap, close
 INF, NAN = np.inf, np.nan
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
 def test_a_few_ulp_are_close_and_more_are_not(dtype):
     x = np.array([1.5, -3.25, 100], dtype)
     ulp = np.spacing(np.abs(x))

@@ -12,7 +12,7 @@ from nnfuzz.execute.wire import ALIGNMENT, WireError, decode, encode
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
     np.float16, np.float32, np.float64, np.complex64, ">f4", ml_dtypes.bfloat16,
-    ml_dtypes.float8_e4m3fn, ml_dtypes.int4,
+    ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4,
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from nnfuzz.check.legality import lawful
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -17,7 +18,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.operator import flatten
 from tests.inputs.graphs import FLOAT, REGISTRY, build, chain, op
 
-CONFIG = GenerateConfig(nodes=10)
+CONFIG = lawful(GenerateConfig(nodes=10), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG)
 NO_DRAWS = SearchConfig(restarts=1, draws=1, steps=80)
 

@@ -10,6 +10,7 @@ import onnxruntime as ort
 import pytest
 import torch
 
+from nnfuzz.check.legality import lawful
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -53,8 +54,8 @@ def run(model: bytes, inputs):
 
 
 def random_cases(exporter, opset, count, seed):
-    config = GenerateConfig(nodes=6, exporter=exporter, opset=opset)
-    specs = [s for s in REGISTRY.specs() if s.since <= opset]
+    specs = REGISTRY.specs()
+    config = lawful(GenerateConfig(nodes=6, exporter=exporter, opset=opset), specs)
     catalog = Catalog(specs, config)
     for i in range(count):
         graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import parser
 
+from nnfuzz.check.legality import lawful
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -101,7 +102,7 @@ def test_what_cannot_be_read_says_why(text, reason):
 
 def test_our_own_models_come_back_as_they_were():
     registry = REGISTRY.select(FAMILIAR.split())
-    config = GenerateConfig(nodes=6, exporter="direct", motifs=0)
+    config = lawful(GenerateConfig(nodes=6, exporter="direct", motifs=0), registry.specs())
     catalog, compared = Catalog(registry.specs(), config), 0
     for seed in range(12):
         graph = generate(catalog, config, random.Random(seed)).graph

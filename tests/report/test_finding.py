@@ -168,11 +168,13 @@ def test_large_weights_are_not_printed():
 
 def test_npz_of_any_name(tmp_path):
     arrays = {"file": np.arange(3), "/a/b": np.float16(2).reshape(()), "é": np.zeros((0, 2), bool)}
+    arrays |= {f"a@{d.value}": np.arange(2).astype(d.numpy) for d in DType}
     (tmp_path / "a.npz").write_bytes(npz_bytes(arrays))
     back = read_npz(tmp_path / "a.npz")
     assert list(back) == list(arrays)
     for name, array in arrays.items():
         assert back[name].dtype == array.dtype and back[name].shape == array.shape
+        assert back[name].tobytes() == array.tobytes()
     with pytest.raises(ValueError):
         npz_bytes({"x": np.array([object()])})
 

@@ -1,0 +1,37 @@
+"""Every dtype is the same thing in NumPy, ONNX and PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from onnx import helper
+
+from nnfuzz.ir.dtypes import ALL, DType, is_floating, plain
+
+
+@pytest.mark.parametrize("dtype", list(DType), ids=lambda d: d.value)
+def test_libraries_agree_on_the_type(dtype):
+    assert helper.tensor_dtype_to_np_dtype(dtype.onnx) == dtype.numpy
+    assert DType.of(dtype.numpy) is DType.of(dtype.value) is dtype
+    assert dtype.carried or DType.of(dtype.torch) is dtype
+    kinds = [dtype.is_bool, dtype.is_int, dtype.is_float]
+    assert kinds.count(True) == 1 and is_floating(np.zeros(2, dtype.numpy)) is dtype.is_float
+
+
+@pytest.mark.parametrize("dtype", [d for d in DType if d.is_float and not d.carried])
+def test_precision_is_pytorchs(dtype):
+    info = torch.finfo(dtype.torch)
+    assert dtype.unit_roundoff == info.eps / 2
+    assert dtype.limits == (info.min, info.max)
+
+
+@pytest.mark.parametrize("dtype", list(DType), ids=lambda d: d.value)
+def test_limits_are_values_of_the_type(dtype):
+    array = np.array(dtype.limits).astype(dtype.numpy)
+    assert plain(array).tolist() == list(dtype.limits)
+    assert plain(array).dtype.isbuiltin == 1
+
+
+def test_all_dtypes_are_in_the_widest_group():
+    assert set(ALL) == set(DType)
