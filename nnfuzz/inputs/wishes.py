@@ -19,7 +19,6 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import rounded, settled
 from nnfuzz.spec.families.elementwise import Elementwise
-from nnfuzz.spec.families.norm import AlongAxis
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
@@ -67,9 +66,9 @@ def _particular(op: OpSpec) -> bool:
 
 
 def _pointwise(op: OpSpec) -> bool:
-    """Whether elements depend on the elements at the same place only."""
-    mixes = isinstance(op, (AlongAxis, Summing)) or not {"axis", "axes"}.isdisjoint(op.declared)
-    return isinstance(op, Elementwise) and not mixes
+    """Whether elements depend on the elements at the same place only: then scalars will do."""
+    scalars = all(pattern.ranks[0] == 0 for pattern in op.inputs)
+    return scalars and isinstance(op, Elementwise) and not isinstance(op, Summing)
 
 
 def _wish(
