@@ -70,7 +70,8 @@ def drawn(draw: Draw, first: int, result: int | None = None) -> str:
         terms.append(_term(draw, letters, "".join(shared), rank))
     marks = [DOTS if dots and (i == 0 or draw.chance(0.5)) else "" for i in range(len(terms))]
     left = ",".join(mark + term for mark, term in zip(marks, terms))
-    if result is None and draw.chance(0.1):
+    once = [a for a in "".join(terms) if "".join(terms).count(a) == 1]
+    if result is None and dots + len(once) <= MOST and draw.chance(0.1):
         return left
     out = (DOTS if dots else "") + _kept(draw, terms, dots, result)
     return f"{left}->{out}" if draw.chance(0.9) else f"{left} -> {out}".replace(",", ", ")
