@@ -153,8 +153,8 @@ def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
     return "Exit code 1 while it reproduces, 0 once it is fixed."
 
 
-def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, str] | None:
-    """Python expressions for the expected value and its bounds."""
+def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None:
+    """Python expressions for the expected value and its bounds; exact: whether they are one."""
     if wrong is None or wrong.worst is None:
         return None
     expected = finding.case.expected.get(wrong.output)
@@ -162,7 +162,9 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, str] | None
     low, high = bounds(wrong.worst, dtype)
     value = wrong.worst["expected"]
     value = float(value) if DType.of(dtype).is_float else value
-    return {"expected": _number(value), "low": _number(low), "high": _number(high)}
+    exact = low == high == value
+    told = {"expected": _number(value), "low": _number(low), "high": _number(high)}
+    return {**told, "exact": exact}
 
 
 def _number(value: Any) -> str:

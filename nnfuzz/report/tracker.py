@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_MODEL_TEXT = 6000
 """Characters of a model's text that a report still prints."""
-MAX_DETAIL = 200
+MAX_DETAIL = 300
 """Characters of an error in the table of levels."""
 _MANY = 64
 """Elements of an initializer that the text of a model still prints."""
@@ -168,7 +168,8 @@ def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
             detail += f", {worst['actual']} for {worst['expected']}"
         return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
     message = outcome.message.strip().partition("\n")[0]
-    said = outcome.signal or ": ".join(part for part in (outcome.error_type, message) if part)
+    error = outcome.error_type.rpartition(".")[2]
+    said = outcome.signal or ": ".join(part for part in (error, message) if part)
     return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, MAX_DETAIL)}
 
 
