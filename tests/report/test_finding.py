@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, read_npz, remove_partial
 from nnfuzz.report.finding import (
     MAX_TEXT,
