@@ -70,6 +70,7 @@ class Selu(Increasing):
 class ThresholdedRelu(Unary):
     """x where it is above alpha, else 0. Source: ONNX ThresholdedRelu-10."""
 
+    unexportable = (SCALAR_DOUBLES,)
     alpha = Choice((*POINTS, -0.5))
 
     def torch(self, x):
