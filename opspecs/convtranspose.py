@@ -8,6 +8,7 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.families.window import LARGEST_KERNEL, Window, group, paddings, per_axis
 from nnfuzz.spec.intervals import linear
@@ -99,8 +100,8 @@ class ConvTranspose(Summing, Window):
         return y if self.symmetric() else self._cropped(y)
 
     def _cropped(self, y):
-        n = y.dim() - 2
-        inner = (slice(a, y.shape[2 + i] - self.pads[n + i]) for i, a in enumerate(self.pads[:n]))
+        n, shape = y.dim() - 2, sizes(y)
+        inner = (slice(a, shape[2 + i] - self.pads[n + i]) for i, a in enumerate(self.pads[:n]))
         return y[(slice(None), slice(None), *inner)]
 
     def onnx(self, emit, x, w, *bias):

@@ -8,6 +8,7 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
 from nnfuzz.spec.intervals import Box, sum_radius
@@ -93,8 +94,8 @@ class DeformConv(Summing, Window):
 
     def _columns(self, x, offset):
         """The elements under every kernel element: (N, C, K, H', W')."""
-        n, c, h, w = x.shape
-        count, places = product(self.kernel_shape), offset.shape[2:]
+        n, c, h, w = sizes(x)
+        count, places = product(self.kernel_shape), sizes(offset)[2:]
         grouped = offset.reshape(n, self.offset_group, count, 2, *places)
         rows, columns = (self._base(axis, places, x) + grouped[:, :, :, axis] for axis in (0, 1))
         image = x.reshape(n * self.offset_group, c // self.offset_group, h, w)
@@ -112,7 +113,7 @@ class DeformConv(Summing, Window):
         return (taps + steps).expand(*self.kernel_shape, *places).flatten(0, 1)
 
     def _combined(self, columns, w, bias, mask):
-        n, _, count, *places = columns.shape
+        n, _, count, *places = sizes(columns)
         if mask is not None:
             per_group = columns.reshape(n, self.offset_group, -1, count, *places)
             columns = per_group * mask.reshape(n, self.offset_group, 1, count, *places)
@@ -176,7 +177,7 @@ class DeformConv(Summing, Window):
 
 def interpolated(image, rows, columns):
     """(B, C, H, W) at positions (B, P), linear in both, 0 beyond the image -> (B, C, P)."""
-    (h, w), flat = image.shape[2:], image.flatten(2)
+    (_, channels, h, w), flat = sizes(image), image.flatten(2)
     rows, columns = rows.clamp(-1, h), columns.clamp(-1, w)
     top, left = rows.detach().floor(), columns.detach().floor()
     total = 0
@@ -184,6 +185,6 @@ def interpolated(image, rows, columns):
         for column, other in ((left, left + 1 - columns), (left + 1, columns - left)):
             inside = (row >= 0) & (row < h) & (column >= 0) & (column < w)
             index = row.clamp(0, h - 1).long() * w + column.clamp(0, w - 1).long()
-            values = flat.gather(2, index[:, None].expand(-1, flat.shape[1], -1))
+            values = flat.gather(2, index[:, None].expand(-1, channels, -1))
             total = total + values * (weight * other * inside)[:, None]
     return total

@@ -9,6 +9,7 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.families.sums import largest
@@ -51,8 +52,8 @@ class Resizing(Moving):
             yield size >= scale.denominator
 
     def type_transfer(self, x):
-        sizes = zip(x.shape[2:], self._factors())
-        return [x.with_shape((*x.shape[:2], *(d * s.numerator // s.denominator for d, s in sizes)))]
+        pairs = zip(x.shape[2:], self._factors())
+        return [x.with_shape((*x.shape[:2], *(d * s.numerator // s.denominator for d, s in pairs)))]
 
     def infer_input_types(self, draw, first, dtypes, output):
         return [first.with_shape((*output.shape[:2], *first.shape[2:]))]
@@ -67,9 +68,9 @@ class Resizing(Moving):
             found["onnxruntime"] = "ignores the region of axes whose scale is 1 (1.31)"
         return found
 
-    def places(self, sizes):
+    def places(self, shape):
         """Per spatial axis that changes: its number, size, scale and source positions."""
-        for axis, (size, scale) in enumerate(zip(sizes, self._factors()), 2):
+        for axis, (size, scale) in enumerate(zip(shape, self._factors()), 2):
             if scale != 1 or self.transformation == "tf_crop_and_resize":
                 region = tuple(Fraction(end) for end in self.region)
                 count = size * scale.numerator // scale.denominator
@@ -93,8 +94,8 @@ class Resizing(Moving):
         options = {"coordinate_transformation_mode": self.transformation, **self.options()}
         options["axes"] = tuple(range(2, len(shape))) if self.named else None
         if self.by_size:
-            sizes = self.type_transfer(emit.type(x))[0].shape[first:]
-            goal = ("", emit.const(list(sizes), DType.INT64))
+            wanted = self.type_transfer(emit.type(x))[0].shape[first:]
+            goal = ("", emit.const(list(wanted), DType.INT64))
         else:
             goal = (emit.const([1, 1, *self.scales][first:], DType.FLOAT32),)
         return emit("Resize", x, region, *goal, mode=self.method, **options)
@@ -130,7 +131,7 @@ class ResizeNearest(Resizing):
         return self.native(x, "nearest")
 
     def _picked(self, x):
-        for axis, size, _, places in self.places(x.shape[2:]):
+        for axis, size, _, places in self.places(sizes(x)[2:]):
             indices = [nearest(place, self.nearest_mode, size) for place in places]
             x = x.index_select(axis, torch.tensor(indices))
         return x
@@ -151,12 +152,13 @@ class Interpolating(Resizing):
         return triangle
 
     def _weighted(self, x, absolute=False):
-        for axis, size, scale, places in self.places(x.shape[2:]):
+        last = x.dim() - 1
+        for axis, size, scale, places in self.places(sizes(x)[2:]):
             squeeze = min(scale, Fraction(1)) if self.antialias else Fraction(1)
             outside = bool(self.exclude_outside)
             matrix = interpolation(places, size, self.kernel(), squeeze, outside)
             weights = torch.tensor(abs(matrix) if absolute else matrix, dtype=x.dtype)
-            x = torch.matmul(x.movedim(axis, -1), weights.t()).movedim(-1, axis)
+            x = torch.matmul(x.transpose(axis, last), weights.t()).transpose(axis, last)
         return x
 
     def torch(self, x):

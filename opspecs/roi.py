@@ -7,6 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In, OpSpec, operator
 
@@ -69,7 +70,7 @@ class Aligning(OpSpec):
 
     def _positions(self, x, rois):
         """Where the samples are along both axes, in elements: two tensors (R, bins, samples)."""
-        rois = torch.minimum(rois.clamp(min=0), rois.new_tensor(self._limits(x.shape)))
+        rois = torch.minimum(rois.clamp(min=0), rois.new_tensor(self._limits(sizes(x))))
         rois = rois * self.spatial_scale - (0.5 if self.half_pixel else 0.0)
         for start, end, bins in ((1, 3, self.size[0]), (0, 2, self.size[1])):
             length = rois[:, end] - rois[:, start]
@@ -85,8 +86,8 @@ class Aligning(OpSpec):
         """
         ys, xs = (p.flatten(1) for p in self._positions(x, rois))
         picked = x[images]
-        count = torch.arange(picked.shape[0])[:, None, None]
-        sides = [_neighbours(p, size) for p, size in zip((ys, xs), x.shape[2:])]
+        count = torch.arange(sizes(picked)[0])[:, None, None]
+        sides = [_neighbours(p, size) for p, size in zip((ys, xs), sizes(x)[2:])]
         for row, weight in sides[0]:
             for column, other in sides[1]:
                 values = picked[count, :, row[:, :, None], column[:, None, :]]
@@ -95,7 +96,7 @@ class Aligning(OpSpec):
     def _binned(self, samples):
         """(R, C, rows * samples, columns * samples) -> (R, C, rows, columns, all samples)."""
         (rows, columns), n = self.size, self.sampling_ratio
-        split = samples.reshape(*samples.shape[:2], rows, n, columns, n)
+        split = samples.reshape(*sizes(samples)[:2], rows, n, columns, n)
         return split.permute(0, 1, 2, 4, 3, 5).flatten(4)
 
     def torch(self, x, rois, images):
@@ -237,11 +238,12 @@ class MaxRoiPool(OpSpec):
         return x[0, :, slice(*rows), slice(*columns)].amax((1, 2))
 
     def torch(self, x):
+        height, width = sizes(x)[2:]
         results = []
         for i in range(0, len(self.regions), 5):
             x1, y1, x2, y2 = (_half_up(c * self.spatial_scale) for c in self.regions[i + 1 : i + 5])
-            rows = list(self._bins(y1, y2, self.size[0], x.shape[2]))
-            columns = list(self._bins(x1, x2, self.size[1], x.shape[3]))
+            rows = list(self._bins(y1, y2, self.size[0], height))
+            columns = list(self._bins(x1, x2, self.size[1], width))
             bins = [self._bin(x, r, c) for r in rows for c in columns]
             results.append(torch.stack(bins, -1).reshape(-1, *self.size))
         return torch.stack(results)

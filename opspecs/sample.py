@@ -10,6 +10,7 @@ from torch.nn import functional
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Box, linear
 from nnfuzz.spec.operator import In, OpSpec, operator
@@ -65,7 +66,7 @@ class AffineGrid(Summing):
         return [TensorType(dtypes[0], (output.shape[0], self.dims, self.dims + 1))]
 
     def torch(self, theta):
-        shape = (theta.shape[0], 1, *self.size)
+        shape = (sizes(theta)[0], 1, *self.size)
         return functional.affine_grid(theta, shape, bool(self.align_corners))
 
     def onnx(self, emit, theta):

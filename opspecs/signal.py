@@ -8,6 +8,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.intervals import linear
@@ -42,7 +43,7 @@ class CosineWindow(Unary):
         return sum(a * np.cos(k * angles) for k, a in enumerate(self.coefficients))
 
     def torch(self, x):
-        return x * torch.tensor(self.window(x.shape[-1]), dtype=x.dtype)
+        return x * torch.tensor(self.window(sizes(x)[-1]), dtype=x.dtype)
 
     def onnx(self, emit, x):
         type_ = emit.type(x)
@@ -57,7 +58,7 @@ class CosineWindow(Unary):
         return [linear(self.torch, x, absolute=self._absolute)]
 
     def _absolute(self, x):
-        return x * torch.tensor(abs(self.window(x.shape[-1])), dtype=x.dtype)
+        return x * torch.tensor(abs(self.window(sizes(x)[-1])), dtype=x.dtype)
 
     def value_range(self, x):
         return 1.001 * min(x[0], 0.0), 1.001 * max(x[1], 0.0)
@@ -184,11 +185,12 @@ class DFT(Fourier):
         return 2 * min(x.shape[self.axis], self._length(x))
 
     def _applied(self, transform, x):
-        length = self._length(x)
-        x = x.narrow(self.axis, 0, min(length, x.shape[self.axis])).movedim(self.axis, -2)
+        size, last = sizes(x)[self.axis], x.dim() - 2
+        length = self.dft_length or size
+        used = min(length, size)
+        x = x.narrow(self.axis, 0, used).transpose(self.axis, last)
         cosine, sine = waves(length, self.points(length), self.inverse)
-        used = x.shape[-2]
-        y = transform(x, cosine[:used], sine[:used]).movedim(-2, self.axis)
+        y = transform(x, cosine[:used], sine[:used]).transpose(self.axis, last)
         return y / length if self.inverse else y
 
     def torch(self, x):
@@ -252,8 +254,9 @@ class STFT(Fourier):
         return window.shape[0]
 
     def _applied(self, transform, x, window):
-        length = window.shape[0]
-        frames = x[..., 0].unfold(1, length, self.frame_step) * window
+        (length,) = sizes(window)
+        starts = torch.arange((sizes(x)[1] - length) // self.frame_step + 1) * self.frame_step
+        frames = x[:, starts[:, None] + torch.arange(length), 0] * window
         return transform(frames.unsqueeze(-1), *waves(length, self.points(length), False))
 
     def torch(self, x, window):

@@ -11,6 +11,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
@@ -29,12 +30,12 @@ class Located(Pool):
 
         Both are (N, C, *windows, elements of a window).
         """
-        spatial = x.shape[2:]
+        count, channels, *spatial = sizes(x)
         order = tuple(reversed(range(len(spatial)))) if self.storage_order else None
         plane = torch.arange(product(spatial))
         plane = plane.reshape(spatial[::-1]).permute(order) if order else plane.reshape(spatial)
-        planes = torch.arange(x.shape[0] * x.shape[1]) * product(spatial)
-        positions = plane + planes.reshape(*x.shape[:2], *(1,) * len(spatial))
+        planes = torch.arange(count * channels) * product(spatial)
+        positions = plane + planes.reshape(count, channels, *(1,) * len(spatial))
         return self.windows(x, -torch.inf), self.windows(positions, -1)
 
     def pooled(self, x):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import OpSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def positive(axes: Sequence[int], rank: int) -> tuple[int, ...]:
@@ -46,6 +49,11 @@ AXIS_OR_NONE = Choice(
 
 AXES = Choice(by=_axes)
 """At least one axis of the first input, in ascending order; one alone half of the time."""
+
+
+def sizes(x: Tensor) -> tuple[int, ...]:
+    """The shape of a tensor in plain numbers, as which PyTorch's tracer does not pass them on."""
+    return tuple(int(size) for size in x.shape)
 
 
 def may_be_one(*sizes: Int) -> bool:

@@ -10,6 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -134,15 +135,15 @@ class Window(OpSpec):
         """The sum over each window; padding, and what a window overhangs by, counts as 0."""
         import torch
 
-        type_ = TensorType(DType.of(x.dtype), tuple(x.shape))
+        type_ = TensorType(DType.of(x.dtype), sizes(x))
         y = torch.nn.functional.pad(self.padded(x, 0.0), self._overhang(type_))
         n = x.dim() - 2
         conv = (torch.conv1d, torch.conv2d, torch.conv3d)[n - 1]
         windows = self.window_shape(type_)
         dilations = self.dilations or (1,) * n
-        flat = y.reshape(-1, 1, *y.shape[2:])
+        flat = y.flatten(0, 1).unsqueeze(1)
         sums = conv(flat, x.new_ones(1, 1, *windows), None, self.strides, 0, dilations)
-        return sums.reshape(*x.shape[:2], *self.window_counts(type_))
+        return sums.reshape(*type_.shape[:2], *self.window_counts(type_))
 
     def windows(self, x: Tensor, fill: float) -> Tensor:
         """The elements of every window, `fill` beyond the tensor.
@@ -151,12 +152,17 @@ class Window(OpSpec):
         """
         import torch
 
-        type_ = TensorType(DType.of(x.dtype), tuple(x.shape))
+        type_ = TensorType(DType.of(x.dtype), sizes(x))
         pad = torch.nn.functional.pad
         y = pad(self.padded(x, fill), self._overhang(type_), value=fill)
+        pairs: list[int] = []
         for axis, (_, window, stride, dilation, *_) in enumerate(self.axes(type_), 2):
-            y = y.unfold(axis, (window - 1) * dilation + 1, stride)[..., ::dilation]
-        return y.flatten(x.dim())
+            count = self.window_counts(type_)[axis - 2]
+            starts = torch.arange(count).unsqueeze(1) * stride
+            y = y.index_select(axis, (starts + torch.arange(window) * dilation).flatten())
+            pairs += (count, window)
+        y, rank = y.reshape(*type_.shape[:2], *pairs), len(pairs) + 2
+        return y.permute(0, 1, *range(2, rank, 2), *range(3, rank, 2)).flatten(x.dim())
 
     def _overhang(self, x: TensorType) -> list[int]:
         """How far the last windows (ceil_mode) reach beyond the padding, in PyTorch's order."""
