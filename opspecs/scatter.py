@@ -39,7 +39,8 @@ class Elements(Scattering):
 
     def along(self, data, indices, updates):
         axis = self.axis % data.dim()
-        return data, axis, from_front(indices, data.shape[axis]), updates
+        places = from_front(indices, data.shape[axis])
+        return data, axis, places, updates.reshape(indices.shape)
 
 
 class Slices(Scattering):
@@ -77,7 +78,7 @@ class Slices(Scattering):
             row = row * data.shape[i] + from_front(indices[..., i], data.shape[i])
         size = math.prod(data.shape[self.depth :])
         rows = row.reshape(-1, 1).expand(-1, size)
-        return data.reshape(-1, size), 0, rows, updates.reshape(-1, size)
+        return data.reshape(-1, size), 0, rows, updates.reshape(rows.shape)
 
     def onnx_attributes(self):
         return {"reduction": self.reduction} if self.reduction != "none" else {}
