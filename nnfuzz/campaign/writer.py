@@ -42,7 +42,7 @@ def finding_writer(
             versions=dict(versions.get(failure.backend, {})),
             campaign=_campaign(evidence),
         )
-        write_finding(folder, finding, _program(registry, spec) if spec else None)
+        write_finding(folder, finding, _program(registry, spec, case) if spec else None)
 
     return write
 
@@ -51,10 +51,10 @@ def _campaign(evidence: Evidence) -> dict[str, Any]:
     return {"epoch": evidence.epoch, "origin": dict(evidence.job)}
 
 
-def _program(registry: BackendRegistry, spec: BackendSpec) -> str | None:
+def _program(registry: BackendRegistry, spec: BackendSpec, case: TestCase) -> str | None:
     from nnfuzz.report.repro import program_of
 
-    return program_of(spec, registry)
+    return program_of(spec, registry, case)
 
 
 def _case_without_model(config: CampaignConfig, failed: NotProduced | None) -> TestCase:

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.ir.dtypes import DType
+
 if TYPE_CHECKING:
     from google.protobuf.message import Message
     from onnx import GraphProto, ModelProto, TensorProto
+
+    from nnfuzz.testcase.case import TestCase
 
 MAX_ELEMENTS = 64
 """Of all inputs together, that are written out."""
@@ -34,19 +38,32 @@ def inline_model(model: bytes) -> str:
 
 
 def inline_arrays(arrays: Mapping[str, np.ndarray]) -> str:
-    """A Python expression for arrays by name, exact; "" if they are too large or not plain."""
+    """A Python expression for arrays by name, exact; "" if they are too large or not finite.
+
+    It needs `np`, and that ml_dtypes has been imported where `foreign` says so.
+    """
     if sum(a.size for a in arrays.values()) > MAX_ELEMENTS:
         return ""
     rows = []
     for name, a in arrays.items():
-        if a.dtype.kind not in "biuf" or not np.isfinite(a).all():
+        if not np.isfinite(a.astype(np.float64) if is_foreign(a) else a).all():
             return ""
         rows.append(f"    {name!r}: np.array({_listed(a)}, {str(a.dtype)!r}){_reshaped(a)},\n")
     return "{\n" + "".join(rows) + "}"
 
 
+def foreign(case: TestCase) -> bool:
+    """Whether inputs or results have dtypes that NumPy knows through ml_dtypes only."""
+    return any(is_foreign(a) for a in (*case.inputs.values(), *case.expected.values()))
+
+
+def is_foreign(a: np.ndarray) -> bool:
+    return not DType.of(a.dtype).native
+
+
 def _listed(a: np.ndarray) -> str:
-    return repr(a.tolist() if a.size else [])
+    plain = a.astype(np.float64) if is_foreign(a) else a
+    return repr(plain.tolist() if a.size else [])
 
 
 def _reshaped(a: np.ndarray) -> str:

@@ -45,7 +45,7 @@ def reduce_folder(
         reduced = reduced_finding(finding, problem, done)
         if localised and spec is not None:
             reduced = _localised_or_why_not(reduced, registry, shared)
-    program = program_of(spec, registry) if spec and done.case.model else None
+    program = program_of(spec, registry, done.case) if spec and done.case.model else None
     target = folder / REDUCED
     if target.exists():
         shutil.rmtree(target)

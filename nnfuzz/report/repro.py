@@ -12,13 +12,14 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.report import text
-from nnfuzz.report.inline import inline_arrays, inline_model
+from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from nnfuzz.report.finding import Finding
+    from nnfuzz.testcase.case import TestCase
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -44,13 +45,18 @@ def inlined(finding: Finding) -> dict[str, str] | None:
     return {"model": model, "inputs": inputs} if model else None
 
 
-def program_of(spec: BackendSpec, registry: BackendRegistry | None = None) -> str | None:
+def program_of(
+    spec: BackendSpec, registry: BackendRegistry | None = None, case: TestCase | None = None
+) -> str | None:
     """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
+
+    case: what it is for, whose dtypes may need more than NumPy.
 
     Raises: RegistryError, OptionError.
     """
     found = registry or BackendRegistry.discover(spec.plugins)
-    return found.get(spec.name)(**spec.options).repro()
+    backend = found.get(spec.name)(**spec.options)
+    return backend.repro_foreign() if case and foreign(case) else backend.repro()
 
 
 def repro_script(finding: Finding, program: str | None) -> str:
@@ -73,6 +79,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
             expectation=_expectation(finding, outcome),
             program=program.strip("\n") + "\n",
             inline=inlined(finding),
+            foreign=foreign(finding.case),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, load_model_from_string, numpy_helper, parser
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.report.inline import MAX_ELEMENTS, inline_arrays, inline_model
 
 WEIGHT = np.array([0.1, -2.5e-17, np.inf, 1e300])
@@ -40,12 +41,14 @@ def test_what_is_long_or_does_not_parse_back_stays_in_a_file():
     assert inline_model(model(doc="lost in the text")) == ""
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "int4", "int64", "bool"]
+)
 def test_arrays_are_exact(dtype):
     arrays = {
-        "a b": np.array([[0.1, 3.0], [7.25, 0.0]]).astype(dtype),
-        "scalar": np.array(1).astype(dtype),
-        "none": np.zeros((0, 3), dtype),
+        "a b": np.array([[0.1, 3.0], [7.25, 0.0]]).astype(DType(dtype).numpy),
+        "scalar": np.array(1).astype(DType(dtype).numpy),
+        "none": np.zeros((0, 3), DType(dtype).numpy),
     }
     read = eval(inline_arrays(arrays), {"np": np})
     assert read.keys() == arrays.keys()
