@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.loss import ClassLoss
 from nnfuzz.spec.families.norm import exponential_sums, spread_mask
@@ -40,8 +41,16 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
     def type_transfer(self, x, target, *weight):
         return [*super().type_transfer(x, target, *weight), *[x] * self.log_prob]
 
-    def onnx(self, emit, *values):
-        return emit(self.name, *values, outputs=1 + self.log_prob, **self.onnx_attributes())
+    def onnx(self, emit, x, target, *weight):
+        """Below opset 22 its body is no valid ONNX for bfloat16, so that takes a detour."""
+        narrow = emit.type(x).dtype is DType.BFLOAT16 and emit.opset < 22
+        if narrow:
+            x, *weight = (emit("Cast", v, to=DType.FLOAT32) for v in (x, *weight))
+        count = 1 + self.log_prob
+        y = emit(self.name, x, target, *weight, outputs=count, **self.onnx_attributes())
+        if not narrow:
+            return y
+        return [emit("Cast", v, to=DType.BFLOAT16) for v in ([y] if count == 1 else y)]
 
     def torch(self, x, target, *weight):
         y = torch.log_softmax(x, 1)

@@ -64,6 +64,9 @@ class MatMulProduct(IntegerProduct):
     def multiply(self, a, b):
         return torch.matmul(a, b)
 
+    def terms(self, a, b):
+        return a.shape[-1]
+
     def cost(self, *inputs):
         a, b = self.operands(inputs)
         return 2 * product((*self.product_shape(a, b), a.shape[-1]))
@@ -101,6 +104,9 @@ class ConvProduct(Convolution, IntegerProduct):
 
     def multiply(self, a, b):
         return self.convolve(a, b)
+
+    def terms(self, a, b):
+        return product(b.shape[1:])
 
     def onnx_attributes(self):
         return {k: v for k, v in self.attributes.items() if k != "channels"}

@@ -78,6 +78,10 @@ class IntegerProduct(OpSpec):
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def terms(self, a: Tensor, b: Tensor) -> int:
+        """How many products add up to one element."""
+        raise NotImplementedError
+
     def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
         return [v for r, v in zip(self.roles, values) if r == role]
 
@@ -122,12 +126,14 @@ class IntegerProduct(OpSpec):
             yield role, operand, (self.by_role(role, values) or [None])[-1]
 
     def total(self, *tensors: Tensor) -> Tensor:
-        """The exact sum of products, in float64 or in float32 where that holds it."""
+        """The exact sum of products, in float64."""
         pair = [
             shifted(x, zero if zero is None else self.on_operand(role, zero, x))
             for role, x, zero in self.zeros(tensors)
         ]
-        y = self.multiply(*pair)
+        # ONNX Runtime convolves in float32 only, which matters to the exporters of PyTorch.
+        small = self.terms(*pair) * 255**2 < 2**24
+        y = self.multiply(*(x.float() if small else x for x in pair)).double()
         for bias in self.by_role("c", tensors):
             y = y + self.on_result("c", bias.double(), *pair)
         return y
