@@ -19,6 +19,7 @@ import typer
 from rich.progress import track
 
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -48,6 +49,7 @@ def main(
     nodes: int = typer.Option(10, help="Operators per model."),
     seed: int = typer.Option(0, help="Campaign seed."),
     exporter: str = typer.Option("torchscript", help="torchscript, dynamo or direct."),
+    opset: int = typer.Option(0, help="ONNX opset [default: the exporter's newest]."),
     again: bool = typer.Option(True, help="Regenerate in another process and compare."),
 ) -> None:
     import onnx
@@ -56,7 +58,7 @@ def main(
     from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.producer import Producer
 
-    config = CaseConfig(nodes=nodes, exporter=exporter)
+    config = CaseConfig(nodes=nodes, exporter=exporter, opset=opset or default_opset(exporter))
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()
     outcomes, operators, milliseconds, checks, hashes = Counter(), Counter(), [], [], []

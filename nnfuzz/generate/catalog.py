@@ -6,9 +6,11 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.spotlight import Spot, spots
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.motif import Motif
@@ -62,6 +64,11 @@ class Catalog:
         self._by_name = {spec.name: spec for spec in table}
         self._specs = list(table)
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
+
+    @cached_property
+    def spots(self) -> list[Spot]:
+        """See nnfuzz.generate.spotlight."""
+        return spots(self)
 
     def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""

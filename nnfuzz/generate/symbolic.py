@@ -11,12 +11,14 @@ import random
 from dataclasses import dataclass
 
 from nnfuzz.generate.binning import rebin
-from nnfuzz.generate.catalog import Catalog, weighted
+from nnfuzz.generate.catalog import Catalog, Signature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.finish import finish
 from nnfuzz.generate.growth import Growth, Placeholder, Plan
 from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
+from nnfuzz.generate.spotlight import Spot
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
@@ -26,6 +28,7 @@ from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
 ATTEMPTS_PER_OPERATOR = 3
 ATTEMPTS_PER_NODE = 40
+ATTEMPTS_PER_SPOT = 10
 ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 
@@ -35,33 +38,47 @@ class Generated:
     """A concrete graph, and what it took to make it.
 
     motifs: names of those in it; with "~" behind it where a motif was changed in one place.
+    resizable: the graph before it became concrete, unless it began with another one.
     """
 
     graph: Graph
     solver_checks: int
     attempts: int
     motifs: tuple[str, ...] = ()
+    resizable: Resizable | None = None
 
 
 def generate(
-    catalog: Catalog, config: GenerateConfig, rng: random.Random, start: Graph | None = None
+    catalog: Catalog,
+    config: GenerateConfig,
+    rng: random.Random,
+    start: Graph | None = None,
+    spot: Spot | None = None,
 ) -> Generated:
     """A random graph of `config.nodes` operators, concrete and verified by construction.
 
-    start: a concrete graph that the operators are added to, around and inside. The same arguments
-    and state of `rng` give the same graph.
+    start: a concrete graph that the operators are added to, around and inside. spot: what to begin
+    with where there is none. The same arguments and state of `rng` give the same graph.
     """
     draw = Draw(rng, config.sizes)
     with Session(draw, config.solver_budget, config.resources) as session:
         engine = _Engine(catalog, config, draw, session)
         if start:
             engine.adopt(start)
+        elif spot:
+            engine.begin(spot)
         engine.grow()
         rebin(engine.growth, config.bins)
         graph = finish(engine.growth)
+        resizable = None
         if start:
             splice(graph, start.values, draw)
-        return Generated(graph, session.checks, engine.attempts, tuple(engine.planted))
+        else:
+            resizable = Resizable(
+                engine.growth.graph, session.constraints, session.env, config.sizes
+            )
+        planted = tuple(engine.planted)
+        return Generated(graph, session.checks, engine.attempts, planted, resizable)
 
 
 class _Engine:
@@ -79,6 +96,13 @@ class _Engine:
     def adopt(self, start: Graph) -> None:
         self.growth.adopt(start)
         self.goal += len(start.nodes)
+
+    def begin(self, spot: Spot) -> None:
+        """Place the first operator; a few spots have no instance within the limits."""
+        for _ in range(ATTEMPTS_PER_SPOT):
+            signature = weighted(self.draw, list(spot.signatures))
+            if self._begin(spot.spec, signature, spot.rank):
+                return
 
     def grow(self) -> None:
         places = self._places()
@@ -109,7 +133,9 @@ class _Engine:
         if signature is None:
             return False
         lo, hi = spec.inputs[0].ranks
-        rank = min(max(self.draw.choice(START_RANKS), lo), hi)
+        return self._begin(spec, signature, min(max(self.draw.choice(START_RANKS), lo), hi))
+
+    def _begin(self, spec: type[OpSpec], signature: Signature, rank: int) -> bool:
         first = self.draw.tensor(signature.first, rank)
         op = spec.draw(self.draw, first)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)

@@ -22,19 +22,22 @@ from nnfuzz.compare.lift import lift
 from nnfuzz.compare.verdict import judge
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
+from nnfuzz.generate.spotlight import spot_for
 from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import Found, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError, OpsetError
-from nnfuzz.materialize.exporters import exporters, opset_range
+from nnfuzz.materialize.exporters import exporters
 from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.motif import MotifRegistry
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase import seeds
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.resized import sized
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
@@ -62,7 +65,7 @@ class Producer:
         plugins = [load_module(path) for path in config.plugins]
         self.registry = OpRegistry.load(plugins)
         self.motifs = MotifRegistry.load(plugins).motifs()
-        self.export = exporters()[config.exporter].export
+        self.exporters = exporters()
         self.generate = GenerateConfig(
             nodes=config.nodes,
             motifs=config.motifs,
@@ -125,23 +128,26 @@ class Producer:
     ) -> TestCase | NotProduced:
         case = _Attempt(index, report)
         graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
+        spot = spot_for(catalog, self.seed, index) if index >= 0 else None
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):
                     start = rng.choice(graphs) if graphs else None
-                    made = generate(catalog, config, rng, start)
+                    made = generate(catalog, config, rng, start, spot)
                     made.graph.verify()
-                    case.graph = made.graph.to_json()
+                    graph, exporter = sized(made, self.config, rng, index)
+                    case.graph = graph.to_json()
                 with case.phase("inputs"):
                     budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
-                    found = search(made.graph, random.Random(rng.random()), budget)
+                    found = search(graph, random.Random(rng.random()), budget)
                 if isinstance(found, Found):
                     break
                 case.discarded += 1
             else:
                 return case.failed(found.reason, stage="inputs")
             with case.phase("export"):
-                model = self.export(made.graph, found.weights, found.inputs, self.config.opset)
+                export = self.exporters[exporter].export
+                model = export(graph, found.weights, found.inputs, self.config.opset)
         except ExportError as error:
             return case.failed(str(error), error, stage="export")
         except Exception as error:
@@ -154,7 +160,7 @@ class Producer:
             inputs=found.inputs,
             weights=found.weights,
             expected=found.outputs,
-            exporter=self.config.exporter,
+            exporter=exporter,
             opset=self.config.opset,
             seconds=case.seconds,
             solver_checks=made.solver_checks,

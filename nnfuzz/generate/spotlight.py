@@ -1,0 +1,60 @@
+"""Which operator, dtype and rank a graph begins with, so that the rare ones get their turn.
+
+Picked at random, a rare dtype of one operator out of many hardly ever occurs. Some graphs begin
+with a spot instead: they go through all of a catalog's, in an order that depends on the index only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnfuzz.spec.operator import OpSpec
+
+if TYPE_CHECKING:
+    from nnfuzz.generate.catalog import Catalog, Signature
+
+CYCLE = 5
+TURNS = (1, 3)
+"""Of so many graphs in a row, the ones that begin with a spot."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """An operator, signatures that bind one of its type variables to one dtype, and a rank."""
+
+    spec: type[OpSpec]
+    signatures: tuple[Signature, ...]
+    rank: int
+
+
+def spots(catalog: Catalog) -> list[Spot]:
+    """Every dtype of every type variable of every operator, and every rank of a first input."""
+    by_operator = [list(_spots_of(catalog, spec)) for spec in catalog.signatures]
+    # Those of one operator are far apart.
+    return [s for layer in itertools.zip_longest(*by_operator) for s in layer if s is not None]
+
+
+def spot_for(catalog: Catalog, seed: int, index: int) -> Spot | None:
+    """The spot of a test case; None for most."""
+    turn = index % CYCLE
+    if turn not in TURNS:
+        return None
+    number = index // CYCLE * len(TURNS) + TURNS.index(turn)
+    offset = zlib.crc32(f"{seed}/spot".encode())
+    return catalog.spots[(number + offset) % len(catalog.spots)]
+
+
+def _spots_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[Spot]:
+    signatures = catalog.signatures[spec]
+    groups = []
+    for variable in dict.fromkeys(pattern.var for pattern in spec.inputs):
+        for dtype in dict.fromkeys(s.binding[variable] for s in signatures):
+            groups.append(tuple(s for s in signatures if s.binding[variable] is dtype))
+    lo, hi = spec.inputs[0].ranks
+    ranks = range(lo, hi + 1)
+    for i in range(max(len(groups), len(ranks))):
+        yield Spot(spec, groups[i % len(groups)], ranks[i % len(ranks)])
