@@ -18,6 +18,7 @@ from nnfuzz.spec.families.elementwise import (
 )
 from nnfuzz.spec.intervals import corners, unimodal
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
 LEAST_MISH = (-1.1924312, -0.3088434131)
@@ -114,6 +115,7 @@ class SwiGLU(Binary):
 class Mish(Gated):
     """x tanh(softplus(x)), which may be computed like that. Source: ONNX Mish-18."""
 
+    unexportable = (SCALAR_DOUBLES,)
     least = LEAST_MISH
     torch = staticmethod(F.mish)
 

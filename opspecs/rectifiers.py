@@ -50,6 +50,7 @@ class Celu(Increasing):
 class Selu(Increasing):
     """gamma x, or gamma alpha (exp(x) - 1) where x < 0. Source: ONNX Selu-6."""
 
+    unexportable = (SCALAR_DOUBLES,)
     alpha = Choice((ALPHA, ALPHA, 1.0, 0.5))
     gamma = Choice((GAMMA, GAMMA, 1.0, 2.0))
 
