@@ -26,6 +26,7 @@ from nnfuzz.compare.envelope import envelopes
 from nnfuzz.compare.usage import usage
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.ir.dtypes import is_floating, plain
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.emit import emit_model
 from nnfuzz.spec.draw import Draw
@@ -110,11 +111,12 @@ def spread(
     with np.errstate(over="ignore"):
         wide = [
             (a * 10.0 ** values.uniform(-decades, decades, a.shape)).astype(a.dtype)
-            if a.dtype.kind == "f"
+            if is_floating(a)
             else a
             for a in arrays
         ]
-    good = all(np.isfinite(a).all() for a in wide) and authorities.in_domain(instance.op, wide)
+    finite = all(np.isfinite(plain(a)).all() for a in wide)
+    good = finite and authorities.in_domain(instance.op, wide)
     return (wide, True) if good else (arrays, valid)
 
 

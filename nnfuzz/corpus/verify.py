@@ -16,6 +16,7 @@ import numpy as np
 from nnfuzz.corpus.layout import CorpusError, DataSet, NotTensors, TestFolder
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.examine import Judge, ProducerError
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -180,7 +181,7 @@ def difference(expected: np.ndarray, actual: np.ndarray | None, tolerance: Toler
 
 def _close(expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> np.ndarray:
     kind = expected.dtype.kind
-    if kind in "biu":
+    if kind != "c" and not is_floating(expected):
         return expected == actual
     rtol, atol = tolerance.of(expected.dtype)
     if kind != "c":  # ml_dtypes compute nothing by themselves

@@ -21,6 +21,7 @@ import numpy as np
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.ir.dtypes import is_floating
 
 OPSET, IR_VERSION = 17, 8
 
@@ -200,7 +201,7 @@ def _check_outputs(where: str, probe: Probe, one: Outcome, two: Outcome) -> None
             "switch off TF32, bfloat16 and fast-math. Wrong altogether: inputs or outputs are in "
             "the wrong order, or a result is a view of memory that is used again",
         )
-        same = np.array_equal(got, two.outputs[name], equal_nan=got.dtype.kind == "f")
+        same = np.array_equal(got, two.outputs[name], equal_nan=is_floating(got))
         assert same, f"{where}: the second run with the same inputs gives another answer"
 
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from nnfuzz.compare.cheap import cheap
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import outside
+from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from planted.changes import LEGAL, SUBTLE, Change
@@ -169,7 +171,7 @@ class Bench:
 def same(a: Arrays, b: Arrays) -> bool:
     """Whether two results agree bit for bit, but for the sign and payload of NaN."""
     return all(
-        x.dtype == b[n].dtype and np.array_equal(x, b[n], equal_nan=x.dtype.kind == "f")
+        x.dtype == b[n].dtype and np.array_equal(x, b[n], equal_nan=is_floating(x))
         for n, x in a.items()
     )
 
@@ -214,12 +216,12 @@ def effective(plain: Arrays, outputs: Arrays, spread: Arrays) -> bool:
 def excess(x: np.ndarray, y: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Per element, the deviation from O0 as a multiple of what rounding explains."""
     limit = SPREAD * spread
-    if x.dtype.kind == "f":
-        info = np.finfo(x.dtype)
+    if is_floating(x):
+        info = ml_dtypes.finfo(x.dtype)
         size = np.abs(x.astype(np.float64))
         with np.errstate(invalid="ignore", over="ignore"):
             limit = limit + BEYOND * (float(info.eps) * size + float(info.tiny))
-        limit = np.where(np.isfinite(x), limit, np.inf)
+        limit = np.where(np.isfinite(size), limit, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(distance(x, y) / limit, nan=0.0, posinf=np.inf)
 

@@ -16,6 +16,8 @@ import torch
 from onnx import helper, numpy_helper
 from torch import Tensor
 
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.carriers import array, tensor
 from planted.kernels import KERNELS
 
 Kernel = Callable[..., Any]
@@ -76,9 +78,7 @@ class Program:
 def load(model: bytes) -> Program:
     """Raises: Unsupported."""
     graph = onnx.load_model_from_string(model).graph
-    constants = {
-        t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in graph.initializer
-    }
+    constants = {t.name: _native(numpy_helper.to_array(t)) for t in graph.initializer}
     nodes = []
     for proto in graph.node:
         if proto.op_type not in KERNELS:
@@ -97,7 +97,15 @@ def _attribute(proto: onnx.AttributeProto) -> Any:
 
 
 def _dtype(code: int) -> torch.dtype:
-    return torch.from_numpy(np.empty(0, helper.tensor_dtype_to_np_dtype(code))).dtype
+    return _native(np.empty(0, helper.tensor_dtype_to_np_dtype(code))).dtype
+
+
+def _native(array: np.ndarray) -> Tensor:
+    """Raises: Unsupported for a dtype that PyTorch hardly computes with."""
+    dtype = DType.of(array.dtype)
+    if dtype.carried:
+        raise Unsupported(dtype.value)
+    return tensor(array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +118,8 @@ class Run:
     def outputs(self) -> dict[str, np.ndarray]:
         """In their declared dtypes: excess precision is rounded here."""
         with np.errstate(over="ignore"):
-            return {n: self.values[n].to(d).numpy() for n, d in self.program.outputs.items()}
+            outputs = self.program.outputs.items()
+            return {n: array(self.values[n].to(d), DType.of(d)) for n, d in outputs}
 
 
 def run(program: Program, feeds: Mapping[str, np.ndarray], base: Run | None = None) -> Run:
@@ -122,7 +131,7 @@ def run(program: Program, feeds: Mapping[str, np.ndarray], base: Run | None = No
         if base is not None and base.program.carry == program.carry:
             return _rerun(program, base)
         values = {
-            name: program.carried(torch.from_numpy(np.array(feeds[name])))
+            name: program.carried(_native(np.asarray(feeds[name])))
             for name in program.inputs
         }
         values.update({name: program.carried(x) for name, x in program.constants.items()})
