@@ -9,7 +9,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.body import Body, Execution
 from nnfuzz.spec.families.composite import Moves
-from nnfuzz.spec.families.control import DTYPES, OTHERS, ControlFlow
+from nnfuzz.spec.families.control import DTYPES, ControlFlow
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
@@ -66,7 +66,7 @@ class If(ControlFlow):
     pool = WILD
     inputs = (In("T", DTYPES), In("B", BOOLS, (0, 0)), In("T"))
     variadic = (2, 4)
-    others = OTHERS
+    before = (2, 1)
     results = Choice((1, 1, 2))
     then_branch = Choice(by=_branch)
     else_branch = Choice(by=_branch)
@@ -133,10 +133,13 @@ class Loop(ControlFlow):
     trips = Choice((1, 2, 3, 4, 5, 2, 3, 0))
     style = Choice(("count", "condition", "both"))
     carried = Choice((1, 1, 2))
-    others = OTHERS
     counted = Choice((0, 0, 1))
     stacked = Choice(lambda op, x, *_: (0, 0, 1) if op.trips and x.rank < 5 else (0,))
     body = Choice(by=_loop_body)
+
+    @property
+    def before(self):
+        return self.carried, self.carried
 
     def distrusted(self):
         wrong = self.style == "count" or self.stacked
@@ -231,7 +234,6 @@ class Scan(ControlFlow):
     out_axis = Choice(lambda op, x, *_: (0, *range(x.rank)))
     reverse = Choice((0, 0, 1))
     out_reverse = Choice((0, 0, 1))
-    others = OTHERS
     body = Choice(by=_scan_body)
 
     def inner(self, *inputs):

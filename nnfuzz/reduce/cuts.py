@@ -26,7 +26,7 @@ LARGEST = 3
 
 
 def propose_direct(subject: Subject) -> Iterator[Edit]:
-    """Emit the model without PyTorch's exporters."""
+    """Emit the model without PyTorch's exporters, and without symbolic dimensions."""
     if subject.exporter != "direct":
         yield Edit("direct")
 
@@ -177,6 +177,25 @@ def apply_bypass(subject: Subject, edit: Edit) -> Subject:
     cut = rebuilt(graph, {}, rename=rename, drop=[edit.target])
     subject = restricted(subject, cut, {})
     return replace(subject, params=clipped(cut, subject.params))
+
+
+def propose_operands(subject: Subject) -> Iterator[Edit]:
+    """Inputs that operators can do without."""
+    for node in subject.graph.nodes:
+        for i in reversed(range(len(node.inputs))):
+            if len(node.inputs) > node.op.arity()[0] and node.op.without_input(i) is not None:
+                yield Edit("operands", node_id(node), i)
+
+
+def apply_operand(subject: Subject, edit: Edit) -> Subject:
+    """target: the node; value: the position of the input."""
+    graph, node, i = subject.graph, _node(subject.graph, edit.target), edit.value
+    op = node.op.without_input(i) if i < len(node.inputs) else None
+    if op is None:
+        raise Inapplicable(f"{node!r} needs its input {i}")
+    fewer = Node(op, (*node.inputs[:i], *node.inputs[i + 1 :]), node.outputs)
+    nodes = [fewer if n is node else n for n in graph.nodes]
+    return restricted(subject, rebuilt(replace(graph, nodes=nodes), {}), {})
 
 
 def _node(graph: Graph, name: str) -> Node:

@@ -23,8 +23,8 @@ BUDGET = 800
 SWEEPS = 6
 ORDER = (
     *("direct", "neighbourhoods", "outputs", "prefixes", "replacements", "bypasses", "inlining"),
-    *("constants", "sharing", "unfreezing", "attributes", "dtypes", "shrinking", "ranks"),
-    *("numbers", "elements"),
+    *("constants", "operands", "sharing", "unfreezing", "attributes", "dtypes", "shrinking"),
+    *("ranks", "numbers", "elements"),
 )
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
 

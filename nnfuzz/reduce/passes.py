@@ -35,6 +35,7 @@ PASSES: Mapping[str, Pass] = {
         Pass("replacements", cuts.propose_replacements, cuts.apply_replacement, merge=True),
         Pass("bypasses", cuts.propose_bypasses, cuts.apply_bypass),
         Pass("inlining", bodies.propose_inlining, bodies.apply_inlining),
+        Pass("operands", cuts.propose_operands, cuts.apply_operand),
         Pass("constants", cuts.propose_constants, cuts.apply_replacement),
         Pass("sharing", cuts.propose_sharing, cuts.apply_sharing),
         Pass("unfreezing", cuts.propose_unfreezing, cuts.apply_unfreezing, merge=True),

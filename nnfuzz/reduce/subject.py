@@ -67,6 +67,7 @@ class Subject:
             sum(1 + steps_inside(node.op) for node in graph.nodes),
             len(graph.outputs),
             len(arrays),
+            sum(len(node.inputs) for node in graph.nodes),
             sum(attribute_cost(node.op) for node in graph.nodes),
             sum(dtype_cost(t.dtype) for t in types),
             sum(int(t.numel) for t in types),

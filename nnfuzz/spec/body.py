@@ -124,6 +124,17 @@ class Body:
             for source in dict.fromkeys(step.inputs):
                 yield self._without(i, source)
 
+    def without_argument(self, position: int) -> Body:
+        """The body with another argument in the place of one."""
+        other = int(position == 0)
+
+        def moved(i: int) -> int:
+            i = other if i == position else i
+            return i - (i > position)
+
+        steps = [BodyStep(step.op, tuple(map(moved, step.inputs))) for step in self.steps]
+        return Body(self.arguments - 1, tuple(steps), tuple(map(moved, self.outputs)))
+
     def with_step(self, position: int, op: OpSpec) -> Body:
         """The body with another operator in a step."""
         steps = list(self.steps)

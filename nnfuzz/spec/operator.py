@@ -260,6 +260,13 @@ class OpSpec:
                 return declared.reason
         return ""
 
+    def without_input(self, position: int) -> OpSpec | None:
+        """The operator for one input less, where it can do without. Default: as `variadic` says.
+
+        Whether the remaining ones are enough is for `check` to say.
+        """
+        return self if self.variadic and position > 0 else None
+
     def distrusted(self) -> Mapping[str, str]:
         """`untrusted` with these attributes. Default: whatever the attributes."""
         return self.untrusted

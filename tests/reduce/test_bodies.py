@@ -71,3 +71,12 @@ def test_a_body_without_steps_passes_its_arguments_on(subject):
                 subject = made
                 break
     assert sum(len(b.steps) for b in subject.graph.nodes[1].op.bodies) == 0
+
+
+def test_inputs_that_an_operator_can_do_without_go(subject):
+    edits = list(PASSES["operands"].propose(subject))
+    assert [(e.target, e.value) for e in edits] == [("a", 2)]
+    made = applied(subject, edits)
+    assert made.graph.nodes[1].inputs == ("r", "c") and "y" not in made.params
+    assert made.graph.nodes[1].op.then_branch.steps[0].inputs == (0, 0)
+    assert made.measure() < subject.measure()

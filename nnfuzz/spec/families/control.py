@@ -21,8 +21,6 @@ DTYPES = (
     DType.UINT8, DType.BOOL,
 )  # fmt: skip
 """Those that PyTorch computes with: what happens inside of a body is not put back into range."""
-OTHERS = Choice((0, 0, 1, 2))
-"""How many further values a body reads from outside, as they are."""
 
 
 class ControlFlow(Composite):
@@ -32,6 +30,10 @@ class ControlFlow(Composite):
     """
 
     pool: ClassVar[Pool] = ()
+    before: tuple[int, int] = (2, 2)
+    """How many inputs, and arguments of a body, come before the values from outside."""
+    others = Choice((0, 0, 1, 2))
+    """How many of those there are."""
 
     @classmethod
     def from_json(cls, attributes: Mapping[str, Any]) -> OpSpec:
@@ -70,6 +72,16 @@ class ControlFlow(Composite):
         yield from alike(inputs, self.wanted(inputs[0]))
         for body in self.bodies:
             yield from body.conditions(self.inner(*inputs))
+
+    def without_input(self, position: int) -> OpSpec | None:
+        inputs, arguments = self.before
+        if position < inputs:
+            return None
+        changed = {"others": self.others - 1}
+        for name, value in self.attributes.items():
+            if isinstance(value, Body):
+                changed[name] = value.without_argument(position - inputs + arguments)
+        return type(self)(**{**self.attributes, **changed})
 
     def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
         return self.wanted(first)

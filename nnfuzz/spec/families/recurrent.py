@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool, Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 LONGEST = 10
 """Steps; the reference runs them one by one."""
 UNROLLED = "unrolls it: hundreds of nodes and no recurrent operator among them"
-FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class Recurrent(Composite):
 
     direction = Choice(("forward", "reverse", "bidirectional"))
     hidden_size = Sym(1, 20)
-    layout = Choice((0, 0, 0, 0, 1))
+    layout = Choice((*[0] * 9, 1))
     given = Choice(by=lambda draw, op, *_: draw.subset(op.optional))
     lens = Choice(
         by=lambda draw, *_: (
@@ -158,7 +157,7 @@ class Recurrent(Composite):
 
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         shapes = self._shapes(inputs[0])
-        yield len(inputs) == len(shapes)
+        yield len(inputs) == len(shapes) and len(set(self.kept)) == len(self.kept)
         yield self._sequence(inputs[0])[0] <= LONGEST
         for type_, shape in zip(inputs, shapes):
             yield type_.rank == len(shape)
@@ -201,6 +200,12 @@ class Recurrent(Composite):
     def distrusted(self) -> Mapping[str, str]:
         plain = not (self.activations or self.lens) and self.clip is None
         return {} if plain else {"onnx.reference": "ignores activations, clip and sequence_lens"}
+
+    def without_input(self, position: int) -> OpSpec | None:
+        if position < 3:
+            return None
+        given = [name for i, name in enumerate(self.given, 3) if i != position]
+        return type(self)(**{**self.attributes, "given": tuple(given)})
 
     # -- meaning ------------------------------------------------------------------------------
 
