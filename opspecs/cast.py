@@ -21,8 +21,9 @@ EXPORTERS = ("torchscript", "dynamo")
 class Cast(Unary):
     """Floats are truncated towards zero, integers keep their low bits, anything but 0 is true.
 
-    A float outside of the integer's range is undefined; 8-bit floats saturate.
-    Source: ONNX Cast-19.
+    A float outside of the integer's range is undefined; 8-bit floats saturate. Integers of 4 bits
+    are the nearest ones; ties are not compared, since ONNX Runtime rounds them away from zero.
+    Source: ONNX Cast-21, "4 bit integer types" of its documentation.
     """
 
     inputs = (In("T", ALL),)
@@ -33,7 +34,15 @@ class Cast(Unary):
     def reading(cls, fields, takes, gives):
         return cls(to=gives[0].dtype)
 
+    def distrusted(self):
+        if self.to not in INT4S:
+            return {}
+        ties = "rounds ties of 4-bit integers away from zero (ONNX Runtime 1.31)"
+        return {"onnx.reference": "truncates (onnx 1.23)", "onnxruntime": ties}
+
     def torch(self, x, *_):
+        if self.to in INT4S and x.is_floating_point():
+            x = x.round()
         return rounded(x, self.to) if self.to.is_float else x.to(self.to.torch)
 
     @property
@@ -76,6 +85,8 @@ class Cast(Unary):
         if self.to.is_float:
             return within(x, (lo, hi))
         inside = lo <= x[0] and x[1] <= hi
+        if self.to in INT4S and inside:
+            return round(x[0]), round(x[1])
         return (math.trunc(x[0]), math.trunc(x[1])) if inside else ANY_RANGE
 
     def margins(self, x, *_):
@@ -83,6 +94,8 @@ class Cast(Unary):
             return []
         if self.to.is_bool:
             return [x.abs()]
+        if self.to in INT4S:
+            return [(x - x.floor() - 0.5).abs()]
         return [torch.where(x.abs() < 0.5, 1 - x.abs(), (x - x.round()).abs())]
 
     def interval(self, x, *_):
@@ -101,6 +114,9 @@ class Cast(Unary):
         if not self.to.is_int or not x.lo.is_floating_point():
             return None
         least, most = self.to.limits
+        if self.to in INT4S:
+            tie = x.lo - x.lo.floor() == 0.5
+            return tie | (x.lo <= least - 0.5) | (x.hi >= most + 0.5)
         return (x.lo <= float(least - 1)) | (x.hi >= float(most + 1))
 
     def radius(self, u, y, x, *_):
