@@ -18,7 +18,7 @@ from nnfuzz.spec.families.elementwise import (
 )
 from nnfuzz.spec.intervals import corners, unimodal
 from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import SCALAR_DOUBLES
+from nnfuzz.spec.unexportable import SCALAR_DOUBLE, SCALAR_DOUBLES
 
 LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
 LEAST_MISH = (-1.1924312, -0.3088434131)
@@ -28,6 +28,7 @@ LEAST_MISH = (-1.1924312, -0.3088434131)
 class Gated(Unary):
     """Like x for large x, 0 for very negative ones, with a dip in between."""
 
+    unexportable = (SCALAR_DOUBLES,)
     least = (0.0, 0.0)
 
     def interval(self, x):
@@ -80,6 +81,7 @@ class SwiGLU(Binary):
     Source: ONNX SwiGLU-28.
     """
 
+    unexportable = (SCALAR_DOUBLE,)
     inputs = (In("T", FLOATS), In("T"))
     alpha = Sigmoidal.alpha
 
@@ -115,7 +117,6 @@ class SwiGLU(Binary):
 class Mish(Gated):
     """x tanh(softplus(x)), which may be computed like that. Source: ONNX Mish-18."""
 
-    unexportable = (SCALAR_DOUBLES,)
     least = LEAST_MISH
     torch = staticmethod(F.mish)
 
