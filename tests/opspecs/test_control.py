@@ -1,0 +1,128 @@
+"""Control flow: what is executed, how it is written, and what is known of open conditions."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from nnfuzz.opspecs.control import If, Loop, Scan
+
+from nnfuzz.check.authorities import one_node, run_reference
+from nnfuzz.check.instances import Instance
+from nnfuzz.compare.envelope import PRECISIONS, Tracked, enclosed
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.intervals import Box
+from tests.opspecs.samples import t
+
+X = torch.tensor([1.0, -2.0, 3.0])
+CONDITION = t(dtype=DType.BOOL)
+
+
+def body(arguments, *steps, outputs):
+    return {"arguments": arguments, "steps": list(steps), "outputs": list(outputs)}
+
+
+NEGATE = body(2, ["Neg", {}, [0]], ["Add", {}, [2, 1]], outputs=[3])
+DOUBLE = body(2, ["Add", {}, [0, 0]], outputs=[2])
+
+
+def conditional(**changed):
+    attributes = {"others": 1, "results": 1, "then_branch": NEGATE, "else_branch": DOUBLE}
+    return If.from_json({**attributes, **changed})
+
+
+def model_of(op, *types):
+    model = one_node(Instance(op, types), op.type_transfer(*types), 18)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def test_if_executes_one_branch():
+    op, y = conditional(), torch.tensor([10.0, 10.0, 10.0])
+    for condition, expected in ((True, 10 - X), (False, 2 * X)):
+        (result,) = op.torch(X, torch.tensor(condition), y)
+        assert torch.equal(result, expected)
+    model = model_of(op, t(3), CONDITION, t(3))
+    arrays = [X.numpy(), np.array(True), y.numpy()]
+    np.testing.assert_array_equal(run_reference(model, arrays)[0], (10 - X).numpy())
+
+
+def test_an_open_condition_yields_the_hull_of_both_branches():
+    maybe = Box(torch.tensor(False), torch.tensor(True))
+    exact = [Tracked(x, Box(x, x)) for x in (X, X)]
+    condition = Tracked(torch.tensor(True), maybe)
+    refs = [torch.zeros(3)]
+    inputs = [exact[0], condition, exact[1]]
+    (box,) = enclosed(conditional(), inputs, refs, [PRECISIONS[DType.FLOAT32]])
+    assert torch.equal(box.lo, torch.minimum(torch.zeros(3), 2 * X))
+    assert torch.equal(box.hi, torch.maximum(torch.zeros(3), 2 * X))
+
+
+def test_a_branch_that_never_has_a_valid_value_is_not_feasible():
+    hopeless = body(1, ["Abs", {}, [0]], ["Neg", {}, [1]], ["Sqrt", {}, [2]], outputs=[3])
+    fine = body(1, ["Tanh", {}, [0]], outputs=[1])
+    op = conditional(others=0, then_branch=hopeless, else_branch=fine)
+    assert not op.feasible((1.0, 2.0), (0, 1))
+    op = conditional(others=0, then_branch=fine, else_branch=fine)
+    assert op.feasible((1.0, 2.0), (0, 1))
+    assert -1 <= op.value_range((-9.0, 9.0), (0, 1))[0] < -0.99
+
+
+def loop(**changed):
+    attributes = {
+        "trips": 3, "style": "count", "carried": 1, "others": 1, "counted": 1, "stacked": 1,
+        "body": body(3, ["Add", {}, [0, 1]], ["Add", {}, [3, 2]], outputs=[4, 3]),
+    }  # fmt: skip
+    return Loop.from_json({**attributes, **changed})
+
+
+def test_loop_carries_counts_and_stacks():
+    last, every = loop().torch(X, torch.ones(3))
+    assert torch.equal(last, X + 3 + 0 + 1 + 2)
+    assert torch.equal(every, torch.stack([X + 1, X + 2, X + 4]))
+    (same,) = loop(trips=0, stacked=0).torch(X, X)
+    assert torch.equal(same, X)
+
+
+@pytest.mark.parametrize("style", ["condition", "both"])
+@pytest.mark.parametrize("trips", [0, 1, 3])
+def test_loop_ends_by_its_condition(style, trips):
+    op = loop(style=style, trips=trips, stacked=0, body={**loop().body.to_json(), "outputs": [4]})
+    model = model_of(op, t(3), t(3))
+    found = run_reference(model, [X.numpy(), np.ones(3, np.float32)])
+    np.testing.assert_array_equal(found[0], op.torch(X, torch.ones(3))[0].numpy())
+
+
+def test_a_value_that_a_body_passes_on_is_computed_there():
+    op = loop(stacked=0, carried=1, body=body(3, ["Neg", {}, [2]], outputs=[1]))
+    (node,) = [n for n in model_of(op, t(3), t(3)).graph.node if n.op_type == "Loop"]
+    graph = node.attribute[0].g
+    made = [name for inner in graph.node for name in inner.output]
+    assert all(output.name in made for output in graph.output)
+    assert "Neg" in [inner.op_type for inner in graph.node]
+
+
+def scan(**changed):
+    attributes = {
+        "axis": 1, "out_axis": 0, "reverse": 1, "out_reverse": 0, "others": 0,
+        "body": body(2, ["Add", {}, [0, 1]], outputs=[2, 2]),
+    }  # fmt: skip
+    return Scan.from_json({**attributes, **changed})
+
+
+def test_scan_walks_along_an_axis_in_either_direction():
+    x = torch.arange(6.0).reshape(2, 3)
+    sums, last = scan().torch(x, torch.zeros(2))
+    assert torch.equal(sums, torch.tensor([[2.0, 5.0], [3.0, 9.0], [3.0, 12.0]]))
+    assert torch.equal(last, x.sum(1))
+    whole, _ = scan(out_axis=1, out_reverse=1, reverse=0).torch(x, torch.zeros(2))
+    assert torch.equal(whole, x.cumsum(1).flip(1))
+    assert [list(y.shape) for y in scan().type_transfer(t(2, 3), t(2))] == [[3, 2], [2]]
+
+
+def test_inputs_from_outside_can_be_left_out():
+    op = loop(others=1, counted=0, body=body(2, ["Add", {}, [0, 1]], outputs=[2, 0]))
+    fewer = op.without_input(1)
+    assert fewer.others == 0 and torch.equal(fewer.torch(X)[0], 8 * X)
+    assert op.without_input(0) is None and conditional().without_input(1) is None
