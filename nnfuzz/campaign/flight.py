@@ -24,6 +24,7 @@ from nnfuzz.campaign.store import EventRow
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import RunnerError
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, failures
 
@@ -227,7 +228,7 @@ class Flight:
     def _may_be_exporter(self, failure: Failure) -> bool:
         return (
             failure.kind is OutcomeKind.MISMATCH
-            and self.case.exporter != "direct"
+            and self.case.exporter not in ("direct", DYNAMIC)
             and accused_party(self._verdict, failure.backend) == IMPORTER_OR_KERNEL
             and not self.services.knows(failure.signature.hash)
         )

@@ -9,6 +9,7 @@ import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import (
+    Dynamic,
     Exclude,
     Exporter,
     Levels,
@@ -51,6 +52,7 @@ def fuzz(
     ] = None,
     nodes: Nodes = None,
     motifs: Motifs = None,
+    dynamic: Dynamic = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, metavar="S", help="Same seed, same test cases [default: random]."),
@@ -147,6 +149,7 @@ def fuzz(
         "tests_limit": tests,
         "nodes": nodes,
         "motifs": motifs,
+        "dynamic": dynamic,
         "seed": seed,
         "workers": workers,
         "producers": producers,
@@ -297,7 +300,7 @@ def make_config(
     from nnfuzz.testcase.case import CaseConfig
 
     case_fields = (
-        *("nodes", "motifs", "engine", "exporter", "operators", "exclude"),
+        *("nodes", "motifs", "dynamic", "engine", "exporter", "operators", "exclude"),
         *("seed_models", "seed_digest"),
     )
     case = {name: given[name] for name in case_fields if name in given}

@@ -24,6 +24,16 @@ Motifs = Annotated[
         help="Motifs per model on average: patterns that optimisers look for [default: 0.5].",
     ),
 ]
+Dynamic = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Share of the models that get a symbolic dimension, where they can, and are run at "
+        "three sizes [default: 0].",
+    ),
+]
 Operators = Annotated[
     list[str] | None,
     typer.Option(metavar="A,B", help="Generate from these operators only (see nnfuzz ops)."),

@@ -4,14 +4,15 @@ Jobs, by the header's "do":
   versions  -> {"versions": {...}}
   passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
   run       header {"levels": [...], "without": passes to switch off}, blobs "model" and
-            "input/NAME"; sends one partial answer per level, an outcome with blobs "output/NAME",
-            then an empty reply.
+            "input/NAME", at several sizes "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial
+            answer per level, an outcome with blobs "output/NAME", then an empty reply.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from nnfuzz.execute.backend import (
     Backend,
     BackendUnavailable,
+    Executable,
     Imported,
     InputError,
     OptionError,
@@ -27,6 +29,7 @@ from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.worker import Report, describe
+from nnfuzz.ir.sizes import by_copy, together
 
 INPUT, OUTPUT = "input/", "output/"
 _NOT_THE_COMPILER = (InputError, OptionError, BackendUnavailable, MemoryError, SystemExit)
@@ -98,7 +101,8 @@ class BackendService:
                 report,
                 lambda: self._backend.compile(imported, level, self._without),
             )
-            outputs = self._timed(Stage.EXECUTE, level, seconds, report, lambda: program(inputs))
+            execute = partial(_runs, program, inputs)
+            outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
         return self._outcome(
@@ -136,3 +140,10 @@ class BackendService:
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
         return Outcome(backend=self._backend.name, level=level, seconds=dict(seconds), **fields)
+
+
+def _runs(program: Executable, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs; of every size, one run after the other, if the inputs are of several."""
+    if inputs.keys() == program.imported.inputs.keys():
+        return program(inputs)
+    return together(program(part) for part in by_copy(inputs))

@@ -12,25 +12,32 @@ from torch import Tensor, nn
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
+from nnfuzz.materialize.dynamic import emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
 from nnfuzz.materialize.names import readmit, restore
-from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.spec.carriers import array
 
 DEFAULT_EXPORTER = "torchscript"
 
 ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]
 """(module, example inputs, input names, output names, opset) -> serialized model."""
+Lower = Callable[[Graph, Mapping[str, np.ndarray], int], onnx.ModelProto]
+"""(graph, weights, opset) -> model."""
 
 
 @dataclass(frozen=True)
 class Exporter:
-    """One way from a graph to a model. `opsets` are the lowest and the highest it reaches."""
+    """One way from a graph to a model. `opsets` are the lowest and the highest it reaches.
+
+    call: an exporter of PyTorch; without it, `lower` makes the model out of the specs' lowerings.
+    """
 
     name: str
     opsets: tuple[int, int]
     call: ModuleExport | None = None
+    lower: Lower = emit.emit_model
 
     def export(
         self,
@@ -45,13 +52,13 @@ class Exporter:
         every operator must be defined on them; direct emission ignores them. Inputs and outputs of
         the model have the graph's names and order; an output that is listed twice comes once.
         Raises: OpsetError; ExportError if an exporter of PyTorch fails on a module that runs;
-        GraphFault if the module does not run or a lowering fails.
+        GraphFault if the module does not run or a lowering fails; SizeError for `DYNAMIC`.
         """
         if not self.opsets[0] <= opset <= self.opsets[1]:
             raise OpsetError(f"exporter {self.name}", opset, self.opsets)
         if self.call is None:
             arrays = {name: _array(weights[name], graph.type(name)) for name in graph.weights}
-            return emit.emit_model(graph, arrays, opset).SerializeToString(deterministic=True)
+            return self.lower(graph, arrays, opset).SerializeToString(deterministic=True)
         return self._through_torch(graph, weights, inputs, opset)
 
     def _through_torch(
@@ -93,10 +100,16 @@ def _array(value: Array, type_: TensorType) -> np.ndarray:
 
 
 def exporters() -> dict[str, Exporter]:
-    """All exporters by name; each keeps what it can reuse from model to model."""
+    """The exporters to choose from, by name; each keeps what it can reuse from model to model."""
     calls = {
         "torchscript": torchscript.TorchScriptExport(),
         "dynamo": dynamo.DynamoExport(),
         "direct": None,
     }
     return {name: Exporter(name, opset_range(name), call) for name, call in calls.items()}
+
+
+def all_exporters() -> dict[str, Exporter]:
+    """With DYNAMIC, which takes a graph at several sizes and writes one model for all of them."""
+    dynamic = Exporter(DYNAMIC, opset_range("direct"), lower=emit_dynamic)
+    return {**exporters(), DYNAMIC: dynamic}

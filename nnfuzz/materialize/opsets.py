@@ -14,6 +14,10 @@ OPSETS: Mapping[str, tuple[int, int]] = {
 }
 """Exporter -> lowest and highest opset."""
 
+DYNAMIC = "direct-dynamic"
+"""Direct emission with symbolic dimensions. Some test cases get it whatever the exporter is, none
+can ask for it."""
+
 LATER_BY_CONVERSION = {"dynamo": 20}
 """Exporters that reach their last opsets by converting what they made for an earlier one."""
 

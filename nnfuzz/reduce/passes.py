@@ -9,7 +9,11 @@ from dataclasses import dataclass
 
 from nnfuzz.reduce import bodies, cuts, shapes, values
 from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.sizes import at_each_size, edited
 from nnfuzz.reduce.subject import Inapplicable, Subject
+
+FIXING = "direct"
+"""The pass that makes a symbolic dimension static, by having the copies at all sizes emitted."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,23 @@ def applied(subject: Subject, edits: Iterable[Edit]) -> Subject:
     done, reason = 0, ""
     for edit in edits:
         try:
-            subject = PASSES[edit.by].apply(subject, edit)
+            subject = _applied(subject, edit)
             done += 1
         except Inapplicable as error:
             reason = str(error)
     if not done:
         raise Inapplicable(reason)
     return subject.checked()
+
+
+def _applied(subject: Subject, edit: Edit) -> Subject:
+    apply = PASSES[edit.by].apply
+    if edit.by == FIXING:
+        return apply(subject, edit)
+    return edited(subject, lambda part: apply(part, edit))
+
+
+def proposed(subject: Subject, name: str) -> list[Edit]:
+    """The edits of a pass; those for the first size, where there are several."""
+    whole = name == FIXING
+    return list(PASSES[name].propose(subject if whole else at_each_size(subject)[0]))

@@ -17,9 +17,9 @@ from typing import Any
 
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
-from nnfuzz.materialize.exporters import exporters, opset_range
+from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.reduce.edit import Edit, groups
-from nnfuzz.reduce.passes import PASSES, applied
+from nnfuzz.reduce.passes import PASSES, applied, proposed
 from nnfuzz.reduce.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import ProducerService
@@ -30,13 +30,13 @@ class ReduceService(ProducerService):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(0, config)
-        self.exporters = exporters()
+        self.exporters = all_exporters()
 
     def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
         if header["do"] == "propose":
             subject = self._subject(TestCase.from_frame(header["case"], blobs))
             chosen = PASSES[header["pass"]]
-            found = groups(list(chosen.propose(subject)), chosen.merge)
+            found = groups(proposed(subject, chosen.name), chosen.merge)
             answer = [[edit.to_json() for edit in group] for group in found]
             return {"groups": answer, "measure": subject.measure()}, {}
         if header["do"] == "prepare":
@@ -72,26 +72,26 @@ class ReduceService(ProducerService):
             header, blobs = case.to_frame()
             return {"case": header, **answer}, blobs
         model, failed = self._exported(case, subject)
-        header, blobs = _as_case(case, subject, model).to_frame()
+        opset = self._opset(case, subject)
+        header, blobs = _as_case(case, subject, model, opset).to_frame()
         return {"case": header, "failed": failed, **answer}, blobs
+
+    def _opset(self, case: TestCase, subject: Subject) -> int:
+        return min(case.opset, self.exporters[subject.exporter].opsets[1])
 
     def _exported(self, case: TestCase, subject: Subject) -> tuple[bytes, dict[str, str] | None]:
         """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
         weights = {name: subject.params[name] for name in subject.graph.weights}
         export = self.exporters[subject.exporter].export
         try:
-            return export(subject.graph, weights, subject.params, _opset(case, subject)), None
+            return export(subject.graph, weights, subject.params, self._opset(case, subject)), None
         except ExportError as error:
             return b"", describe(error)
         except (MaterializeError, OpsetError) as error:
             raise Inapplicable(str(error)) from error
 
 
-def _opset(case: TestCase, subject: Subject) -> int:
-    return min(case.opset, opset_range(subject.exporter)[1])
-
-
-def _as_case(case: TestCase, subject: Subject, model: bytes) -> TestCase:
+def _as_case(case: TestCase, subject: Subject, model: bytes, opset: int) -> TestCase:
     graph = subject.graph
     return replace(
         case,
@@ -101,7 +101,7 @@ def _as_case(case: TestCase, subject: Subject, model: bytes) -> TestCase:
         weights={name: subject.params[name] for name in graph.weights},
         expected={name: subject.values[name] for name in graph.outputs},
         exporter=subject.exporter,
-        opset=_opset(case, subject),
+        opset=opset,
     )
 
 

@@ -23,10 +23,12 @@ class CaseConfig:
     files with further operator specs. dtypes: relative frequencies by dtype name; empty means
     default. motifs: motifs per graph, on average (nnfuzz.generate.config). seed_models: ONNX files,
     one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    dynamic: share of test cases whose model gets a symbolic dimension, where it can.
     """
 
     nodes: int = 10
     motifs: float = 0.5
+    dynamic: float = 0.0
     engine: str = "symbolic"
     exporter: str = "torchscript"
     opset: int = 20
@@ -60,8 +62,9 @@ class CaseConfig:
 class TestCase:
     """One model with its inputs, and what native PyTorch computes from them.
 
-    seed, index: of the campaign; with the configuration they determine everything but times.
-    graph: Graph.to_json(). model: serialized ONNX. inputs, weights, expected: arrays by name, in
+    seed, index: of the campaign; with the configuration they determine everything but times. graph:
+    Graph.to_json(); at several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is
+    then run once for each. model: serialized ONNX. inputs, weights, expected: arrays by name, in
     the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs). discarded:
     graphs that were given up for want of inputs before this one. motifs: names of those planted,
     with "~" behind it where one was changed.

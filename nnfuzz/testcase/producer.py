@@ -28,7 +28,7 @@ from nnfuzz.inputs.search import Found, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.errors import ExportError, OpsetError
-from nnfuzz.materialize.exporters import exporters
+from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.spec.carriers import array
@@ -65,7 +65,7 @@ class Producer:
         plugins = [load_module(path) for path in config.plugins]
         self.registry = OpRegistry.load(plugins)
         self.motifs = MotifRegistry.load(plugins).motifs()
-        self.exporters = exporters()
+        self.exporters = all_exporters()
         self.generate = GenerateConfig(
             nodes=config.nodes,
             motifs=config.motifs,
@@ -175,7 +175,7 @@ class Producer:
     def lower(self, case: TestCase) -> bytes:
         """The model of the same graph and weights by direct emission."""
         opset = min(self.config.opset, opset_range("direct")[1])
-        return exporters()["direct"].export(self.load(case), case.weights, case.inputs, opset)
+        return self.exporters["direct"].export(self.load(case), case.weights, case.inputs, opset)
 
     def expose(self, case: TestCase) -> TestCase:
         """The same model with every computed value as an output, in topological order.
@@ -198,7 +198,7 @@ class Producer:
     def _exported(self, case: TestCase, graph: Graph) -> TestCase:
         """The case with another graph over its inputs and weights."""
         values = execute(graph, tensors({**case.inputs, **case.weights}))
-        model = exporters()[case.exporter].export(graph, case.weights, case.inputs, case.opset)
+        model = self.exporters[case.exporter].export(graph, case.weights, case.inputs, case.opset)
         expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
         return replace(case, graph=graph.to_json(), model=model, expected=expected)
 

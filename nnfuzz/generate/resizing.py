@@ -1,0 +1,77 @@
+"""The same graph at other sizes: one dimension of its inputs changes, its weights do not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnfuzz.ir.expr import BoolExpr, Var, variables
+from nnfuzz.ir.graph import Graph
+from nnfuzz.solve.domains import solve
+from nnfuzz.spec.draw import Draw, Sizes
+
+SIZES = 3
+"""How many sizes a graph is wanted at."""
+TRIES = 4
+"""Values tried for one of the other sizes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resizable:
+    """A finished graph before it became concrete, with its constraints and a solution of them."""
+
+    graph: Graph
+    constraints: Sequence[BoolExpr]
+    env: Mapping[Var, int]
+    sizes: Sizes
+
+    def families(self, rng: random.Random) -> Iterator[list[Graph]]:
+        """The graph at SIZES sizes, its own first, once per dimension that can vary alone.
+
+        The attributes may differ between the sizes; the types of the weights do not.
+        """
+        draw = Draw(rng, self.sizes)
+        own = self.graph.concrete(self.env)
+        dims = [d for name in self.graph.inputs for d in self.graph.type(name).shape]
+        for var in draw.shuffled(variables(*dims)):
+            found = self._at_other_sizes(draw, var, own)
+            if len(found) == SIZES - 1:
+                yield [own, *found]
+
+    def _at_other_sizes(self, draw: Draw, var: Var, own: Graph) -> list[Graph]:
+        found: list[Graph] = []
+        tried = {self.env[var]}
+        for _ in range(TRIES * (SIZES - 1)):
+            size = draw.value(var.lo, var.hi)
+            if size in tried or len(found) == SIZES - 1:
+                continue
+            tried.add(size)
+            graph = self._at(draw, var, size)
+            if graph is not None and self._resized([own, *found], graph):
+                found.append(graph)
+            elif not found and len(tried) > TRIES:
+                break
+        return found
+
+    def _at(self, draw: Draw, var: Var, size: int) -> Graph | None:
+        """The graph with one variable set, the others as they are as far as possible."""
+        wishes = {v: (x, x) for v, x in self.env.items()}
+        wishes = {var: (size, size), **{v: w for v, w in wishes.items() if v is not var}}
+        env = solve(self.constraints, draw, free=wishes, prefer=wishes)
+        if env is None or env[var] != size:
+            return None
+        return self.graph.concrete(env)
+
+    def _resized(self, graphs: Sequence[Graph], other: Graph) -> bool:
+        """Whether inputs differ from those of each graph, and no weight does or is too large."""
+        shapes = _shapes(other, other.inputs)
+        return (
+            all(_shapes(graph, graph.inputs) != shapes for graph in graphs)
+            and _shapes(graphs[0], other.weights) == _shapes(other, other.weights)
+            and all(v.type.numel <= self.sizes.max_numel for v in other.values.values())
+        )
+
+
+def _shapes(graph: Graph, names: Sequence[str]) -> list[tuple]:
+    return [graph.type(name).shape for name in names]

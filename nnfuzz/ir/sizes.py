@@ -1,0 +1,87 @@
+"""One graph at several sizes: copies side by side that share their weights.
+
+A model with a symbolic dimension is run at every size, and what it must return is what the copies
+compute. Together they are an ordinary graph, so whatever judges or reduces graphs does so for
+several sizes as well. The names of copy K, K > 0, end in "_atK"; weights keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from nnfuzz.ir.graph import Graph, GraphError, Node, Value
+
+T = TypeVar("T")
+MARK = "_at"
+
+
+def at_size(name: str, copy: int) -> str:
+    """The name of a value in a copy."""
+    return f"{name}{MARK}{copy}" if copy else name
+
+
+def split(name: str) -> tuple[str, int]:
+    """The name of a value in the first copy, and the number of the copy that it is of."""
+    stem, _, copy = name.rpartition(MARK)
+    return (stem, int(copy)) if stem and copy.isdigit() else (name, 0)
+
+
+def joined(copies: Sequence[Graph]) -> Graph:
+    """Copies of one graph at several sizes as one graph.
+
+    Raises: GraphError if their inputs or weights differ in more than the inputs' shapes.
+    """
+    first = copies[0]
+    whole = Graph(weights=list(first.weights), prescribed=dict(first.prescribed))
+    for k, graph in enumerate(copies):
+        if graph.weights != first.weights or graph.inputs != first.inputs:
+            raise GraphError("the copies have different inputs or weights")
+        names = {n: n if n in set(first.weights) else at_size(n, k) for n in graph.values}
+        for name, value in graph.values.items():
+            same = whole.values.setdefault(names[name], Value(names[name], value.type))
+            if not same.type.same(value.type):
+                raise GraphError(f"the weight {name} is {same.type!r} and {value.type!r}")
+        whole.nodes += [renamed(node, names) for node in graph.nodes]
+        whole.inputs += [names[name] for name in graph.inputs]
+        whole.outputs += [names[name] for name in graph.outputs]
+    return whole
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """The node between other values."""
+    inputs, outputs = (tuple(names[n] for n in ns) for ns in (node.inputs, node.outputs))
+    return Node(node.op, inputs, outputs)
+
+
+def copies(graph: Graph) -> list[Graph]:
+    """Inverse of `joined`; the graph itself if there is one copy."""
+    count = 1 + max((split(name)[1] for name in graph.values), default=0)
+    found = [
+        Graph(weights=list(graph.weights), prescribed=dict(graph.prescribed)) for _ in range(count)
+    ]
+    plain = {name: split(name)[0] for name in graph.values}
+    for name, value in graph.values.items():
+        shared = name in set(graph.weights)
+        for copy in found if shared else [found[split(name)[1]]]:
+            copy.values[plain[name]] = Value(plain[name], value.type)
+    for node in graph.nodes:
+        found[split(node.outputs[0])[1]].nodes.append(renamed(node, plain))
+    for attribute in ("inputs", "outputs"):
+        for name in getattr(graph, attribute):
+            getattr(found[split(name)[1]], attribute).append(plain[name])
+    return found
+
+
+def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
+    """What belongs to each copy, by its name in the first one."""
+    found: dict[int, dict[str, T]] = {0: {}}
+    for name, array in arrays.items():
+        stem, copy = split(name)
+        found.setdefault(copy, {})[stem] = array
+    return [found[k] for k in sorted(found)]
+
+
+def together(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
+    """Inverse of `by_copy`."""
+    return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}

@@ -1,0 +1,48 @@
+"""Subjects whose model has a symbolic dimension: every edit is made at each of their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnfuzz.ir.graph import GraphError
+from nnfuzz.ir.sizes import at_size, by_copy, copies, joined
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.reduce.subject import Inapplicable, Subject
+
+
+def at_each_size(subject: Subject) -> list[Subject]:
+    """One subject per size, by the names of the first; the subject itself if there is one size."""
+    if subject.exporter != DYNAMIC:
+        return [subject]
+    weights = {name: subject.params[name] for name in subject.graph.weights}
+    inputs = by_copy({name: subject.params[name] for name in subject.graph.inputs})
+    parts = zip(copies(subject.graph), inputs, strict=True)
+    return [Subject(graph, {**weights, **params}, DYNAMIC) for graph, params in parts]
+
+
+def edited(subject: Subject, edit: Callable[[Subject], Subject]) -> Subject:
+    """The subject after an edit at each size.
+
+    Raises: Inapplicable as the edit does, or where the sizes need different weights afterwards.
+    """
+    parts = at_each_size(subject)
+    if len(parts) == 1:
+        return edit(subject)
+    return _rejoined([edit(part) for part in parts])
+
+
+def _rejoined(parts: Sequence[Subject]) -> Subject:
+    first = parts[0]
+    params: dict[str, np.ndarray] = {}
+    for k, part in enumerate(parts):
+        params.update({at_size(name, k): part.params[name] for name in part.graph.inputs})
+        for name in part.graph.weights:
+            if not np.array_equal(part.params[name], first.params.get(name)):
+                raise Inapplicable(f"the weight {name} depends on the size")
+            params[name] = part.params[name]
+    try:
+        return Subject(joined([part.graph for part in parts]), params, DYNAMIC)
+    except GraphError as error:
+        raise Inapplicable(str(error)) from error
