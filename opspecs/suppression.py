@@ -1,0 +1,156 @@
+"""Selection among overlapping boxes."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.families.elementwise import single
+from nnfuzz.spec.intervals import Box, everywhere
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+
+@operator
+class NonMaxSuppression(OpSpec):
+    """Boxes (N, S, 4), scores (N, C, S) -> the first `rows` selections (batch, class, box).
+
+    A composition: the lowering appends rows of -1 and cuts, so that the shape is static.
+    Source: ONNX NonMaxSuppression-11.
+    """
+
+    inputs = (In("T", (DType.FLOAT32,), (3, 3)), In("T", ranks=(3, 3)))
+    output = DType.INT64
+    center_point_box = Choice((0, 1))
+    most = Choice((1, 2, 3, 5))
+    iou = Choice((0.1, 0.3, 0.5, 0.7))
+    least = Choice((None, None, -0.5, 0.25))
+    rows = Sym(1, 32)
+
+    def requires(self, boxes, scores):
+        yield boxes.shape[0] == scores.shape[0]
+        yield boxes.shape[1] == scores.shape[2]
+        yield boxes.shape[2] == 4
+
+    def type_transfer(self, boxes, scores):
+        return [TensorType(DType.INT64, (self.rows, 3))]
+
+    def complete(self, draw, first, dtypes):
+        n, s, _ = first.shape
+        shapes = (first.shape, (n, draw.dim(3), s))
+        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return 3 if output_rank == 2 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        n, s, _ = first.shape
+        return self.complete(draw, first.with_shape((n, s, 4)), dtypes)
+
+    def cost(self, boxes, scores):
+        return scores.numel * boxes.shape[1] * 8
+
+    def value_range(self, boxes, scores):
+        return -1, 1 << 16
+
+    def onnx(self, emit, boxes, scores):
+        limits = (emit.const(self.most, DType.INT64), emit.const(self.iou, DType.FLOAT32))
+        least = () if self.least is None else (emit.const(self.least, DType.FLOAT32),)
+        options = {"center_point_box": self.center_point_box}
+        found = emit("NonMaxSuppression", boxes, scores, *limits, *least, **options)
+        padding = emit.const([[-1] * 3] * self.rows, DType.INT64)
+        whole = emit("Concat", found, padding, axis=0)
+        ends = (emit.const([end], DType.INT64) for end in (0, self.rows, 0))
+        return emit("Slice", whole, *ends)
+
+    def torch(self, boxes, scores):
+        (n, c, s), iou = scores.shape, self._overlaps(boxes)[0].unsqueeze(1)
+        alive = scores > single(self.least) if self.least is not None else scores == scores
+        picked, valid = [], []
+        for _ in range(min(self.most, s)):
+            best = scores.masked_fill(~alive, torch.finfo(scores.dtype).min).argmax(-1)
+            picked.append(best)
+            valid.append(alive.any(-1))
+            row = best[..., None, None].expand(n, c, 1, s)
+            beside = iou.expand(n, c, s, s).gather(2, row).squeeze(2) <= single(self.iou)
+            alive = alive & beside & (torch.arange(s) != best.unsqueeze(-1))
+        return self._packed(torch.stack(picked, -1), torch.stack(valid, -1).reshape(-1))
+
+    def _overlaps(self, boxes):
+        """Intersection over union of every pair, and the union; both (N, S, S)."""
+        if self.center_point_box:
+            centre, half = boxes[..., :2], boxes[..., 2:] / 2
+            low, high = centre - half, centre + half
+        else:
+            low = torch.minimum(boxes[..., :2], boxes[..., 2:])
+            high = torch.maximum(boxes[..., :2], boxes[..., 2:])
+        inner = torch.minimum(high.unsqueeze(2), high.unsqueeze(1)) - torch.maximum(
+            low.unsqueeze(2), low.unsqueeze(1)
+        )
+        inner = inner.clamp(min=0)
+        shared = inner[..., 0] * inner[..., 1]
+        sides = high - low
+        area = sides[..., 0] * sides[..., 1]
+        union = area.unsqueeze(2) + area.unsqueeze(1) - shared
+        return shared / union, union
+
+    def _packed(self, index, valid):
+        """The valid selections of (N, C, K) in order, and -1 behind them."""
+        n, c, k = index.shape
+        batch = torch.arange(n).reshape(n, 1, 1).expand(n, c, k)
+        kind = torch.arange(c).reshape(1, c, 1).expand(n, c, k)
+        triples = torch.stack((batch, kind, index), -1).reshape(-1, 3)
+        at = (valid.long().cumsum(0) - 1).clamp(max=self.rows)
+        at = at.masked_fill(~valid, self.rows)
+        whole = torch.full((self.rows + 1, 3), -1)
+        return whole.scatter(0, at.unsqueeze(1).expand(-1, 3), triples)[: self.rows]
+
+    def domain(self, boxes, scores):
+        """Boxes have an area: sides are positive and not tiny."""
+        if self.center_point_box:
+            sides = boxes[..., 2:]
+        else:
+            sides = (boxes[..., 2:] - boxes[..., :2]).abs()
+        return [0.01 - sides, boxes.abs() - 1e3]
+
+    def proxy(self, boxes, scores):
+        return (boxes.sum() + scores.sum()).expand(self.rows, 3)
+
+    def margins(self, boxes, scores):
+        found = [_apart(self._overlaps(boxes)[0] - self.iou), _apart(_differences(scores))]
+        return [m.abs() for m in (*found, *self._above(scores))]
+
+    def _above(self, scores):
+        return [] if self.least is None else [scores - single(self.least)]
+
+    def decided(self, u, boxes, scores):
+        """One decision that rounding may turn over moves everything behind it."""
+        middle, r = (boxes.lo + boxes.hi) / 2, float((boxes.hi - boxes.lo).max()) / 2
+        size = float(middle.abs().max())
+        iou, union = self._overlaps(middle)
+        off = (32 * u * size**2 + 16 * size * r) / union.clamp(min=1e-30) + 4 * u
+        order = _differences((scores.lo + scores.hi) / 2)
+        spread = scores.hi - scores.lo
+        open_ = [
+            _apart((iou - single(self.iou)).abs() <= off),
+            _apart(order.abs() <= (spread.unsqueeze(-1) + spread.unsqueeze(-2)) / 2),
+        ]
+        if self.least is not None:
+            open_.append((scores.lo <= single(self.least)) & (scores.hi >= single(self.least)))
+        lost = any(bool(o.any()) for o in open_) or boxes.any is not None or scores.any is not None
+        y = self.torch(middle, (scores.lo + scores.hi) / 2)
+        return [Box(y, y, everywhere(y, lost))]
+
+
+def _differences(scores):
+    """(N, C, S, S): of every pair of scores of a class."""
+    return scores.unsqueeze(-1) - scores.unsqueeze(-2)
+
+
+def _apart(pairs):
+    """The values of pairs of different boxes, (..., S * (S - 1) / 2)."""
+    s = pairs.shape[-1]
+    rows, columns = torch.triu_indices(s, s, 1)
+    return pairs[..., rows, columns]
