@@ -23,7 +23,7 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
 from nnfuzz.check.agreement import Expected
-from nnfuzz.check.legality import lawful
+from nnfuzz.check.legality import lawful, legal_opsets
 from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
@@ -35,6 +35,7 @@ from nnfuzz.materialize.exporters import Exporter, exporters
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.spec.unexportable import unknown_dtype
 
 RUNTIMES = {"onnxruntime": auth.runtime_of(OnnxRuntime()), **auth.REFERENCE}
 
@@ -118,6 +119,16 @@ def instances_of(
                     yield instance, arrays
 
 
+def generated(instance: draws.Instance, exporter: str, opset: int) -> bool:
+    """Whether ONNX admits the instance's signature and the exporter knows its dtypes."""
+    output = instance.op.type_transfer(*instance.types)[0].dtype
+    patterns = instance.op.patterns(len(instance.types))
+    binding = {p.var: t.dtype for p, t in zip(patterns, instance.types)}
+    return opset in legal_opsets(type(instance.op), (binding, output)) and not unknown_dtype(
+        exporter, [*binding.values(), output]
+    )
+
+
 def survey(
     spec: type[OpSpec],
     chosen: Sequence[Exporter],
@@ -133,7 +144,7 @@ def survey(
         graph = one_operator_graph(instance, constant)
         for exporter in chosen:
             for opset in opsets:
-                if opset < spec.since and not known:  # generation leaves it out, too
+                if not generated(instance, exporter.name, opset):
                     continue
                 if not known and instance.op.refusal(exporter.name, opset, *instance.types):
                     tally.counts[exporter.name, opset, "declared"] += 1
