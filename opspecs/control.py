@@ -264,7 +264,7 @@ class Scan(ControlFlow):
     def compose(self, apply, x, state, *others):
         axis, found = self.axis, []
         self.body.check([state, state, *others])
-        order = list(range(x.shape[axis]))
+        order = range(int(x.shape[axis]))
         for i in reversed(order) if self.reverse else order:
             part = apply(Moves(lambda t, i=i: t.select(axis, i)), x)
             state, result = self.body.compose(apply, [state, part, *others])

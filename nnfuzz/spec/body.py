@@ -71,7 +71,8 @@ class Body:
 
     def check(self, values: Sequence[Any]) -> None:
         """Raises: ValueError if the arguments are too many, too few or of different shapes."""
-        if len(values) != self.arguments or len({tuple(v.shape) for v in values}) > 1:
+        shapes = {tuple(map(int, v.shape)) for v in values}  # those of a tracer are tensors
+        if len(values) != self.arguments or len(shapes) > 1:
             raise ValueError(f"{self.arguments} arguments of one type, not {list(values)}")
 
     def conditions(self, type_: TensorType) -> Iterator[Bool]:
