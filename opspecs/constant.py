@@ -71,7 +71,9 @@ class Shape(Shaped):
         return 1, math.inf
 
     def torch(self, x):
-        return torch._shape_as_tensor(x)[self.start : self.end]
+        if torch.jit.is_tracing():  # which numbers would not survive
+            return torch._shape_as_tensor(x)[self.start : self.end]
+        return torch.tensor(x.shape[self.start : self.end])
 
     def onnx(self, emit, x):
         """Attributes since opset 15, where they say something; a slice before."""
