@@ -13,6 +13,7 @@ from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
 from nnfuzz.spec.intervals import Box, sum_radius
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import Unexportable
 
 
 @operator
@@ -34,6 +35,7 @@ class DeformConv(Summing, Window):
     )
     variadic = (3, 5)
     exactness = ""
+    unexportable = (Unexportable("dynamo", "emits Floor behind its readers (torch 2.13)"),)
     group = Choice(by=group)
     offset_group = Choice((1, 1, 1, 2, 3))
     kernel_shape = Sym(1, 4, lambda op, *_: 2)
@@ -179,7 +181,7 @@ def interpolated(image, rows, columns):
     """(B, C, H, W) at positions (B, P), linear in both, 0 beyond the image -> (B, C, P)."""
     (_, channels, h, w), flat = sizes(image), image.flatten(2)
     rows, columns = rows.clamp(-1, h), columns.clamp(-1, w)
-    top, left = rows.detach().floor(), columns.detach().floor()
+    top, left = rows.floor(), columns.floor()
     total = 0
     for row, weight in ((top, top + 1 - rows), (top + 1, rows - top)):
         for column, other in ((left, left + 1 - columns), (left + 1, columns - left)):

@@ -156,7 +156,7 @@ class Aligning(OpSpec):
 def _neighbours(positions, size):
     """Indices and weights of the two elements around positions, which are clamped to the axis."""
     positions = positions.clamp(0, size - 1)
-    low = positions.detach().floor().clamp(max=max(0, size - 2))
+    low = positions.floor().clamp(max=max(0, size - 2))
     share = positions - low
     low = low.long()
     return (low, 1 - share), ((low + 1).clamp(max=size - 1), share)

@@ -14,6 +14,7 @@ from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Box, linear
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import Unexportable
 
 SAMPLED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 
@@ -29,6 +30,9 @@ class AffineGrid(Summing):
     since = 20
     inputs = (In("T", SAMPLED[:2], (3, 3)),)
     untrusted = {"onnx.reference": "yields float32 whatever the input (onnx 1.23)"}
+    unexportable = (
+        Unexportable("dynamo", "keeps positions in float32 (torch 2.13)", dtypes=(DType.FLOAT64,)),
+    )
     exactness = ""
     size = Sym(1, 12, lambda op, *_: op.dims)
     align_corners = Choice((0, 1))

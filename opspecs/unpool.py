@@ -42,7 +42,7 @@ class Located(Pool):
         """The largest element of each window, and its position."""
         elements, positions = self.located(x if x.is_floating_point() else x.float())
         best = elements.argmax(-1, keepdim=True)
-        values = elements.amax(-1).to(x.dtype)
+        values = elements.gather(-1, best).squeeze(-1).to(x.dtype)
         return values, positions.gather(-1, best).squeeze(-1)
 
     def distrusted(self):
