@@ -12,6 +12,7 @@ from nnfuzz.spec.attributes import Choice, decode
 from nnfuzz.spec.body import Body, Execution, Pool
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
 if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
@@ -30,6 +31,7 @@ class ControlFlow(Composite):
     """
 
     pool: ClassVar[Pool] = ()
+    unexportable = (SCALAR_DOUBLE,)
     before: tuple[int, int] = (2, 2)
     """How many inputs, and arguments of a body, come before the values from outside."""
     others = Choice((0, 0, 1, 2))
