@@ -68,8 +68,11 @@ class CosineWindow(Unary):
         return ((0, 0),) if self.window(1)[0] < 0.01 else ()
 
     def radius(self, u, y, x):
-        """The window is known to some u of its terms, whose angles are as far as 4 pi."""
-        return 2 * u * y.abs() + 32 * u * x.abs()
+        """The window is known to some u of its terms, whose angles are as far as 4 pi.
+
+        ONNX defines it as a function in float32, whatever the type of the result.
+        """
+        return 2 * u * y.abs() + 32 * max(u, 2**-24) * x.abs()
 
 
 @operator
