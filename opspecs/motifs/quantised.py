@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.families.quantized import BYTES, REDUCED
 from nnfuzz.spec.motif import motif
 
-REDUCED = 64
-"""Greatest magnitude of weights: products of bytes may saturate in int16 on x86 without VNNI."""
-BYTES = (DType.UINT8, DType.INT8)
 FLOAT = (DType.FLOAT32, DType.FLOAT16)
 
 
@@ -96,3 +94,17 @@ def clipped_quantised(m, x):
     """A Relu or Clip that quantisation makes superfluous, or not quite."""
     y = m("Relu", x) if m.draw.chance(0.5) else m("Clip", x, min=0.0, max=6.0)
     _through(m, y)
+
+
+@motif(size=6, dtypes=(DType.FLOAT32,), ranks=(2, 5), weight=2.0)
+def dynamic_product(m, x):
+    """A product of integers with x quantised on the fly, scaled back, a bias perhaps."""
+    y, scale, zero = m("DynamicQuantizeLinear", x)
+    columns, n = m.draw.choice((0, 0, 1)), m.dim(2)
+    shape = (n,) if columns else ()
+    stored = m.shared(TensorType(DType.INT8, (m.shape(x)[-1], n)), -REDUCED, REDUCED)
+    offset = m.shared(TensorType(DType.INT8, shape), m.draw.choice((0, 0, 3)))
+    y = m("Cast", m("MatMulInteger", y, stored, zero, offset, columns=columns), to=DType.FLOAT32)
+    y = m("Mul", y, m("Mul", scale, m.shared(TensorType(DType.FLOAT32, shape), 0.01, 0.2)))
+    if m.draw.chance(0.5):
+        m("Add", y, m.weight(y, n))
