@@ -31,8 +31,11 @@ class Elements(Scattering):
             yield i == self.axis % data.rank or taken <= have
 
     def complete(self, draw, first, dtypes):
-        shape = within(draw, first.shape, [self.axis % first.rank])
-        return [TensorType(d, s) for d, s in zip(dtypes, (first.shape, shape, shape))]
+        at = self.axis % first.rank
+        shape = list(within(draw, first.shape, [at]))
+        shape[at] = self.many(draw, first.shape[at], first.rank)
+        shapes = first.shape, tuple(shape), tuple(shape)
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     def integer_range(self, data, indices, updates):
         return None, span(data.shape[self.axis])
@@ -64,7 +67,7 @@ class Slices(Scattering):
 
     def complete(self, draw, first, dtypes):
         count = draw.integer(0, min(3, 5 - first.rank + self.depth))
-        chosen = tuple(draw.dim(count + 2) for _ in range(count))
+        chosen = tuple(self.many(draw, first.shape[0], count + 2) for _ in range(count))
         shapes = first.shape, (*chosen, self.depth), (*chosen, *first.shape[self.depth :])
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Int, maximum
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
@@ -38,6 +39,10 @@ class Scattering(Indexed):
     def along(self, data: Tensor, indices: Tensor, updates: Tensor) -> tuple:
         """(data, axis, places, updates) to put the updates along one axis. `places` are >= 0."""
         raise NotImplementedError
+
+    def many(self, draw: Draw, size: Int, rank: int) -> Int:
+        """How many updates for so many places; few, so that few of them meet."""
+        return draw.dim(rank) if draw.chance(0.1) else maximum(1, size // draw.choice((2, 3, 5, 8)))
 
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
         return [inputs[0]]
@@ -78,6 +83,9 @@ class Reduced(Scattering):
 
     def undefined(self, *boxes: Box) -> Tensor | None:
         return None
+
+    def many(self, draw: Draw, size: Int, rank: int) -> Int:
+        return draw.dim(rank)
 
     def cost(self, *inputs: TensorType) -> int:
         return inputs[0].numel + inputs[2].numel  # type: ignore[return-value,operator]
