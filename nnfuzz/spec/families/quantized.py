@@ -171,6 +171,11 @@ class Blocks(Scaled):
     # A single block of a vector looks like one scale for all, which ONNX Runtime takes it for.
     block_size = Choice(lambda op, x, *_: (2, 2, 3, 4, 8, 16, 32)[: 7 if x.rank > 1 else 1])
 
+    def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
+        yield from super().requires(x, *params)
+        scale = params[0]
+        yield scale.rank > 1 or scale.shape[0] > 1
+
     def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
         shape = list(x.shape)
         shape[self.axis] = (shape[self.axis] + self.block_size - 1) // self.block_size
