@@ -11,6 +11,7 @@ import numpy as np
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -80,6 +81,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
             program=program.strip("\n") + "\n",
             inline=inlined(finding),
             foreign=foreign(finding.case),
+            sizes=finding.case.exporter == DYNAMIC,
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.ir.sizes import by_copy
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong, inlined
 from nnfuzz.triage.frames import foreign_traceback
@@ -36,6 +38,7 @@ def tracker_report(finding: Finding) -> str:
             title=failure.signature.title,
             symptom=symptom(finding, outcome),
             values=_values(finding),
+            sizes=_sizes(finding),
             levels=[level_row(finding, o) for o in finding.outcomes],
             localisation=finding.localisation,
             ablation=_ablation(finding),
@@ -120,6 +123,23 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
         return f"{where}: the process is {text.inline(outcome.message)} in stage *{failure.stage}*."
     error = text.code(outcome.error_type) if outcome is not None else "an error"
     return f"{where} raises {error} in stage *{failure.stage}* on a model that is valid ONNX."
+
+
+def _sizes(finding: Finding) -> str:
+    """What a symbolic dimension has to do with it; "" where there is none."""
+    case = finding.case
+    if case.exporter != DYNAMIC:
+        return ""
+    runs = by_copy(case.inputs)
+    names = [n for n in runs[0] if len({part[n].shape for part in runs}) > 1]
+    shapes = (", ".join(text.code(f"{n}{list(p[n].shape)}") for n in names) for p in runs)
+    told = (
+        "The model has a symbolic dimension and is run at several sizes, one after the other: "
+        f"{'; '.join(shapes)}. What ends in `_atK` belongs to run K, counted from 0."
+    )
+    if "reduction" in finding.campaign:
+        told += " With static shapes the same graph did not fail in this way."
+    return told
 
 
 def _what(wrong: WrongOutput) -> str:

@@ -1,0 +1,77 @@
+"""A finding whose model has a symbolic dimension."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.report.finding import Finding, read_finding, write_finding
+from nnfuzz.report.replay import Answer, replay
+from nnfuzz.report.repro import program_of
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.triage.examine import examine
+
+from .conftest import W, X, judge, model
+
+LONGER = np.vstack([X, X[:1]])
+
+
+@pytest.fixture
+def dynamic(case):
+    """The test case at two sizes."""
+    proto = onnx.load_from_string(model())
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n0"
+    inputs = {"x": X, "x_at1": LONGER}
+    expected = {"y": np.tanh(X + W), "y_at1": np.tanh(LONGER + W)}
+    data = proto.SerializeToString()
+    return replace(case, model=data, inputs=inputs, expected=expected, exporter=DYNAMIC)
+
+
+@pytest.fixture
+def finding(dynamic, runner_of):
+    seen = examine(dynamic, runner_of("planted,bug=value"), judge)
+    (failure,) = seen.failures
+    spec = runner_of("planted,bug=value").spec
+    config = CaseConfig().to_json()
+    return Finding(failure, dynamic, seen.outcomes, spec, config, seen.verdict)
+
+
+def test_every_size_is_run(finding):
+    for outcome in finding.outcomes:
+        assert {name: a.shape for name, a in outcome.outputs.items()} == {
+            "y": (2, 3),
+            "y_at1": (3, 3),
+        }
+
+
+def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, runner_of):
+    program = program_of(finding.backend, registry, finding.case)
+    folder = write_finding(tmp_path / "finding", finding, program)
+    report = (folder / "report.md").read_text()
+    assert "run at several sizes, one after the other: `x[2, 3]`; `x[3, 3]`" in report
+    again = read_finding(folder)
+    assert again.case.inputs.keys() == finding.case.inputs.keys()
+    assert replay(again, runner_of("planted,bug=value"), judge).answer is Answer.REPRODUCED
+    assert replay(again, runner_of("planted,bug=none"), judge).answer is Answer.FIXED
+
+
+def test_the_script_runs_every_size(finding, tmp_path, registry):
+    folder = write_finding(tmp_path / "finding", finding, None)
+    script = (folder / "repro.py").read_text()
+    assert "def run_sizes(" in script
+    run = subprocess.run(
+        [sys.executable, str(folder / "repro.py")], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 1, run.stderr
+    assert "y is float32[2, 3]" in run.stdout
+
+
+def test_what_is_reduced_and_still_dynamic_needs_to_be(finding, tmp_path):
+    reduced = replace(finding, campaign={"reduction": {"nodes": [2, 2]}})
+    folder = write_finding(tmp_path / "finding", reduced, None)
+    assert "With static shapes the same graph did not fail" in (folder / "report.md").read_text()
