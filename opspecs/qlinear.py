@@ -14,13 +14,16 @@ OUT_SCALES = (0.03, 2.0)
 
 @operator
 class QLinearMatMul(MatMulProduct, Requantised):
-    """Quantised a @ b; int8 weights stay below 64, see `REDUCED`. Source: ONNX QLinearMatMul-10."""
+    """Quantised a @ b; int8 weights stay below 64, see `REDUCED`.
+
+    Source: ONNX QLinearMatMul-10, -21.
+    """
 
     roles = "appbqqyy"
     weight = 2.0
     inputs = (
         In("A", BYTES, (1, 5)),
-        In("S", (DType.FLOAT32,), (0, 0), weight=True),
+        In("S", (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16), (0, 0), weight=True),
         In("A", ranks=(0, 0), weight=True),
         In("B", BYTES, (1, 5)),
         In("S", ranks=(0, 5), weight=True),
