@@ -36,11 +36,12 @@ class Located(Pool):
         plane = plane.reshape(spatial[::-1]).permute(order) if order else plane.reshape(spatial)
         planes = torch.arange(count * channels) * product(spatial)
         positions = plane + planes.reshape(count, channels, *(1,) * len(spatial))
-        return self.windows(x, -torch.inf), self.windows(positions, -1)
+        values = x if x.is_floating_point() else x.float()
+        return self.windows(values, -torch.inf), self.windows(positions, -1)
 
     def pooled(self, x):
         """The largest element of each window, and its position."""
-        elements, positions = self.located(x if x.is_floating_point() else x.float())
+        elements, positions = self.located(x)
         best = elements.argmax(-1, keepdim=True)
         values = elements.gather(-1, best).squeeze(-1).to(x.dtype)
         return values, positions.gather(-1, best).squeeze(-1)

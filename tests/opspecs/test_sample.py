@@ -123,3 +123,13 @@ def test_aligned_regions_average_samples():
     op = RoiAlign(size=(1, 1), **given)
     rois, image = torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([0])
     assert op.torch(ramp(1, 1, 3, 3), rois, image).item() == 0.5 * 1 + 0.5 * 3
+
+
+def test_positions_of_uncertain_bytes():
+    op = next(op for op, _ in solved(MaxPoolIndices, DType.UINT8, 1))
+    x = torch.arange(64, dtype=torch.uint8)
+    shape = (1, 1, *(4 if i else 64 // 4 ** (len(op.strides) - 1) for i in range(len(op.strides))))
+    x = x.reshape(shape)
+    values, indices = op.interval(Box(x, x + 1))
+    assert values.lo.dtype is torch.uint8
+    assert bool((indices.lo <= indices.hi).all())
