@@ -42,7 +42,7 @@ _REQUIRED = frozenset(
 # The importer's own statements; what the code generator cannot do stays an exception.
 _UNSUPPORTED = re.compile(
     r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only"
-    r"|only constant|must be a constant|cannot handle ShapeExpr",
+    r"|only constant|must be a constant|cannot handle ShapeExpr|missing outputs during conversion",
     re.IGNORECASE,
 )
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
