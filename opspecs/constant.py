@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
-from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
+from nnfuzz.spec.families.shape import extent, resized
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, OpSpec, operator
 
@@ -167,14 +167,11 @@ class Range(Shaped):
     def requires(self, x):
         yield self.axis is None or -x.rank <= self.axis < x.rank
 
-    def _count(self, x):
-        return product(x.shape) if self.axis is None else x.shape[self.axis]
-
     def _step(self):
         return self.delta / 4 if self.dtype.is_float else self.delta
 
     def type_transfer(self, x):
-        return [TensorType(self.dtype, (self._count(x),))]
+        return [TensorType(self.dtype, (extent(x, self.axis),))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -183,9 +180,7 @@ class Range(Shaped):
     def infer_input_types(self, draw, first, dtypes, output):
         if self.axis is None:
             return [first]
-        shape = list(first.shape)
-        shape[self.axis] = output.shape[0]
-        return [TensorType(dtypes[0], tuple(shape))]
+        return [resized(first, self.axis, output.shape[0])]
 
     def value_range(self, x):
         return (-math.inf, self.start) if self.delta < 0 else (self.start, math.inf)
@@ -198,7 +193,7 @@ class Range(Shaped):
         """The limit is computed in int64 for integers: not all of them can be multiplied."""
         start, delta = (emit.const(v, self.dtype) for v in (self.start, self._step()))
         if self.source == "constant":
-            limit = self.start + self._count(emit.type(x)) * self._step()
+            limit = self.start + extent(emit.type(x), self.axis) * self._step()
             return emit("Range", start, emit.const(limit, self.dtype), delta)
         if self.axis is None:
             count = emit("Size", x)

@@ -9,7 +9,7 @@ from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import Moving, resized
 from nnfuzz.spec.operator import In, operator
 
 
@@ -54,14 +54,14 @@ class Concat(Moving):
                     yield a == b
 
     def type_transfer(self, *inputs):
-        return [_resized(inputs[0], self.axis, total(t.shape[self.axis] for t in inputs))]
+        return [resized(inputs[0], self.axis, total(t.shape[self.axis] for t in inputs))]
 
     def complete(self, draw, first, dtypes):
-        return [first, *(_resized(first, self.axis, draw.dim(first.rank)) for _ in dtypes[1:])]
+        return [first, *(resized(first, self.axis, draw.dim(first.rank)) for _ in dtypes[1:])]
 
     def infer_input_types(self, draw, first, dtypes, output):
         like = TensorType(dtypes[0], output.shape)
-        return [_resized(like, self.axis, draw.dim(output.rank)) for _ in dtypes]
+        return [resized(like, self.axis, draw.dim(output.rank)) for _ in dtypes]
 
     @classmethod
     def draw_backward(cls, draw, first, output):
@@ -69,13 +69,6 @@ class Concat(Moving):
 
     def torch(self, *xs):
         return torch.cat(xs, self.axis)
-
-
-def _resized(type_, axis, size):
-    """The type with another size along one axis."""
-    shape = list(type_.shape)
-    shape[axis] = size
-    return type_.with_shape(shape)
 
 
 @operator
@@ -94,7 +87,7 @@ class Split(Moving):
         yield total(self.split) == x.shape[self.axis]
 
     def type_transfer(self, x):
-        return [_resized(x, self.axis, size) for size in self.split]
+        return [resized(x, self.axis, size) for size in self.split]
 
     @classmethod
     def reading(cls, fields, takes, gives):
@@ -102,7 +95,7 @@ class Split(Moving):
         return cls(axis=axis, split=tuple(part.shape[axis] for part in gives))
 
     def infer_input_types(self, draw, first, dtypes, output):
-        return [_resized(TensorType(dtypes[0], output.shape), self.axis, total(self.split))]
+        return [resized(TensorType(dtypes[0], output.shape), self.axis, total(self.split))]
 
     def torch(self, x):
         return torch.split(x, self.split, self.axis)

@@ -12,6 +12,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
 from nnfuzz.spec.families.scatter import Reduced, Scattering, put
+from nnfuzz.spec.families.shape import resized
 from nnfuzz.spec.operator import In, operator
 
 REDUCED = In("T", NUMBERS, (1, 5))
@@ -135,10 +136,8 @@ class TensorScatter(Indexed):
         yield indices is None or indices.shape[0] == data.shape[0]
 
     def complete(self, draw, first, dtypes):
-        shape = list(first.shape)
-        shape[self.axis] = draw.dim(first.rank)
-        shapes = first.shape, tuple(shape), first.shape[:1]
-        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+        updates = resized(first, self.axis, draw.dim(first.rank))
+        return [first, updates, *(TensorType(d, first.shape[:1]) for d in dtypes[2:])]
 
     def type_transfer(self, data, *others):
         return [data]

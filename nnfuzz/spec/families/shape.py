@@ -84,3 +84,17 @@ def split(draw: Draw, size: Int) -> list[Int]:
         return [factor, size // factor]
     least = 1 if draw.chance(0.3) else 2
     return [draw.var("f", least, 32), draw.var("r", least, 96)]
+
+
+def extent(type_: TensorType, axis: int | None) -> Int:
+    """How many slices there are along an axis, or elements where it is None."""
+    return type_.numel if axis is None else type_.shape[axis]
+
+
+def resized(type_: TensorType, axis: int | None, size: Int) -> TensorType:
+    """The type with another size along an axis; with None, a flat tensor of that size."""
+    if axis is None:
+        return type_.with_shape((size,))
+    shape = list(type_.shape)
+    shape[axis] = size
+    return type_.with_shape(shape)

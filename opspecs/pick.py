@@ -1,0 +1,202 @@
+"""Selecting elements by their values: as many as there are, filled up to a fixed number."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from nnfuzz.ir.dtypes import ALL, BOOLS, NUMBERS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.families.axes import AXIS_OR_NONE
+from nnfuzz.spec.families.bounded import emit_filled, filled
+from nnfuzz.spec.families.index import relocated
+from nnfuzz.spec.families.shape import extent, resized
+from nnfuzz.spec.families.sorting import gaps, settled
+from nnfuzz.spec.intervals import Box, everywhere
+from nnfuzz.spec.operator import In, OpSpec, operator
+
+
+@operator
+class NonZero(OpSpec):
+    """Indices of the first elements that are not 0, in columns; zeros where there are no more.
+
+    Source: ONNX NonZero-13.
+    """
+
+    inputs = (In("T", ALL, (1, 5)),)
+    output = DType.INT64
+    modular = True
+    size = Sym(1, 64)
+
+    def requires(self, x):
+        yield self.size >= 1
+
+    def type_transfer(self, x):
+        return [TensorType(DType.INT64, (x.rank, self.size))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(1, 5) if output_rank == 2 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first]
+
+    def value_range(self, x):
+        return 0, math.inf
+
+    def torch(self, x):
+        return filled(x.nonzero().t(), 1, self.size)
+
+    def onnx(self, emit, x):
+        shape = emit.type(x).rank, self.size
+        return emit_filled(emit, emit("NonZero", x), DType.INT64, shape, 1)
+
+    def interval(self, x):
+        y = self.torch(x.lo)
+        open_ = (x.lo != x.hi) & (x.lo <= 0) & (x.hi >= 0)
+        return [Box(y, y, everywhere(y, open_ if x.any is None else open_ | x.any))]
+
+    def margins(self, x):
+        return [x.abs()] if x.is_floating_point() else []
+
+
+@operator
+class Compress(OpSpec):
+    """Slices along an axis, or elements of the flat tensor, where a condition holds; then zeros.
+
+    Source: ONNX Compress-11.
+    """
+
+    inputs = (In("T", ALL, (1, 5)), In("B", BOOLS, (1, 1)))
+    modular = True
+    axis = AXIS_OR_NONE
+
+    def requires(self, x, condition):
+        yield self.axis is None or -x.rank <= self.axis < x.rank
+        yield condition.shape[0] <= extent(x, self.axis)
+
+    def type_transfer(self, x, condition):
+        return [resized(x, self.axis, condition.shape[0])]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(1, 5) if output_rank == 1 else output_rank
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        if self.axis is None:
+            return [first, TensorType(dtypes[1], output.shape)]
+        x = resized(output, self.axis, first.shape[self.axis])
+        return [x, TensorType(dtypes[1], (output.shape[self.axis],))]
+
+    @classmethod
+    def draw_backward(cls, draw, first, output):
+        """Flat where the ranks differ."""
+        op = cls.draw(draw, first)
+        if first.rank != output.rank:
+            op.__dict__["axis"] = None
+        return op
+
+    def complete(self, draw, first, dtypes):
+        return [first, TensorType(dtypes[1], (draw.dim(max(1, first.rank)),))]
+
+    def cost(self, x, condition):
+        return 0
+
+    def value_range(self, x, condition):
+        return min(x[0], 0), max(x[1], 0)
+
+    def torch(self, x, condition):
+        axis = 0 if self.axis is None else self.axis % x.dim()
+        x = x.reshape(-1) if self.axis is None else x
+        taken = x.narrow(axis, 0, len(condition))[(*(slice(None),) * axis, condition)]
+        return filled(taken, axis, len(condition))
+
+    def onnx(self, emit, x, condition):
+        shape = self.type_transfer(emit.type(x), emit.type(condition))[0].shape
+        y = emit("Compress", x, condition, axis=self.axis)
+        axis = 0 if self.axis is None else self.axis % len(shape)
+        return emit_filled(emit, y, emit.type(x).dtype, shape, axis)
+
+    def interval(self, x, condition):
+        (y,) = relocated(self, (x, condition), [1])
+        return [y.masked(everywhere(y.lo, condition.unsure))]
+
+
+@operator
+class Unique(OpSpec):
+    """The different elements, or slices along an axis, then zeros; where each of them is first;
+    which one each element is; and how many there are of each.
+
+    Source: ONNX Unique-11.
+    """
+
+    inputs = (In("T", NUMBERS, (1, 4)),)
+    axis = AXIS_OR_NONE
+    sorted = Choice((1, 1, 0))
+
+    def requires(self, x):
+        yield self.axis is None or -x.rank <= self.axis < x.rank
+
+    def type_transfer(self, x):
+        count = TensorType(DType.INT64, (extent(x, self.axis),))
+        return [resized(x, self.axis, *count.shape), count, count, count]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return draw.integer(1, 3) if output_rank == 1 else output_rank
+
+    @classmethod
+    def draw_backward(cls, draw, first, output):
+        """Flat where the ranks differ."""
+        op = cls.draw(draw, first)
+        if first.rank != output.rank:
+            op.__dict__["axis"] = None
+        return op
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first if self.axis is None and first.rank > 1 else output.with_dtype(dtypes[0])]
+
+    def cost(self, x):
+        return 8 * x.numel
+
+    def value_range(self, x):
+        """Elements, positions and counts alike."""
+        return min(x[0], 0), math.inf
+
+    def torch(self, x):
+        axis = 0 if self.axis is None else self.axis % x.dim()
+        x = x.reshape(-1) if self.axis is None else x
+        size = x.shape[axis]
+        which = torch.unique(x, return_inverse=True, dim=axis)[1]
+        place = torch.arange(size)
+        same = (which == place.unsqueeze(1)).int()
+        first = torch.where(same.sum(1) > 0, same.argmax(1), size)
+        if not self.sorted:
+            first, order = first.sort()
+            which = torch.zeros_like(place).scatter(0, order, place)[which]
+        there = first < size
+        first = torch.where(there, first, 0)
+        shape = [-1 if i == axis else 1 for i in range(x.dim())]
+        y = torch.where(there.reshape(shape), x.index_select(axis, first), x.new_zeros(()))
+        return y, first, which, (which == place.unsqueeze(1)).sum(1)
+
+    def onnx(self, emit, x):
+        y, *counts = self.type_transfer(emit.type(x))
+        axis = 0 if self.axis is None else self.axis % y.rank
+        found = emit("Unique", x, outputs=4, axis=self.axis, sorted=self.sorted)
+        return [
+            emit_filled(emit, name, t.dtype, t.shape, at)
+            for name, t, at in zip(found, (y, *counts), (axis, 0, 0, 0))
+        ]
+
+    def interval(self, x):
+        """Known where all elements are told apart, or are exact: then they only move."""
+        los, his = self.torch(x.lo), self.torch(x.hi)
+        told = x.exact or bool(settled(Box(x.lo.reshape(-1), x.hi.reshape(-1)), 0).all())
+        unsure = not told or bool(x.mask().any())
+        return [Box(lo, hi, everywhere(lo, unsure)) for lo, hi in zip(los, his)]
+
+    def margins(self, x):
+        return [gaps(x)] if x.is_floating_point() and x.numel() > 1 else []
