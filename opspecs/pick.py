@@ -62,33 +62,14 @@ class NonZero(OpSpec):
         return [x.abs()] if x.is_floating_point() else []
 
 
-@operator
-class Compress(OpSpec):
-    """Slices along an axis, or elements of the flat tensor, where a condition holds; then zeros.
+class AlongOrFlat(OpSpec):
+    """Slices along an axis, or elements of the flat tensor."""
 
-    Source: ONNX Compress-11.
-    """
-
-    inputs = (In("T", ALL, (1, 5)), In("B", BOOLS, (1, 1)))
-    modular = True
     axis = AXIS_OR_NONE
-
-    def requires(self, x, condition):
-        yield self.axis is None or -x.rank <= self.axis < x.rank
-        yield condition.shape[0] <= extent(x, self.axis)
-
-    def type_transfer(self, x, condition):
-        return [resized(x, self.axis, condition.shape[0])]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
-        return draw.integer(1, 5) if output_rank == 1 else output_rank
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        if self.axis is None:
-            return [first, TensorType(dtypes[1], output.shape)]
-        x = resized(output, self.axis, first.shape[self.axis])
-        return [x, TensorType(dtypes[1], (output.shape[self.axis],))]
+        return draw.integer(1, 4) if output_rank == 1 else output_rank
 
     @classmethod
     def draw_backward(cls, draw, first, output):
@@ -97,6 +78,30 @@ class Compress(OpSpec):
         if first.rank != output.rank:
             op.__dict__["axis"] = None
         return op
+
+
+@operator
+class Compress(AlongOrFlat):
+    """Slices along an axis, or elements of the flat tensor, where a condition holds; then zeros.
+
+    Source: ONNX Compress-11.
+    """
+
+    inputs = (In("T", ALL, (1, 5)), In("B", BOOLS, (1, 1)))
+    modular = True
+
+    def requires(self, x, condition):
+        yield self.axis is None or -x.rank <= self.axis < x.rank
+        yield condition.shape[0] <= extent(x, self.axis)
+
+    def type_transfer(self, x, condition):
+        return [resized(x, self.axis, condition.shape[0])]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        if self.axis is None:
+            return [first, TensorType(dtypes[1], output.shape)]
+        x = resized(output, self.axis, first.shape[self.axis])
+        return [x, TensorType(dtypes[1], (output.shape[self.axis],))]
 
     def complete(self, draw, first, dtypes):
         return [first, TensorType(dtypes[1], (draw.dim(max(1, first.rank)),))]
@@ -125,7 +130,7 @@ class Compress(OpSpec):
 
 
 @operator
-class Unique(OpSpec):
+class Unique(AlongOrFlat):
     """The different elements, or slices along an axis, then zeros; where each of them is first;
     which one each element is; and how many there are of each.
 
@@ -133,7 +138,6 @@ class Unique(OpSpec):
     """
 
     inputs = (In("T", NUMBERS, (1, 4)),)
-    axis = AXIS_OR_NONE
     sorted = Choice((1, 1, 0))
 
     def requires(self, x):
@@ -142,18 +146,6 @@ class Unique(OpSpec):
     def type_transfer(self, x):
         count = TensorType(DType.INT64, (extent(x, self.axis),))
         return [resized(x, self.axis, *count.shape), count, count, count]
-
-    @classmethod
-    def input_rank(cls, draw, output_rank):
-        return draw.integer(1, 3) if output_rank == 1 else output_rank
-
-    @classmethod
-    def draw_backward(cls, draw, first, output):
-        """Flat where the ranks differ."""
-        op = cls.draw(draw, first)
-        if first.rank != output.rank:
-            op.__dict__["axis"] = None
-        return op
 
     def infer_input_types(self, draw, first, dtypes, output):
         return [first if self.axis is None and first.rank > 1 else output.with_dtype(dtypes[0])]
