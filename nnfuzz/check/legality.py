@@ -45,6 +45,12 @@ def lawful(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateCon
     return replace(config, refused=config.refused | illegal(specs, config.opset))
 
 
+def legal_signatures(spec: type[OpSpec], opset: int = OPSETS[1]) -> list[Signature]:
+    """The signatures of an operator that have a valid model at an opset (default: the newest)."""
+    judged = _judged(spec, opset)
+    return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
+
+
 def legal_opsets(spec: type[OpSpec], signature: Signature) -> list[int]:
     """The opsets within reach of direct emission at which a signature has a valid model."""
     key = signature_key(spec, *signature)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnfuzz.campaign.support import Support
+from nnfuzz.check.legality import legal_signatures
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.ir.dtypes import DType
 
@@ -32,7 +33,7 @@ def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list
     """One row per operator, sorted by name; `supports` has the table of each backend."""
     found = []
     for spec in sorted(specs, key=lambda s: s.name.lower()):
-        keys = [signature_key(spec, *signature) for signature in spec.signatures()]
+        keys = [signature_key(spec, *signature) for signature in legal_signatures(spec)]
         lo, hi = spec.arity()
         cells = (
             spec.name,
@@ -106,14 +107,15 @@ def _ranks(spec: type[OpSpec]) -> str:
 
 
 def _dtypes(spec: type[OpSpec]) -> str:
-    domains: dict[str, tuple[DType, ...]] = {}
-    for pattern in spec.inputs:
-        domains.setdefault(pattern.var, pattern.dtypes)
-    parts = [_names(dtypes) for dtypes in domains.values()]
-    if spec.output not in domains:
-        parts.append("-> " + _names(dict.fromkeys(output for _, output in spec.signatures())))
+    """Those of each type variable that some opset admits, and of an output of its own."""
+    signatures = legal_signatures(spec)
+    variables = dict.fromkeys(pattern.var for pattern in spec.inputs)
+    parts = [_names(binding[var] for binding, _ in signatures) for var in variables]
+    if spec.output not in variables:
+        parts.append("-> " + _names(output for _, output in signatures))
     return "; ".join(parts)
 
 
 def _names(dtypes: Iterable[DType]) -> str:
-    return " ".join(dtype.value for dtype in DType if dtype in set(dtypes))
+    named = set(dtypes)
+    return " ".join(dtype.value for dtype in DType if dtype in named)
