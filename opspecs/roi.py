@@ -16,7 +16,8 @@ class Aligning(OpSpec):
     """(N, C, H, W), corners (R, 4), images (R,) -> (R, C, *size): bilinear samples of each bin.
 
     A composition that clips the corners into the image first, since positions a little farther out
-    jump to 0. Samples are as many as `sampling_ratio` says, along both axes.
+    jump to 0, and swaps them where the second one comes first. Samples are as many as
+    `sampling_ratio` says, along both axes.
     Source: ONNX RoiAlign-16.
     """
 
@@ -71,6 +72,8 @@ class Aligning(OpSpec):
     def _positions(self, x, rois):
         """Where the samples are along both axes, in elements: two tensors (R, bins, samples)."""
         rois = torch.minimum(rois.clamp(min=0), rois.new_tensor(self._limits(sizes(x))))
+        first, last = rois.split(2, 1)
+        rois = torch.cat([torch.minimum(first, last), torch.maximum(first, last)], 1)
         rois = rois * self.spatial_scale - (0.5 if self.half_pixel else 0.0)
         for start, end, bins in ((1, 3, self.size[0]), (0, 2, self.size[1])):
             length = rois[:, end] - rois[:, start]
@@ -112,9 +115,11 @@ class Aligning(OpSpec):
         dtype = emit.type(x).dtype
         limits = emit.const(self._limits(emit.type(x).shape), dtype)
         clipped = emit("Min", emit("Max", rois, emit.const(0, dtype)), limits)
+        halves = emit("Split", clipped, emit.const([2, 2], DType.INT64), outputs=2, axis=1)
+        regions = emit("Concat", emit("Min", *halves), emit("Max", *halves), axis=1)
         return emit(
             "RoiAlign",
-            *(x, clipped, images),
+            *(x, regions, images),
             mode=self.mode,
             output_height=self.size[0],
             output_width=self.size[1],
