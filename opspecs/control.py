@@ -13,27 +13,16 @@ from nnfuzz.spec.families.control import DTYPES, ControlFlow
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
-from . import activation as act
-from . import arithmetic as ari
 from . import logic
-from . import math as maths
-from .norm import Softmax
+from .bodies import TAME, WILD
 
-TAME = (
-    ari.Abs, ari.Neg, ari.Sign, ari.Add, ari.Sub, ari.Mul, ari.Min, ari.Max, ari.Sum,
-    act.Relu, act.LeakyRelu, act.Elu, act.Sigmoid, act.HardSigmoid, act.Tanh, act.Softsign,
-    act.Gelu, act.Clip, act.PRelu, maths.Sin, maths.Cos, maths.Atan, maths.Erf, maths.Floor,
-    maths.Ceil, maths.Round, logic.And, logic.Or, logic.Xor, logic.Not, Softmax,
-)  # fmt: skip
-"""Operators that may be repeated without leaving their domains soon."""
-WILD = (
-    *TAME, ari.Div, ari.Mod, ari.Reciprocal, act.Softplus, maths.Exp, maths.Log, maths.Sqrt,
-    maths.Asin, maths.Tan,
-)  # fmt: skip
 LONGEST = 12
 """Iterations of Scan; the reference runs them one by one."""
 CONDITION = TensorType(DType.BOOL, ())
 COUNT = TensorType(DType.INT64, ())
+
+
+COPY = Moves(lambda x: x.clone())
 
 
 class Filled(OpSpec):
@@ -50,68 +39,6 @@ class Filled(OpSpec):
     def interval(self, x):
         y = self.torch(x.lo)
         return [Box(y, y)]
-
-
-def _branch(draw, op, x, *_):
-    return Body.draw(draw, op.pool, x, 1 + op.others, op.results)
-
-
-@operator
-class If(ControlFlow):
-    """One of two bodies, which read the first input and what follows the condition.
-
-    The reference computes both, so both must be valid. Source: ONNX If-13.
-    """
-
-    pool = WILD
-    inputs = (In("T", DTYPES), In("B", BOOLS, (0, 0)), In("T"))
-    variadic = (2, 4)
-    before = (2, 1)
-    results = Choice((1, 1, 2))
-    then_branch = Choice(by=_branch)
-    else_branch = Choice(by=_branch)
-
-    def wanted(self, x):
-        return [x, CONDITION, *[x] * self.others]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.wanted(output)
-
-    def type_transfer(self, x, *_):
-        return [x] * self.results
-
-    def cost(self, x, *_):
-        return sum(body.cost(x) for body in self.bodies)
-
-    def compose(self, apply, x, condition, *others):
-        self.then_branch.check([x, *others])
-        branches = [body.compose(apply, [x, *others]) for body in self.bodies]
-        return [apply(logic.Where(), condition, a, b) for a, b in zip(*branches, strict=True)]
-
-    def executed(self, x, condition, *others):
-        body = self.then_branch if condition else self.else_branch
-        return Execution(body, (0, *range(2, 2 + len(others))), self.results)
-
-    def feasible(self, x, condition, *others):
-        return all(body.ranges([x, *others]) is not None for body in self.bodies)
-
-    def value_range(self, x, condition, *others):
-        if isinstance(x[0], int):
-            return ANY_RANGE
-        ends = [end for body in self.bodies for end in body.ranges([x, *others]) or [ANY_RANGE]]
-        return min(lo for lo, _ in ends), max(hi for _, hi in ends)
-
-    def onnx(self, emit, x, condition, *others):
-        type_ = emit.type(x)
-
-        def graph(body):
-            return emit.subgraph(
-                (), [type_] * self.results, lambda inner: body.emit(inner, [x, *others], type_)
-            )
-
-        branches = {name: graph(getattr(self, name)) for name in ("then_branch", "else_branch")}
-        made = emit("If", condition, outputs=self.results, **branches)
-        return made
 
 
 def _loop_body(draw, op, x, *_):
@@ -206,7 +133,66 @@ class Loop(ControlFlow):
         return [condition, *self.body.emit(emit, [*states, *others, *extra], type_)]
 
 
-COPY = Moves(lambda x: x.clone())
+def _branch(draw, op, x, *_):
+    return Body.draw(draw, op.pool, x, 1 + op.others, op.results)
+
+
+@operator
+class If(ControlFlow):
+    """One of two bodies, which read the first input and what follows the condition.
+
+    The reference computes both, so both must be valid. Source: ONNX If-13.
+    """
+
+    pool = (*WILD, Loop, Loop)
+    inputs = (In("T", DTYPES), In("B", BOOLS, (0, 0)), In("T"))
+    variadic = (2, 4)
+    before = (2, 1)
+    results = Choice((1, 1, 2))
+    then_branch = Choice(by=_branch)
+    else_branch = Choice(by=_branch)
+
+    def wanted(self, x):
+        return [x, CONDITION, *[x] * self.others]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self.wanted(output)
+
+    def type_transfer(self, x, *_):
+        return [x] * self.results
+
+    def cost(self, x, *_):
+        return sum(body.cost(x) for body in self.bodies)
+
+    def compose(self, apply, x, condition, *others):
+        self.then_branch.check([x, *others])
+        branches = [body.compose(apply, [x, *others]) for body in self.bodies]
+        return [apply(logic.Where(), condition, a, b) for a, b in zip(*branches, strict=True)]
+
+    def executed(self, x, condition, *others):
+        body = self.then_branch if condition else self.else_branch
+        return Execution(body, (0, *range(2, 2 + len(others))), self.results)
+
+    def feasible(self, x, condition, *others):
+        return all(body.ranges([x, *others]) is not None for body in self.bodies)
+
+    def value_range(self, x, condition, *others):
+        if isinstance(x[0], int):
+            return ANY_RANGE
+        ends = [end for body in self.bodies for end in body.ranges([x, *others]) or [ANY_RANGE]]
+        return min(lo for lo, _ in ends), max(hi for _, hi in ends)
+
+    def onnx(self, emit, x, condition, *others):
+        type_ = emit.type(x)
+
+        def graph(body):
+            return emit.subgraph(
+                (), [type_] * self.results, lambda inner: body.emit(inner, [x, *others], type_)
+            )
+
+        branches = {name: graph(getattr(self, name)) for name in ("then_branch", "else_branch")}
+        made = emit("If", condition, outputs=self.results, **branches)
+        return made
 
 
 def _scan_body(draw, op, x, *_):

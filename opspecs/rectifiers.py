@@ -113,6 +113,7 @@ def _bias(draw, op, x, *_):
 class Shrink(Unary):
     """Towards 0 by `bias`, and 0 itself between -lambd and lambd. Source: ONNX Shrink-9."""
 
+    untrusted = {"onnxruntime": "computes float64 in float32 (1.31)"}
     unexportable = (SCALAR_DOUBLES,)
     inputs = (In("T", (*FLOATS, *INTS)),)
     lambd = Choice(by=_point)

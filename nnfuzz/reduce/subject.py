@@ -101,7 +101,8 @@ class Subject:
 
 def steps_inside(op: OpSpec) -> int:
     """Operators inside of the bodies that an operator holds."""
-    return sum(len(v.steps) for v in op.attributes.values() if isinstance(v, Body))
+    bodies = [value for value in op.attributes.values() if isinstance(value, Body)]
+    return sum(1 + steps_inside(step.op) for body in bodies for step in body.steps)
 
 
 def node_id(node: Node) -> str:

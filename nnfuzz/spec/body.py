@@ -66,7 +66,8 @@ class Body:
         """The outputs for the arguments, by calls of `apply` (see Composite)."""
         found = list(values)
         for step in self.steps:
-            found.append(apply(step.op, *[found[i] for i in step.inputs]))
+            result = apply(step.op, *[found[i] for i in step.inputs])
+            found.append(result[0] if isinstance(result, (list, tuple)) else result)
         return [found[i] for i in self.outputs]
 
     def check(self, values: Sequence[Any]) -> None:
@@ -85,8 +86,8 @@ class Body:
             conditions = list(step.op.requires(*types))
             yield from conditions
             if all(c is not False for c in conditions):
-                (result,) = step.op.type_transfer(*types)
-                yield result.dtype is type_.dtype and result.rank == type_.rank
+                result, *more = step.op.type_transfer(*types)
+                yield not more and result.dtype is type_.dtype and result.rank == type_.rank
                 yield from (a == b for a, b in zip(result.shape, type_.shape) if a is not b)
 
     def ranges(self, ranges: Sequence[Range]) -> list[Range] | None:
@@ -223,13 +224,17 @@ class _Drawing:
             if lo > hi:
                 continue
             op = spec.draw(self.dice, self.type)
-            longer = self.whole.followed_by(op, self._inputs(self.dice.integer(lo, hi)))
-            if self._admits(longer):
-                self.whole = longer
-                self.idle = [i for i in self.idle if i not in longer.steps[-1].inputs]
-                self.idle.append(longer.outputs[0])
-                return
+            for count in self.dice.shuffled(range(lo, hi + 1)):
+                longer = self.whole.followed_by(op, self._inputs(count))
+                if self._admits(longer):
+                    self._adopt(longer)
+                    return
         raise ValueError(f"no operator of the pool is for {self.type!r}")
+
+    def _adopt(self, longer: Body) -> None:
+        self.whole = longer
+        self.idle = [i for i in self.idle if i not in longer.steps[-1].inputs]
+        self.idle.append(longer.outputs[0])
 
     def _inputs(self, count: int) -> tuple[int, ...]:
         """What has no reader yet, the latest first, then anything."""

@@ -48,6 +48,20 @@ def test_if_executes_one_branch():
     np.testing.assert_array_equal(run_reference(model, arrays)[0], (10 - X).numpy())
 
 
+def test_every_operator_of_a_body_lowers_to_the_opset_of_its_operator():
+    assert all(inner.since <= op.since for op in (If, Loop, Scan) for inner in op.pool)
+
+
+def test_a_branch_may_hold_a_loop():
+    inner = loop(stacked=0, counted=0, others=0, body=body(1, ["Add", {}, [0, 0]], outputs=[1]))
+    op = conditional(others=0, then_branch=body(1, ["Loop", inner.to_json(), [0]], outputs=[1]),
+                     else_branch=body(1, ["Neg", {}, [0]], outputs=[1]))  # fmt: skip
+    model = model_of(op, t(3), CONDITION)
+    assert torch.equal(op.torch(X, torch.tensor(True))[0], 8 * X)
+    found = run_reference(model, [X.numpy(), np.array(False)])
+    np.testing.assert_array_equal(found[0], -X.numpy())
+
+
 def test_an_open_condition_yields_the_hull_of_both_branches():
     maybe = Box(torch.tensor(False), torch.tensor(True))
     exact = [Tracked(x, Box(x, x)) for x in (X, X)]

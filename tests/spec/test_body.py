@@ -7,7 +7,7 @@ import random
 
 import pytest
 import torch
-from nnfuzz.opspecs.control import TAME, WILD
+from nnfuzz.opspecs.bodies import TAME, WILD
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import encode, shown

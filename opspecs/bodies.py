@@ -1,0 +1,28 @@
+"""What the bodies of control flow are made of: operators that keep the type of their inputs.
+
+All of them lower to opset 13.
+"""
+
+from __future__ import annotations
+
+from . import activation as act
+from . import arithmetic as ari
+from . import logic, rectifiers
+from . import math as maths
+from .gates import Mish
+from .identity import Identity
+from .norm import LogSoftmax, Softmax
+from .variadic import Mean
+
+TAME = (
+    ari.Abs, ari.Neg, ari.Sign, ari.Add, ari.Sub, ari.Mul, ari.Min, ari.Max, ari.Sum, Mean,
+    act.Relu, act.LeakyRelu, act.Elu, act.Sigmoid, act.HardSigmoid, act.Tanh, act.Softsign,
+    act.Gelu, act.Clip, act.PRelu, Mish, rectifiers.Celu, rectifiers.Selu, rectifiers.Shrink,
+    maths.Sin, maths.Cos, maths.Atan, maths.Erf, maths.Floor, maths.Ceil, maths.Round,
+    logic.And, logic.Or, logic.Xor, logic.Not, Softmax, Identity,
+)  # fmt: skip
+"""Operators that may be repeated without leaving their domains soon."""
+WILD = (
+    *TAME, ari.Div, ari.Mod, ari.Reciprocal, act.Softplus, act.HardSwish, maths.Exp, maths.Log,
+    maths.Sqrt, maths.Asin, maths.Tan, maths.Sinh, maths.Asinh, LogSoftmax,
+)  # fmt: skip
