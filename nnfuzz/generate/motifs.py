@@ -155,7 +155,9 @@ class MotifWriter:
         patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))
         for operand, pattern in zip(call.operands, patterns):
             if not _number(operand):
-                binding.setdefault(pattern.var, self._given(operand).dtype)
+                dtype = self._given(operand).dtype
+                if binding.setdefault(pattern.var, dtype) is not dtype:
+                    return None
         for operand, pattern in zip(call.operands, patterns):
             if _number(operand):
                 near = [d for d in (*binding.values(), *pattern.dtypes) if d in pattern.dtypes]

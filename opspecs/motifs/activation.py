@@ -10,7 +10,7 @@ from nnfuzz.spec.motif import motif
 ROOT_HALF = math.sqrt(0.5)
 
 
-@motif(size=5)
+@motif(size=5, weight=2.0)
 def gelu_erf(m, x):
     """x * (1 + erf(x / sqrt 2)) / 2, the half anywhere; as PyTorch and as BERT write it."""
     inner = ("Div", x, math.sqrt(2)) if m.draw.chance(0.7) else ("Mul", x, ROOT_HALF)
@@ -18,7 +18,7 @@ def gelu_erf(m, x):
     _thirds(m, x, gate, 0.5)
 
 
-@motif(size=6)
+@motif(size=6, weight=2.0)
 def bias_gelu(m, x):
     """GELU of x + bias along the last axis."""
     biased = m("Add", x, m.weight(x, m.shape(x)[-1]))
@@ -27,7 +27,7 @@ def bias_gelu(m, x):
     return gelu_erf.write(m, biased)
 
 
-@motif(size=9)
+@motif(size=9, weight=3.0)
 def gelu_tanh(m, x):
     """The approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
     cube = m("Pow", x, 3.0) if m.draw.chance(0.7) else m("Mul", m("Mul", x, x), x)

@@ -20,7 +20,7 @@ def _row(m, x):
     return m.weight(x, m.shape(x)[-1])
 
 
-@motif(size=9, weight=2.0)
+@motif(size=9, weight=3.0)
 def layer_norm(m, x):
     """Over the last axis, or the last two; scale and bias, of which one may be missing."""
     axes = {**LAST, "axes": (-2, -1)} if len(m.shape(x)) > 1 and m.draw.chance(0.2) else LAST
@@ -50,7 +50,7 @@ def skip_layer_norm(m, x):
     m("LayerNormalization", y, axis=-1)
 
 
-@motif(size=5)
+@motif(size=5, weight=2.0)
 def softmax(m, x):
     """exp(x - max x) / sum, along any axis; the maximum may be missing."""
     rank = len(m.shape(x))

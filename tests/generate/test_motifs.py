@@ -104,6 +104,17 @@ def test_one_place_is_changed_in_every_way_there_is():
     assert all(seen[kind] for kind in ("exposed", "longer", "other operator", "other constant"))
 
 
+@motif(size=2)
+def mixed(m, x):
+    m("Add", x, m("Cast", x, to=DType.FLOAT64))
+
+
+def test_operands_of_different_dtypes_do_not_fit():
+    growth, changed = planted(mixed, 0, TensorType(DType.FLOAT32, (2, 3)))
+    assert changed is None
+    assert [node.op.name for node in growth.graph.nodes] == ["Cast"]
+
+
 def test_what_does_not_fit_leaves_no_trace():
     growth, _ = planted(gate, 1, TensorType(DType.FLOAT32, (2, 3)))
     mark = growth.mark()
