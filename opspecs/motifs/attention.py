@@ -53,7 +53,7 @@ def attention(m, x):
     m("MatMul", attended, m.weight(x, *batch, length, width))
 
 
-@motif(size=7, ranks=(3, 3, weight=2.0))
+@motif(size=7, ranks=(3, 3), weight=2.0)
 def split_heads(m, x):
     """A projection with bias, its last axis split into heads, which come to the front and back."""
     batch, length, depth = m.shape(x)
@@ -67,7 +67,7 @@ def split_heads(m, x):
     m("Reshape", y, shape=(batch, length, heads * width))
 
 
-@motif(size=9, ranks=(3, 3, weight=3.0))
+@motif(size=9, ranks=(3, 3), weight=3.0)
 def shared_projections(m, x):
     """Queries, keys and values of one input, multiplied and summed up."""
     depth = m.shape(x)[-1]

@@ -78,7 +78,7 @@ def chained_products(m, x):
     m("Mul", _projected(m, _projected(m, x)), 2.0)
 
 
-@motif(size=3, ranks=(2, 4, weight=2.0))
+@motif(size=3, ranks=(2, 4), weight=2.0)
 def twin_products(m, x):
     """Two products with one operand in common, joined."""
     m("Concat", _projected(m, x), _projected(m, x), axis=-1)
@@ -136,7 +136,7 @@ def pad_window(m, x):
     m(m.draw.choice(("Conv", "Conv", "MaxPool", "AveragePool")), y)
 
 
-@motif(size=3, ranks=(4, 4, weight=2.0))
+@motif(size=3, ranks=(4, 4), weight=2.0)
 def conv_pair(m, x):
     """A convolution and a pointwise one."""
     y = m("Conv", x)

@@ -67,7 +67,7 @@ def quantised_sum(m, x):
     _through(m, m(m.draw.choice(("Add", "Mul")), left, right))
 
 
-@motif(size=6, dtypes=FLOAT, ranks=(2, 4, weight=3.0), weight=2.0)
+@motif(size=6, dtypes=FLOAT, ranks=(2, 4), weight=3.0)
 def quantised_product(m, x):
     """MatMul with a stored weight between two pairs."""
     y = _through(m, x)
@@ -76,7 +76,7 @@ def quantised_product(m, x):
         _through(m, y)
 
 
-@motif(size=7, dtypes=FLOAT, ranks=(3, 4, weight=3.0), weight=2.0)
+@motif(size=7, dtypes=FLOAT, ranks=(3, 4), weight=3.0)
 def quantised_conv(m, x):
     """Conv with a stored weight between two pairs, a Relu perhaps."""
     n = len(m.shape(x)) - 2
