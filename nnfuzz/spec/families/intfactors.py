@@ -26,7 +26,7 @@ def _granularity(*options: int) -> Choice:
 
 
 class MatMulProduct(IntegerProduct):
-    """Matrix products; the parameters of b are for all or per column.
+    """Matrix products; the parameters of b are for all or per column (a being no vector).
 
     ONNX has parameters per row of a as well. No runtime here implements those, onnx.reference
     included, which subtracts them from the columns.
@@ -51,7 +51,7 @@ class MatMulProduct(IntegerProduct):
         return factors(draw, first.shape, out.shape)
 
     def param_shape(self, role, a, b):
-        if role != "q" or not self.columns or b.rank == 1:
+        if role != "q" or not self.columns or b.rank == 1 or a.rank == 1 < b.rank - 1:
             return ()
         return b.shape[-1:] if b.rank == 2 else (*b.shape[:-2], 1, b.shape[-1])
 
@@ -59,7 +59,7 @@ class MatMulProduct(IntegerProduct):
         return param
 
     def on_result(self, role, param, a, b):
-        return param.squeeze(-2) if param.dim() > 1 and a.dim() == 1 else param
+        return param
 
     def multiply(self, a, b):
         return torch.matmul(a, b)
