@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import INTS, DType
+from nnfuzz.ir.dtypes import INTS, UNSIGNED
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import Binary, Unary, flags
+from nnfuzz.spec.families.elementwise import Binary, Unary
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import Unexportable
 
+FAR = 2**63 - 1
 BOOLEANS_ONLY = Unexportable("torchscript", "exports bitwise operators of booleans only")
 
 
 class Bitwise(Binary):
     since = 18
+    modular = True
     unexportable = (BOOLEANS_ONLY,)
     inputs = (In("T", INTS), In("T"))
 
@@ -43,6 +45,7 @@ class BitwiseXor(Bitwise):
 @operator
 class BitwiseNot(Unary):
     since = 18
+    modular = True
     unexportable = (BOOLEANS_ONLY,)
     inputs = (In("T", INTS),)
     proxy = staticmethod(torch.neg)
@@ -53,24 +56,22 @@ class BitwiseNot(Unary):
 class BitShift(Binary):
     """Zeros move in. Shifts by the width or more are undefined. Source: ONNX BitShift-11."""
 
-    inputs = (In("T", (DType.UINT8,)), In("T", index=True))
+    inputs = (In("T", UNSIGNED), In("T", index=True))
+    modular = True
     direction = Choice(("LEFT", "RIGHT"))
 
     def torch(self, x, y):
         if self.direction == "LEFT":
             return torch.bitwise_left_shift(x, y)
-        return torch.bitwise_right_shift(x, y)
+        moved = torch.bitwise_right_shift(x, y)
+        if x.dtype is not torch.int64:
+            return moved
+        # The carrier of uint64 is signed: drop the copies of its sign.
+        kept = torch.bitwise_right_shift(torch.full_like(y, FAR), (y - 1).clamp(min=0))
+        return torch.where(y > 0, moved & kept, moved)
 
     def proxy(self, x, y):
         return x * torch.exp2(y if self.direction == "LEFT" else -y)
 
     def integer_range(self, x, y):
         return None, (0, 8 * y.dtype.itemsize - 1)
-
-    def domain(self, x, y):
-        return [flags((y < 0) | (y >= 8 * y.element_size()))]
-
-    def undefined(self, x, y):
-        return (y.hi >= 8 * y.hi.element_size()).broadcast_to(
-            torch.broadcast_shapes(x.lo.shape, y.lo.shape)
-        )

@@ -17,8 +17,8 @@ from nnfuzz.spec.intervals import greatest, growth, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
-SUMMED = (*FLOATS, DType.INT32, DType.INT64)
-ORDERED = (*FLOATS, DType.INT32, DType.INT64, DType.INT8, DType.UINT8)
+SUMMED = (*FLOATS, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64)
+ORDERED = (*SUMMED, DType.INT8, DType.UINT8, DType.BOOL)
 
 
 def total(x, axes, keepdim):

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.elementwise import Unary
@@ -15,6 +15,8 @@ from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Box, linear
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
+
+from .reduce import SUMMED
 
 
 class Running(Unary):
@@ -58,7 +60,7 @@ class CumSum(Summing, Running):
 
     since = 14
     unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
+    inputs = (In("T", SUMMED, (1, 5)),)
 
     def run(self, x, axis):
         return torch.cumsum(x, axis, dtype=x.dtype if x.dtype is torch.int32 else None)
@@ -80,7 +82,7 @@ class CumProd(Running):
 
     since = 26
     unexportable = tuple(Unexportable(e, "stays below opset 26") for e in ("torchscript", "dynamo"))
-    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
+    inputs = (In("T", SUMMED, (1, 5)),)
     neutral = 1
     most = 32
     """The largest size of the axis: a product of many random numbers is 0 or infinite."""

@@ -21,6 +21,8 @@ def test_shifts_fill_with_zeros_and_stay_below_the_width():
     x, y = torch.tensor([255, 1], dtype=torch.uint8), torch.tensor([7, 7], dtype=torch.uint8)
     assert BitShift(direction="LEFT").torch(x, y).tolist() == [128, 128]
     assert BitShift(direction="RIGHT").torch(x, y).tolist() == [1, 0]
+    most = torch.tensor([-1, -1])  # 2^64 - 1 in its carrier.
+    assert BitShift(direction="RIGHT").torch(most, torch.tensor([63, 0])).tolist() == [1, -1]
     types = t(2, dtype=DType.UINT8), t(2, dtype=DType.UINT8)
     assert BitShift(direction="LEFT").integer_range(*types)[1] == (0, 7)
 
