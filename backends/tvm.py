@@ -42,9 +42,11 @@ _REQUIRED = frozenset(
 # The importer's own statements; what the code generator cannot do stays an exception.
 _UNSUPPORTED = re.compile(
     r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only"
-    r"|only constant|must be a constant|cannot handle ShapeExpr|missing outputs during conversion",
+    r"|only constant|must be a constant|cannot handle ShapeExpr|missing outputs during conversion"
+    r"|must be \d+ for Relax frontend",
     re.IGNORECASE,
 )
+_NO_DTYPE = re.compile(r"Data type \S+ not supported")  # the code generator's
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
 def run(model, inputs, level):
@@ -182,7 +184,8 @@ class Tvm(Backend):
     def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
         if isinstance(error, NotImplementedError):  # tvm.error.OpNotImplemented is one
             return True
-        return stage is Stage.IMPORT and _UNSUPPORTED.search(str(error)) is not None
+        said = _UNSUPPORTED if stage is Stage.IMPORT else _NO_DTYPE
+        return said.search(str(error)) is not None
 
     def repro(self) -> str:
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
