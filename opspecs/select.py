@@ -46,7 +46,7 @@ class TopK(OpSpec):
         return 8 * x.numel
 
     def torch(self, x):
-        if torch.onnx.is_in_onnx_export():  # has no stable sort
+        if torch.onnx.is_in_onnx_export() and not _constant(x):  # there is no stable sort
             values, places = x.topk(self.k, self.axis, bool(self.largest), bool(self.sorted))
         else:
             values, places = in_order(x, self.axis, self.largest)
@@ -91,3 +91,16 @@ class TopK(OpSpec):
     def value_range(self, x):
         """Elements and positions alike."""
         return min(x[0], 0), math.inf
+
+
+def _constant(x):
+    """Whether PyTorch's tracer will find a value by itself, in which case the tie-break is ours."""
+    if not torch.jit.is_tracing():
+        return False
+    stack = [torch._C._get_value_trace(x)]
+    while stack:
+        node = stack.pop().node()
+        if node.kind() == "prim::Param":
+            return False
+        stack.extend(node.inputs())
+    return True

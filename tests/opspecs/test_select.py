@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import io
+
+import onnx
 import pytest
 import torch
 from nnfuzz.opspecs.select import TopK
+from onnx.reference import ReferenceEvaluator
 
+from nnfuzz.materialize.scoped import quiet
 from nnfuzz.spec.intervals import Box
+from tests.opspecs.samples import ramp
 
 
 def top(k, **attributes):
@@ -35,3 +41,19 @@ def test_only_places_that_rounding_can_not_turn_over_are_known(sorted_):
     _, places = top(2, sorted=sorted_).interval(Box(lo, hi))
     known = (places.lo == places.hi) & ~places.mask()
     assert known.tolist() == ([False, False] if not sorted_ else [True, False])
+
+
+def test_equal_elements_of_a_constant_keep_their_order_in_an_export():
+    """PyTorch's tracer runs what depends on no input by itself, and its topk is not stable."""
+
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            values, places = top(6).torch(torch.arange(21) % 3)
+            return x + values, places
+
+    buffer = io.BytesIO()
+    with quiet():
+        torch.onnx.export(Module(), (torch.ones(6),), buffer, dynamo=False, opset_version=20)
+    model = onnx.load_from_string(buffer.getvalue())
+    places = ReferenceEvaluator(model).run(None, {model.graph.input[0].name: ramp(6).numpy()})[1]
+    assert places.tolist() == [2, 5, 8, 11, 14, 17]
