@@ -35,7 +35,11 @@ _UNSUPPORTED = (
     "mode only supports",
     "does not support double yet",
     "is not a registered function/op",
+    "Unsupported value attribute datatype",
 )
+_EXACT = ("session.qdq_matmulnbits_accuracy_level", "1")
+"""Products in float32: by default MatMulNBits, which replaces products with weights that are stored
+in blocks, rounds the other factor to int8 (onnxruntime_session_options_config_keys.h)."""
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
 # Rewrite rules, which the log hides under the names of rule-based transformers.
 _RULES = (
@@ -50,7 +54,11 @@ _RULES = (
 _ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
 # Types that its Python binding has no NumPy arrays for.
 _FOREIGN = frozenset(
-    f"tensor({name})" for name in "bfloat16 float8e4m3fn float8e5m2 int4 uint4".split()
+    f"tensor({name})"
+    for name in (
+        *("bfloat16", "int4", "uint4", "float8e4m3fn", "float8e4m3fnuz"),
+        *("float8e5m2", "float8e5m2fnuz"),
+    )
 )
 _REPRO = """\
 OPTIMISATION = {levels!r}
@@ -62,6 +70,7 @@ def run(model, inputs, level):
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
     options.intra_op_num_threads = 1
+    options.add_session_config_entry{exact!r}
     session = ort.InferenceSession(model, options, providers={providers!r})
     names = [output.name for output in session.get_outputs()]
 """
@@ -185,6 +194,7 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
+        options.add_session_config_entry(*_EXACT)
         return ort.InferenceSession(
             module, options, providers=self._providers(), disabled_optimizers=list(passes)
         )
@@ -197,10 +207,13 @@ class OnnxRuntime(Backend):
         )
 
     def repro(self) -> str:
-        return _REPRO.format(levels=_LEVELS, providers=self._providers()) + _RUN
+        return self._script() + _RUN
 
     def repro_foreign(self) -> str:
-        return _REPRO.format(levels=_LEVELS, providers=self._providers()) + _RUN_FOREIGN
+        return self._script() + _RUN_FOREIGN
+
+    def _script(self) -> str:
+        return _REPRO.format(levels=_LEVELS, providers=self._providers(), exact=_EXACT)
 
     def _providers(self) -> list[Any]:
         if self.options.provider == "cuda":

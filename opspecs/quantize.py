@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import products, within
@@ -26,7 +26,7 @@ from nnfuzz.spec.intervals import Box, corners, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-SMALL = (*BYTES, DType.UINT16, DType.INT16, DType.UINT4, DType.INT4, *FLOAT8S)
+SMALL = (*BYTES, DType.UINT16, DType.INT16, *INT4S, *FLOAT8S)
 
 
 @operator

@@ -26,6 +26,8 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
     "uint4": 0.15,
     "float8_e4m3fn": 0.15,
     "float8_e5m2": 0.15,
+    "float8_e4m3fnuz": 0.07,
+    "float8_e5m2fnuz": 0.07,
 }
 
 

@@ -15,6 +15,8 @@ _CARRIERS = {
     "uint4": "uint8",
     "float8_e4m3fn": "float32",
     "float8_e5m2": "float32",
+    "float8_e4m3fnuz": "float32",
+    "float8_e5m2fnuz": "float32",
 }
 
 
@@ -48,6 +50,8 @@ class DType(Enum):
     BFLOAT16 = "bfloat16"
     FLOAT8_E4M3FN = "float8_e4m3fn"
     FLOAT8_E5M2 = "float8_e5m2"
+    FLOAT8_E4M3FNUZ = "float8_e4m3fnuz"
+    FLOAT8_E5M2FNUZ = "float8_e5m2fnuz"
 
     __hash__ = object.__hash__
 
@@ -109,7 +113,9 @@ _ONNX = {
     "uint64": 13,
     "bfloat16": 16,
     "float8_e4m3fn": 17,
+    "float8_e4m3fnuz": 18,
     "float8_e5m2": 19,
+    "float8_e5m2fnuz": 20,
     "uint4": 21,
     "int4": 22,
 }
@@ -124,7 +130,12 @@ UNSIGNED = (DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64)
 INTS = (*SIGNED, *UNSIGNED)
 BOOLS = (DType.BOOL,)
 NUMBERS = (*FLOATS, *INTS)
-FLOAT8S = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)
+FLOAT8S = (
+    DType.FLOAT8_E4M3FN,
+    DType.FLOAT8_E5M2,
+    DType.FLOAT8_E4M3FNUZ,
+    DType.FLOAT8_E5M2FNUZ,
+)
 INT4S = (DType.INT4, DType.UINT4)
 ALL = (*NUMBERS, *BOOLS, *FLOAT8S, *INT4S)
 

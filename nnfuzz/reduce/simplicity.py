@@ -18,7 +18,8 @@ _DTYPES = {
     DType.FLOAT32: 0, DType.BOOL: 0, DType.INT64: 1, DType.INT32: 2, DType.FLOAT64: 1,
     DType.FLOAT16: 2, DType.INT8: 3, DType.UINT8: 3, DType.INT16: 4, DType.BFLOAT16: 3,
     DType.UINT64: 5, DType.UINT32: 5, DType.UINT16: 5, DType.INT4: 6, DType.UINT4: 6,
-    DType.FLOAT8_E4M3FN: 6, DType.FLOAT8_E5M2: 6,
+    DType.FLOAT8_E4M3FN: 6, DType.FLOAT8_E5M2: 6, DType.FLOAT8_E4M3FNUZ: 7,
+    DType.FLOAT8_E5M2FNUZ: 7,
 }  # fmt: skip
 
 

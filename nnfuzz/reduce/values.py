@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.ir.dtypes import DType, is_floating, plain
+from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType, is_floating, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, value_cost
@@ -109,8 +109,8 @@ SIMPLER = {
     DType.FLOAT64: (DType.FLOAT32,),
     DType.FLOAT16: (DType.FLOAT32,),
     DType.BFLOAT16: (DType.FLOAT32,),
-    **dict.fromkeys((DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2), (DType.FLOAT32, DType.FLOAT16)),
-    **dict.fromkeys((DType.INT4, DType.UINT4), (DType.FLOAT32, DType.INT64, DType.INT8)),
+    **dict.fromkeys(FLOAT8S, (DType.FLOAT32, DType.FLOAT16)),
+    **dict.fromkeys(INT4S, (DType.FLOAT32, DType.INT64, DType.INT8)),
     **dict.fromkeys(
         (DType.UINT16, DType.UINT32, DType.UINT64),
         (DType.FLOAT32, DType.INT64, DType.INT32, DType.UINT8),
