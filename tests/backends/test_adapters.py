@@ -171,3 +171,22 @@ def test_one_fork_server_holds_both_compilers():
 def test_default_pairs():
     assert REGISTRY.get("tvm").default_levels() == ("O0", "O3")
     assert REGISTRY.get("onnxruntime").default_levels() == ("O0", "O3")
+
+
+def test_products_with_weights_in_blocks_are_not_rounded():
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.integers(-60, 60, (64, 8)).astype(np.int8),
+        "s": rng.uniform(0.01, 0.2, (2, 8)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    ends = {"x": (F32, [4, 64])}, {"y": (F32, [4, 8])}
+    product = model(nodes, *ends, weights, opset=21)
+    x = rng.standard_normal((4, 64)).astype(np.float32)
+    with BackendRunner(REGISTRY.parse("onnxruntime"), REGISTRY) as runner:
+        outcomes = runner.run(product, {"x": x}, ["O0", "O3"])
+    plain, fused = (outcome.outputs["y"] for outcome in outcomes)
+    assert np.allclose(plain, fused, rtol=1e-5, atol=1e-5)
