@@ -35,6 +35,7 @@ _UNSUPPORTED = (
     "mode only supports",
     "does not support double yet",
     "is not a registered function/op",
+    "Unsupported value attribute datatype",
 )
 _EXACT = ("session.qdq_matmulnbits_accuracy_level", "1")
 """Products in float32: by default MatMulNBits, which replaces products with weights that are stored
@@ -53,7 +54,11 @@ _RULES = (
 _ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
 # Types that its Python binding has no NumPy arrays for.
 _FOREIGN = frozenset(
-    f"tensor({name})" for name in "bfloat16 float8e4m3fn float8e5m2 int4 uint4".split()
+    f"tensor({name})"
+    for name in (
+        *("bfloat16", "int4", "uint4", "float8e4m3fn", "float8e4m3fnuz"),
+        *("float8e5m2", "float8e5m2fnuz"),
+    )
 )
 _REPRO = """\
 OPTIMISATION = {levels!r}
