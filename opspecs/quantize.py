@@ -11,7 +11,6 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import products, within
 from nnfuzz.spec.families.quantized import (
     BYTES,
-    FLOAT8S,
     SCALES,
     Blocks,
     Scaled,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BYTES = (DType.UINT8, DType.INT8)
-FLOAT8S = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2)
 SCALES: Range = (2.0**-8, 0.5)
 """Scales of tensors: with usual numbers, some elements saturate and most do not."""
 REDUCED = 64
@@ -168,13 +167,7 @@ class Blocks(Scaled):
     """One scale per block of `block_size` elements along an axis; the last one may be smaller."""
 
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank - 1))
-    # A single block of a vector looks like one scale for all, which ONNX Runtime takes it for.
-    block_size = Choice(lambda op, x, *_: (2, 2, 3, 4, 8, 16, 32)[: 7 if x.rank > 1 else 1])
-
-    def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
-        yield from super().requires(x, *params)
-        scale = params[0]
-        yield scale.rank > 1 or scale.shape[0] > 1
+    block_size = Choice((2, 3, 4, 8, 16, 32))
 
     def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
         shape = list(x.shape)
