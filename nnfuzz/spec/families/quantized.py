@@ -169,6 +169,11 @@ class Blocks(Scaled):
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank - 1))
     block_size = Choice((2, 3, 4, 8, 16, 32))
 
+    def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
+        """A single block of a vector would look like one scale for all."""
+        yield from super().requires(x, *params)
+        yield params[0].rank > 1 or params[0].shape[0] > 1
+
     def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
         shape = list(x.shape)
         shape[self.axis] = (shape[self.axis] + self.block_size - 1) // self.block_size
