@@ -60,7 +60,7 @@ SCALAR_DOUBLE = replace(SCALAR_DOUBLES, scalars=1)
 
 HALF_PROMOTED = Unexportable(
     "dynamo",
-    "casts float16 to float32 in front of abs, amax, amin, sum, prod and cumsum, and not back "
-    "(torch 2.13)",
-    dtypes=(DType.FLOAT16,),
+    "casts 16-bit floats to float32 in front of abs, amax, amin, sum, prod and cumsum, and not "
+    "back (torch 2.13)",
+    dtypes=(DType.FLOAT16, DType.BFLOAT16),
 )
