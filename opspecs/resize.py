@@ -36,6 +36,7 @@ class Resizing(Moving):
     method = ""
     named = 0
     """Whether the spatial axes are named, all others left out."""
+    antialias = 0
     scales = per_axis(1, 2, 2, 3, 4, 0.5, 0.25)
     by_size = Choice((0, 1))
     transformation = Choice(TRANSFORMATIONS)
@@ -46,9 +47,11 @@ class Resizing(Moving):
 
     def requires(self, x):
         yield len(self.scales) == x.rank - 2
+        # Sizes say the same as scales only if nothing is rounded off; some go by sizes alone.
+        ends = self.transformation in ENDS
+        plain = (not ends and not self.by_size) or (ends and self.by_size and not self.antialias)
         for size, scale in zip(x.shape[2:], self._factors()):
-            # Sizes say the same as scales only if nothing is rounded off.
-            yield not (self.by_size or self.transformation in ENDS) or size % scale.denominator == 0
+            yield plain or size % scale.denominator == 0
             yield size >= scale.denominator
 
     def type_transfer(self, x):
@@ -145,7 +148,6 @@ class Interpolating(Resizing):
 
     inputs = (In("T", FLOATS, (3, 5)),)
     exclude_outside = 0
-    antialias = 0
 
     def kernel(self):
         """The weight of a neighbour at some distance."""

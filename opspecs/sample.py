@@ -225,10 +225,6 @@ class GridSampleVolume(Sampling):
     since = 20
     inputs = (In("T", SAMPLED, (5, 5)), In("T", ranks=(5, 5)))
 
-    def onnx(self, emit, x, grid):
-        options = {"padding_mode": self.padding_mode, "align_corners": self.align_corners}
-        return emit("GridSample", x, grid, mode=self.mode, **options)
-
 
 @operator
 class GridSampleNearest(Sampling):
