@@ -54,7 +54,9 @@ class Slice(Moving):
         yield from zip(axes, (x.shape[a] for a in axes), self.starts, self.ends, self.steps)
 
     def requires(self, x):
+        yield all(-x.rank <= a < x.rank for a in self.axes)
         yield len(set(positive(self.axes, x.rank))) == len(self.axes)
+        yield len(self.axes) == len(self.starts) == len(self.ends) == len(self.steps)
         for _, size, start, end, step in self._parts(x):
             yield start < size
             yield start >= 0

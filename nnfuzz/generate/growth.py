@@ -8,31 +8,14 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
+from nnfuzz.generate.placeholder import FREE, Placeholder, Plan
 from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec, Range
-
-
-@dataclass(frozen=True)
-class Placeholder:
-    """A value that nothing computes yet: it becomes an input or a weight.
-
-    weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
-    range: closed one that its elements are drawn from; it becomes a weight then.
-    """
-
-    weight: bool = False
-    fixed: bool = False
-    range: Range | None = None
-
-
-FREE = Placeholder()
-Plan = list[str | Placeholder]
-"""Where the inputs of a new node come from: existing values by name, or fresh placeholders."""
+from nnfuzz.spec.operator import OpSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +61,7 @@ class Growth:
             range_ = start.prescribed.get(name)
             placeholder = Placeholder(name in start.weights, name in indices, range_)
             self.placeholders[name] = placeholder
-            self.known[name] = _unread(placeholder, start.type(name))
+            self.known[name] = placeholder.known(start.type(name))
         for node in start.nodes:
             types = start.types(node.inputs)
             derived = derive(node.op, types, [self.known[n] for n in node.inputs])
@@ -95,9 +78,7 @@ class Growth:
         """Forward insertion: append a node that reads existing values and placeholders."""
         if self.config.avoid and self._avoided_behind(op, plan, types):
             return False
-        inputs = [
-            self.known[p] if isinstance(p, str) else _unread(p, t) for p, t in zip(plan, types)
-        ]
+        inputs = [self.known[p] if isinstance(p, str) else p.known(t) for p, t in zip(plan, types)]
         derived = derive(op, types, inputs)
         if derived is None:
             return False
@@ -242,7 +223,7 @@ class Growth:
         self, op: OpSpec, types: Sequence[TensorType], target: str
     ) -> dict[str, Known] | None:
         """What is known of all values once `op` computes `target`; None if no input is left."""
-        found = {n: _unread(p, self.graph.type(n)) for n, p in self.placeholders.items()}
+        found = {n: p.known(self.graph.type(n)) for n, p in self.placeholders.items()}
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
             return None
@@ -276,7 +257,7 @@ class Growth:
     def _declare_placeholder(self, placeholder: Placeholder, type_: TensorType) -> str:
         name = self._declare(type_, "p")
         self.placeholders[name] = placeholder
-        self.known[name] = _unread(placeholder, type_)
+        self.known[name] = placeholder.known(type_)
         return name
 
 
@@ -286,10 +267,6 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
         for name, pattern in zip(node.inputs, node.op.patterns(len(node.inputs))):
             if pattern.index or (not node.op.weight and not graph.type(name).dtype.is_float):
                 yield name
-
-
-def _unread(placeholder: Placeholder, type_: TensorType) -> Known:
-    return unread(type_) if placeholder.range is None else Known(placeholder.range)
 
 
 def _dims(types: Sequence[TensorType]) -> list:

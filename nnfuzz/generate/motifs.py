@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from nnfuzz.generate.catalog import Catalog
-from nnfuzz.generate.growth import Growth, Placeholder, Plan
+from nnfuzz.generate.changes import CHANGES
+from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.expr import Int, IntExpr
+from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.motif import Misfit, Motif, Operand
 from nnfuzz.spec.operator import OpSpec
-
-NEARBY = (1.0001, 0.999, 0.5, 2.0, -1.0, 0.0)
-"""Factors that make another constant."""
-TRIES = 4
-"""Operators tried for an extra node."""
 
 
 class MissingOperator(Misfit):
@@ -199,100 +194,3 @@ def _parameter(dtype: DType, *ends: float) -> Placeholder:
     """A weight; of one value, or of values between two ends."""
     numbers = [float(end) if dtype.is_float else int(end) for end in ends]
     return Placeholder(True, bool(ends), (numbers[0], numbers[-1]) if ends else None)
-
-
-# -- changes ----------------------------------------------------------------------------------
-# Each inserts a changed form of the call, or answers None where there is nothing to change.
-
-
-def other_constant(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    places = [i for i, o in enumerate(call.operands) if _number(o)]
-    if not places:
-        return None
-    place = m.draw.choice(places)
-    value: Any = call.operands[place]
-    near = [value - 1, value + 1]
-    if isinstance(value, float):
-        near += [value * f for f in NEARBY]
-    return m.insert(call.with_operand(place, m.draw.choice([v for v in near if v != value])))
-
-
-def other_attribute(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    """One of the given attributes is next to what it was, or drawn."""
-    if not call.attributes:
-        return None
-    name = m.draw.choice(list(call.attributes))
-    others = {n: v for n, v in call.attributes.items() if n != name}
-    near = _near(m, call.attributes[name])
-    if near is not None and m.draw.chance(0.5):
-        others[name] = near
-    return m.insert(replace(call, attributes=others))
-
-
-def _near(m: MotifWriter, value: Any) -> Any:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int | IntExpr):
-        return value + m.draw.choice((-1, 1))
-    if isinstance(value, float):
-        return value * m.draw.choice(NEARBY)
-    if isinstance(value, tuple) and value:
-        i, j = (m.draw.integer(0, len(value) - 1) for _ in range(2))
-        swapped = [value[j] if k == i else value[i] if k == j else v for k, v in enumerate(value)]
-        return tuple(swapped) if i != j else (*value[:i], _near(m, value[i]), *value[i + 1 :])
-    return None
-
-
-def swapped(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    """The first two operands in the other order."""
-    if len(call.operands) < 2 or call.operands[0] == call.operands[1]:
-        return None
-    first, second, *rest = call.operands
-    return m.insert(replace(call, operands=(second, first, *rest)))
-
-
-def sibling(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    """Another operator of the same family, data movement aside: that would lead astray."""
-    bases = call.spec.__bases__
-    if issubclass(call.spec, Moving) or bases == (OpSpec,):
-        return None
-    family = [s for s in m.catalog.signatures if s.__bases__ == bases and s is not call.spec]
-    if not family:
-        return None
-    spec = m.draw.choice(family)
-    kept = {n: v for n, v in call.attributes.items() if n in spec.declared}
-    return m.insert(replace(call, spec=spec, attributes=kept))
-
-
-def detour(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    """One more node behind, which the rest of the motif reads."""
-    outputs = m.insert(call)
-    return outputs and (*(_unary(m, outputs[0]) or outputs[:1]), *outputs[1:])
-
-
-def other_reader(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    """Something else reads the value too: another node, or the caller of the model."""
-    outputs = m.insert(call)
-    if outputs and (m.draw.chance(0.5) or not _unary(m, outputs[0])):
-        m.growth.exposed.add(outputs[0])
-    return outputs
-
-
-def _unary(m: MotifWriter, name: str) -> tuple[str, ...] | None:
-    for _ in range(TRIES):
-        spec = m.catalog.pick(m.draw)
-        if issubclass(spec, Unary):
-            outputs = m.insert(Call(spec, (name,), {}))
-            if outputs and m.type(outputs[0]).dtype is m.type(name).dtype:
-                return outputs
-    return None
-
-
-CHANGES: Sequence[Callable[[MotifWriter, Call], tuple[str, ...] | None]] = (
-    other_constant,
-    other_attribute,
-    swapped,
-    sibling,
-    detour,
-    other_reader,
-)

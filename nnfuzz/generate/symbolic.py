@@ -14,8 +14,9 @@ from nnfuzz.generate.binning import rebin
 from nnfuzz.generate.catalog import Catalog, Signature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.finish import finish
-from nnfuzz.generate.growth import Growth, Placeholder, Plan
+from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
 from nnfuzz.generate.spotlight import Spot

@@ -1,0 +1,31 @@
+"""Values of a growing graph that nothing computes yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnfuzz.generate.knowledge import Known, unread
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.operator import Range
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """A value that nothing computes yet: it becomes an input or a weight.
+
+    weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
+    range: closed one that its elements are drawn from; it becomes a weight then.
+    """
+
+    weight: bool = False
+    fixed: bool = False
+    range: Range | None = None
+
+    def known(self, type_: TensorType) -> Known:
+        """What is known of its numbers."""
+        return unread(type_) if self.range is None else Known(self.range)
+
+
+FREE = Placeholder()
+Plan = list[str | Placeholder]
+"""Where the inputs of a new node come from: existing values by name, or fresh placeholders."""
