@@ -96,9 +96,9 @@ class BlockQuantizeLinear(Blocks, QuantizeLinear):
 
     since = 21
     inputs = (
-        In("T", WORKING, (1, 5)),
-        In("T", ranks=(1, 5), weight=True),
-        In("Q", SMALL, (1, 5), weight=True),
+        In("T", WORKING, (2, 5)),
+        In("T", ranks=(2, 5), weight=True),
+        In("Q", SMALL, (2, 5), weight=True),
     )
 
 
@@ -170,9 +170,9 @@ class BlockDequantizeLinear(Blocks, DequantizeLinear):
 
     since = 21
     inputs = (
-        In("Q", (*SMALL, DType.INT32), (1, 5)),
-        In("T", WORKING, (1, 5), weight=True),
-        In("Q", ranks=(1, 5), weight=True),
+        In("Q", (*SMALL, DType.INT32), (2, 5)),
+        In("T", WORKING, (2, 5), weight=True),
+        In("Q", ranks=(2, 5), weight=True),
     )
 
 
