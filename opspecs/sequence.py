@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+from nnfuzz.opspecs.constant import Shaped
 from nnfuzz.opspecs.join import Concat
 
 from nnfuzz.ir.dtypes import ALL, DType
@@ -35,12 +38,14 @@ def _place(number, count):
 class SequenceAt(OpSpec):
     """One of the inputs; the last may have been inserted, and one of them erased.
 
-    Source: ONNX SequenceAt-11, SequenceInsert-11, SequenceErase-11.
+    Or all have been inserted, one after the other (`empty`). Source: ONNX SequenceAt-11,
+    SequenceInsert-11, SequenceErase-11, SequenceEmpty-11.
     """
 
     inputs = (In("T", ALL), In("T"))
     variadic = (2, 4)
     modular = True
+    empty = Choice((0, 0, 1))
     insert = _number(0.5)
     erase = _number(0.3)
     position = _number(1)
@@ -83,10 +88,14 @@ class SequenceAt(OpSpec):
             return emit.const(_place(number, count), DType.INT64)
 
         left = len(xs)
-        if self.insert is None:
-            sequence = emit("SequenceConstruct", *xs)
+        first = xs if self.insert is None else xs[:-1]
+        if self.empty:
+            sequence = emit("SequenceEmpty", dtype=emit.type(xs[0]).dtype)
+            for x in first:
+                sequence = emit("SequenceInsert", sequence, x)
         else:
-            sequence = emit("SequenceConstruct", *xs[:-1])
+            sequence = emit("SequenceConstruct", *first)
+        if self.insert is not None:
             sequence = emit("SequenceInsert", sequence, xs[-1], place(self.insert, left - 1))
         if self.erase is not None:
             sequence = emit("SequenceErase", sequence, place(self.erase, left))
@@ -148,3 +157,56 @@ class SplitToSequence(Moving):
         split = emit.const(size if self.style == "scalar" else [size] * self.parts, DType.INT64)
         sequence = emit("SplitToSequence", x, split, axis=self.axis)
         return emit("ConcatFromSequence", sequence, axis=self.target, new_axis=self.stacked)
+
+
+@operator
+class SequenceLength(Shaped):
+    """The size of an axis: the length of a sequence of slices. Source: ONNX SequenceLength-11."""
+
+    inputs = (In("T", ALL, (1, 5)),)
+    output = DType.INT64
+    axis = AXIS
+    keepdims = Choice((0, 1))
+
+    def requires(self, x):
+        yield -x.rank <= self.axis < x.rank
+
+    def type_transfer(self, x):
+        return [TensorType(DType.INT64, ())]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return None if output_rank else draw.integer(1, 5)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first]
+
+    def value_range(self, x):
+        return 1, math.inf
+
+    def torch(self, x):
+        return torch.ones(x.shape[self.axis], dtype=torch.int64).sum()
+
+    def onnx(self, emit, x):
+        slices = emit("SplitToSequence", x, axis=self.axis, keepdims=self.keepdims)
+        return emit("SequenceLength", slices)
+
+
+@operator
+class OptionalGetElement(Moving):
+    """The input, out of an optional one. Source: ONNX OptionalGetElement-15, Optional-15."""
+
+    since = 15
+    untrusted = {"onnx.reference": "Optional wraps a tensor in a list (onnx 1.23, op_optional.py)"}
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [output.with_dtype(dtypes[0])]
+
+    def type_transfer(self, x):
+        return [x]
+
+    def torch(self, x):
+        return x.clone()
+
+    def onnx(self, emit, x):
+        return emit("OptionalGetElement", emit("Optional", x))

@@ -17,7 +17,7 @@ from tests.opspecs.samples import ramp, t
     ],
 )
 def test_inserted_and_erased_tensors_move_the_others(attributes, picked):
-    op = SequenceAt(**{"insert": None, "erase": None, **attributes})
+    op = SequenceAt(**{"empty": 0, "insert": None, "erase": None, **attributes})
     xs = [ramp(n) for n in (1, 2, 3)]
     assert op.torch(*xs).shape == xs[picked].shape
     assert op.type_transfer(*(t(n) for n in (1, 2, 3)))[0].shape == (picked + 1,)
