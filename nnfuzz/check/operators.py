@@ -205,7 +205,10 @@ class _Check:
         """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
         expected = Expected.of(instance.op, arrays)
         reasons: list[str] = []
-        trusted = self.runtimes.keys() - instance.op.distrusted().keys()
+        distrusted = instance.op.distrusted()
+        for name in distrusted.keys() & self.runtimes.keys():
+            self.report.notes[f"{name} is not asked, it {distrusted[name]}"] += 1
+        trusted = self.runtimes.keys() - distrusted.keys()
         for name, run in [(n, r) for n, r in self.runtimes.items() if n in trusted]:
             try:
                 text = expected.contradicts(run(model, arrays))
