@@ -14,6 +14,7 @@ from typing import Any
 
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.sizes import split
 from nnfuzz.triage.general import (
     OPERATOR,
     coarse_graph,
@@ -26,6 +27,8 @@ from nnfuzz.triage.signature import Failure, Signature, digest_of
 
 _NUMBERS = ("value", "nonfinite")
 _MOST_SHOWN = 6
+SIZED = "a symbolic dimension()->"
+"""Among the nodes of a pattern that needs one."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,15 @@ class Pattern:
 
 
 def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
-    """The pattern of a concrete graph in its JSON form; empty without a graph."""
+    """The pattern of a concrete graph in its JSON form; empty without a graph.
+
+    Of a graph at several sizes (nnfuzz.ir.sizes) one copy counts, and that there are several.
+    """
     if not graph:
         return Pattern((), ())
+    nodes = [node for node in graph["nodes"] if not split(node["outputs"][0])[1]]
+    sized = len(nodes) < len(graph["nodes"])
+    graph = {**graph, "nodes": nodes}
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}
     depth: dict[str, int] = {}
     found = []
@@ -76,7 +85,8 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
         level = 1 + max((depth.get(name, 0) for name in node["inputs"]), default=0)
         depth.update(dict.fromkeys(node["outputs"], level))
         found.append((level, f"{node['op']}({','.join(inputs)})->{','.join(outputs)}"))
-    return Pattern(tuple(text for _, text in sorted(found)), tuple(sorted(edge_keys(graph))))
+    texts = [text for _, text in sorted(found)] + [SIZED] * sized
+    return Pattern(tuple(texts), tuple(sorted(edge_keys(graph))))
 
 
 @dataclass(frozen=True)

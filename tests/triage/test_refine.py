@@ -182,3 +182,14 @@ def test_the_sole_operator_of_a_model():
     for nodes, found in (([constant, shape, add], "Add"), ([add, add], ""), ([constant], "")):
         made = helper.make_graph(nodes, "g", [value("x")], [value("y")])
         assert sole_operator(helper.make_model(made).SerializeToString()) == found
+
+
+def test_a_graph_at_several_sizes_is_one_that_needs_a_symbolic_dimension():
+    chain = (("Relu", "x", "h"), ("Neg", "h", "y"))
+    sizes = ("", "_at1", "_at2")
+    many = graph(*((op, [f"{i}{k}"], f"{o}{k}") for k in sizes for op, i, o in chain))
+    one = graph(*chain)
+    assert str(pattern_of(many)) == "Relu, Neg, a symbolic dimension (float32)"
+    assert pattern_of(one).within(pattern_of(many))
+    assert not pattern_of(many).within(pattern_of(one))
+    assert mismatch(many) != mismatch(one)
