@@ -38,7 +38,8 @@ def _banks(draw, op, first, *_):
         bank = (draw.integer(1, 10), draw.choice(lengths or [8]), rate, lower, upper)
         found = edges(*bank)
         inner = found if lower else found[1:]
-        inside = max(found) < bank[1] // 2 + 1  # ONNX Runtime refuses the very end of the range
+        # ONNX Runtime refuses the very end of the range.
+        inside = (bank[1] + 1) * upper // rate <= bank[1] // 2
         if inside and np.abs(inner - inner.round()).min() > CLEAR:
             return bank
 
