@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 DEFAULT_SECONDS = 60.0
+DEFAULT_DYNAMIC = 0.05
 MOST_PRODUCERS = 16
 ENGINES = ("symbolic",)
 WHAT, HOW, WHERE = "What to test", "How the campaign runs", "Where it goes"
@@ -303,7 +304,8 @@ def make_config(
         *("nodes", "motifs", "dynamic", "engine", "exporter", "operators", "exclude"),
         *("seed_models", "seed_digest"),
     )
-    case = {name: given[name] for name in case_fields if name in given}
+    case: dict[str, Any] = {"dynamic": DEFAULT_DYNAMIC}
+    case |= {name: given[name] for name in case_fields if name in given}
     case["plugins"] = tuple(str(path.resolve()) for path in plugins)
     if case.get("engine", ENGINES[0]) not in ENGINES:
         raise UsageError(f"there is no engine {case['engine']!r}; there is {', '.join(ENGINES)}")

@@ -31,7 +31,7 @@ Dynamic = Annotated[
         max=1,
         metavar="SHARE",
         help="Share of the models that get a symbolic dimension, where they can, and are run at "
-        "three sizes [default: 0].",
+        "three sizes [default: 0.05].",
     ),
 ]
 Operators = Annotated[
