@@ -21,7 +21,7 @@ _LINE, _ROWS, _COLUMNS = 14, 4, 32  # of attributes
 _GAP, _BETWEEN, _STUB, _MARGIN = 26, 56, 16, 14
 
 _FAMILIES = {
-    "linear": "Conv ConvTranspose MatMul Gemm Einsum",
+    "linear": "Conv ConvTranspose Einsum GRU Gemm LSTM MatMul RNN",
     "elementwise": "Abs Acos Acosh Add Asin Asinh Atan Atanh Ceil Celu Clip Cos Cosh Div Elu Erf "
     "Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Max Mean Min Mish Mod Mul Neg PRelu Pow "
     "Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Tan Tanh "

@@ -252,10 +252,9 @@ class OpSpec:
         """
         return self.complete(draw, first, dtypes)
 
-    @classmethod
-    def refusal(cls, exporter: str, opset: int, *inputs: TensorType) -> str:
+    def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
         """Why the operator on such inputs (concrete or not) is not for an exporter; or ""."""
-        for declared in cls.unexportable:
+        for declared in self.unexportable:
             if declared.covers(exporter, opset, inputs):
                 return declared.reason
         return ""

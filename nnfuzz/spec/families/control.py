@@ -58,6 +58,17 @@ class ControlFlow(Composite):
         steps = [step.op.distrusted() for body in self.bodies for step in body.steps]
         return {name: why for known in (self.untrusted, *steps) for name, why in known.items()}
 
+    def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
+        """Its own, or that of an operator of a body."""
+        inner = self.inner(*inputs)
+        found = [super().refusal(exporter, opset, *inputs)]
+        found += [
+            step.op.refusal(exporter, opset, *[inner] * len(step.inputs))
+            for body in self.bodies
+            for step in body.steps
+        ]
+        return next(filter(None, found), "")
+
     def executed(self, *inputs: Any) -> Execution | None:
         """The only execution of a body for such inputs (arrays), if there is no other."""
         return None
