@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -141,6 +143,12 @@ class Fourier(Summing):
     def points(self, length):
         """How many frequencies come out."""
         return length // 2 + 1 if self.onesided else length
+
+    def certain(self, x, *_):
+        """Of a real signal, the imaginary part is 0 in front and has both signs behind."""
+        if (x.shape[-1] == 1) is False:
+            return ()
+        return ((0, 0),) if self.onesided else ((0, 0), (-math.inf, 0.0))
 
     def interval(self, *boxes):
         return [linear(self.torch, *boxes, weights=range(len(boxes)), absolute=self.absolute)]
