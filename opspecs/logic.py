@@ -170,6 +170,7 @@ class Not(Unary):
 class Where(Broadcasting):
     inputs = (In("B", BOOLS), In("T", ALL), In("T"))
     torch = staticmethod(torch.where)
+    modular = True
 
     def proxy(self, condition, x, y):
         return condition * x + (1 - condition) * y
