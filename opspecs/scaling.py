@@ -259,7 +259,7 @@ class LRN(Unary):
         padded = torch.cat([torch.zeros_like(squared[:, :1])] * before + [squared], 1)
         padded = torch.cat([padded] + [torch.zeros_like(squared[:, :1])] * after, 1)
         whole = sum(padded.narrow(1, i, squared.shape[1]) for i in range(self.size))
-        return whole * (single(self.alpha) / self.size) + self.bias
+        return whole * single(self.alpha) / self.size + self.bias
 
     def torch(self, x):
         return x / self._base(x * x) ** self.beta
