@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import torch
@@ -16,7 +15,6 @@ from nnfuzz.spec.families.elementwise import (
     Decreasing,
     Increasing,
     Unary,
-    Variadic,
     exponent_limit,
     flags,
     largest,
@@ -301,47 +299,6 @@ class Pow(Broadcasting):
     def radius(self, u, y, x, exponent):
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
         return u * y.abs() * (8 + 4 * (exponent * log).abs().clamp(max=1e4))
-
-
-@operator
-class Min(Variadic):
-    monotone = (1,)
-
-    def torch(self, *xs):
-        return functools.reduce(torch.minimum, xs)
-
-    def value_range(self, *xs):
-        return min(lo for lo, _ in xs), min(hi for _, hi in xs)
-
-
-@operator
-class Max(Variadic):
-    monotone = (1,)
-
-    def torch(self, *xs):
-        return functools.reduce(torch.maximum, xs)
-
-    def value_range(self, *xs):
-        return max(lo for lo, _ in xs), max(hi for _, hi in xs)
-
-
-@operator
-class Sum(Variadic):
-    inputs = (In("T", FLOATS),)
-    monotone = (1,)
-    exactness = "sum"
-
-    def torch(self, *xs):
-        return functools.reduce(torch.add, xs)
-
-    def domain(self, *xs):
-        return too_large(sum(x.abs() for x in xs))
-
-    def value_range(self, *xs):
-        return sum(lo for lo, _ in xs), sum(hi for _, hi in xs)
-
-    def radius(self, u, y, *xs):
-        return max(2, len(xs) - 1) * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0
 
 
 @operator

@@ -12,10 +12,10 @@ from . import math as maths
 from .gates import Mish
 from .identity import Identity
 from .norm import LogSoftmax, Softmax
-from .variadic import Mean
+from .variadic import Max, Mean, Min, Sum
 
 TAME = (
-    ari.Abs, ari.Neg, ari.Sign, ari.Add, ari.Sub, ari.Mul, ari.Min, ari.Max, ari.Sum, Mean,
+    ari.Abs, ari.Neg, ari.Sign, ari.Add, ari.Sub, ari.Mul, Min, Max, Sum, Mean,
     act.Relu, act.LeakyRelu, act.Elu, act.Sigmoid, act.HardSigmoid, act.Tanh, act.Softsign,
     act.Gelu, act.Clip, act.PRelu, Mish, rectifiers.Celu, rectifiers.Selu, rectifiers.Shrink,
     maths.Sin, maths.Cos, maths.Atan, maths.Erf, maths.Floor, maths.Ceil, maths.Round,
