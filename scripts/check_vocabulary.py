@@ -44,6 +44,8 @@ def main(
             operators[name] += 1
             for pattern, type_ in zip(node.op.patterns(len(types)), types):
                 dtypes[name, pattern.var][type_.dtype] += 1
+            if isinstance(node.op.output, str):  # a variable that only optional inputs bind
+                dtypes[name, node.op.output][made.graph.type(node.outputs[0]).dtype] += 1
             ranks[name][types[0].rank] += 1
     missing = []
     for spec, signatures in catalog.signatures.items():
