@@ -1,7 +1,7 @@
 """Generate many graphs and check that they use the whole vocabulary.
 
-No operator starves (the rarest appears at least a tenth as often as the mean), and every dtype of
-every type variable and every rank of every first input that an operator admits occurs. Generation
+No operator starves (the rarest appears at least a tenth as often as the mean), and every dtype
+of every required input and of the output, and every rank of the first input, occurs. Generation
 only: nothing is run. Prints the figures; exits 1 if something never occurs.
 
     .venv/bin/python scripts/check_vocabulary.py --count 5000
@@ -20,6 +20,9 @@ from nnfuzz.generate.symbolic import generate
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
+
+
+OUTPUT = "output"
 
 
 def main(
@@ -44,13 +47,12 @@ def main(
             operators[name] += 1
             for pattern, type_ in zip(node.op.patterns(len(types)), types):
                 dtypes[name, pattern.var][type_.dtype] += 1
-            if isinstance(node.op.output, str):  # a variable that only optional inputs bind
-                dtypes[name, node.op.output][made.graph.type(node.outputs[0]).dtype] += 1
+            dtypes[name, OUTPUT][made.graph.type(node.outputs[0]).dtype] += 1
             ranks[name][types[0].rank] += 1
     missing = []
     for spec, signatures in catalog.signatures.items():
-        for variable in {pattern.var for pattern in spec.inputs}:
-            admitted = dict.fromkeys(s.binding[variable] for s in signatures)
+        for variable in (*spec.bound(), OUTPUT):
+            admitted = {s.binding.get(variable, s.output) for s in signatures}
             never = [d.value for d in admitted if not dtypes[spec.name, variable][d]]
             missing += [f"{spec.name}: {variable} is never {', '.join(never)}"] if never else []
         lo, hi = spec.inputs[0].ranks
