@@ -142,7 +142,8 @@ class Window(OpSpec):
         windows = self.window_shape(type_)
         dilations = self.dilations or (1,) * n
         flat = y.flatten(0, 1).unsqueeze(1)
-        sums = conv(flat, x.new_ones(1, 1, *windows), None, self.strides, 0, dilations)
+        ones = torch.ones(1, 1, *windows, dtype=x.dtype)
+        sums = conv(flat, ones, None, self.strides, 0, dilations)
         return sums.reshape(*type_.shape[:2], *self.window_counts(type_))
 
     def windows(self, x: Tensor, fill: float) -> Tensor:
