@@ -65,8 +65,8 @@ class ReductionService:
             "title": signature.title,
             "pattern": str(pattern_of(graph)),
             "graph": graph,
-            "before": done.before[0],
-            "after": done.after[0],
+            "before": done.nodes[0],
+            "after": done.nodes[1],
             "seconds": round(done.seconds, 3),
         }
 

@@ -114,7 +114,7 @@ def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     typer.echo(
-        f"{done.before[0]} -> {done.after[0]} nodes, {done.before[5]} -> {done.after[5]} elements; "
+        f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[5]} -> {done.after[5]} elements; "
         f"{done.run} candidates in {done.seconds:.1f} s"
     )
     for name, counter in done.counters.items():

@@ -8,7 +8,7 @@ several sizes as well. The names of copy K, K > 0, end in "_atK"; weights keep t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 
@@ -85,3 +85,8 @@ def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
 def together(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Inverse of `by_copy`."""
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
+
+
+def operators(graph: Mapping[str, Any] | None) -> int:
+    """How many nodes one copy has, in a graph's JSON form."""
+    return sum(not split(node["outputs"][0])[1] for node in (graph or {}).get("nodes", ()))

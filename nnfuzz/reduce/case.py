@@ -11,6 +11,7 @@ from typing import Any
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
+from nnfuzz.ir.sizes import operators
 from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduce.lanes import Lanes, Question, Servers, Tried
 from nnfuzz.testcase.case import TestCase
@@ -59,7 +60,8 @@ class Reduction:
 
     failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
     (see nnfuzz.reduce.subject.Subject.measure), whose first entry is the number of nodes. run:
-    candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed.
+    candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed. operators: of
+    the model at the beginning.
     """
 
     failure: Failure
@@ -69,6 +71,7 @@ class Reduction:
     seconds: float
     confirmed: int
     counters: Mapping[str, Counter]
+    operators: int
 
     @property
     def case(self) -> TestCase:
@@ -79,9 +82,14 @@ class Reduction:
     def after(self) -> tuple[int, ...]:
         return self.best.measure
 
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """How many operators the models had and have: a graph at several sizes counts once."""
+        return self.operators, operators(self.case.graph)
+
     def to_json(self) -> dict[str, Any]:
         return {
-            "nodes": [self.before[0], self.after[0]],
+            "nodes": list(self.nodes),
             "elements": [self.before[5], self.after[5]],
             "candidates": self.run,
             "seconds": round(self.seconds, 2),
@@ -124,6 +132,7 @@ def reduce_case(
         seconds=time.perf_counter() - start,
         confirmed=confirmed,
         counters=engine.progress.counters,
+        operators=operators(problem.case.graph),
     )
 
 

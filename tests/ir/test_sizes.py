@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.ir.graph import Graph, GraphError
-from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, split, together
+from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, operators, split, together
 from nnfuzz.ir.types import TensorType
 from tests.inputs.graphs import FLOAT, build, op
 
@@ -56,3 +56,9 @@ def test_names_and_arrays_by_copy():
     parts = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
     assert by_copy(together(parts)) == parts
     assert by_copy({"a": 1}) == [{"a": 1}]
+
+
+def test_operators_are_counted_once():
+    assert operators(joined([scaled(3), scaled(5)]).to_json()) == 2
+    assert operators(scaled(3).to_json()) == 2
+    assert operators({}) == operators(None) == 0
