@@ -128,7 +128,7 @@ class PerChannel(Normalization):
 
 def across(v, x):
     """A vector of length C, shaped to broadcast over (N, C, *S)."""
-    return v.reshape(-1, *[1] * (x.dim() - 2))
+    return v.reshape(x.shape[1], *[1] * (x.dim() - 2))
 
 
 def channelwise(boxes, x):
