@@ -21,7 +21,6 @@ from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
 
-
 OUTPUT = "output"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ TURNS = (1, 3)
 
 @dataclass(frozen=True)
 class Spot:
-    """An operator, signatures that bind one of its type variables to one dtype, and a rank."""
+    """An operator, signatures that share the dtype of one input or of the output, and a rank."""
 
     spec: type[OpSpec]
     signatures: tuple[Signature, ...]
@@ -32,7 +33,7 @@ class Spot:
 
 
 def spots(catalog: Catalog) -> list[Spot]:
-    """Every dtype of every type variable of every operator, and every rank of a first input."""
+    """Every dtype of every required input and output, and every rank of a first input."""
     by_operator = [list(_spots_of(catalog, spec)) for spec in catalog.signatures]
     # Those of one operator are far apart.
     return [s for layer in itertools.zip_longest(*by_operator) for s in layer if s is not None]
@@ -50,10 +51,14 @@ def spot_for(catalog: Catalog, seed: int, index: int) -> Spot | None:
 
 def _spots_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[Spot]:
     signatures = catalog.signatures[spec]
+    reads = [lambda s, v=v: s.binding[v] for v in spec.bound()]
     groups = []
-    for variable in dict.fromkeys(pattern.var for pattern in spec.inputs):
-        for dtype in dict.fromkeys(s.binding[variable] for s in signatures):
-            groups.append(tuple(s for s in signatures if s.binding[variable] is dtype))
+    for read in (*reads, lambda s: s.output):
+        found: dict[DType, list[Signature]] = {}
+        for signature in signatures:
+            found.setdefault(read(signature), []).append(signature)
+        # Most outputs follow an input.
+        groups += [tuple(group) for group in found.values() if tuple(group) not in groups]
     lo, hi = spec.inputs[0].ranks
     ranks = range(lo, hi + 1)
     for i in range(max(len(groups), len(ranks))):
