@@ -15,6 +15,8 @@ from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.carriers import array as carried
+from nnfuzz.spec.carriers import settled, tensor
 from nnfuzz.spec.operator import flatten
 from tests.inputs.graphs import FLOAT, REGISTRY, build, chain, op
 
@@ -36,15 +38,16 @@ def check(graph: Graph, result: Found) -> None:
     for name, array in arrays.items():
         assert array.shape == graph.type(name).shape
         assert array.dtype == graph.type(name).dtype.numpy
-    values = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    values = {name: tensor(array) for name, array in arrays.items()}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
         assert holds(node.op.domain(*inputs)), node
         for name, result_ in zip(node.outputs, flatten(node.op.torch(*inputs))):
             assert not result_.is_floating_point() or bool(result_.isfinite().all()), node
-            values[name] = result_
+            values[name] = settled(result_, graph.type(name).dtype)
     for name in graph.outputs:
-        np.testing.assert_array_equal(result.outputs[name], values[name].numpy())
+        wanted = carried(values[name], graph.type(name).dtype)
+        np.testing.assert_array_equal(result.outputs[name], wanted)
 
 
 def test_nearly_every_random_graph_has_valid_inputs():
