@@ -7,9 +7,10 @@ import itertools
 import torch
 
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.cells import Activation, Gate
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import largest
-from nnfuzz.spec.families.recurrent import Activation, Gate, Recurrent
+from nnfuzz.spec.families.recurrent import Recurrent
 from nnfuzz.spec.intervals import Box, distinct, hull, joined
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, operator
 

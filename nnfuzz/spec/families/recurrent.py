@@ -6,7 +6,6 @@ The families' notation: S steps, B the batch, I inputs, H hidden units, D direct
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, DType
@@ -14,9 +13,8 @@ from nnfuzz.ir.expr import Bool, Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.cells import Activation, Cell, chosen, concat, stack
 from nnfuzz.spec.families.composite import Apply, Composite, Moves
-from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Box, linear
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -26,57 +24,6 @@ if TYPE_CHECKING:
 LONGEST = 10
 """Steps; the reference runs them one by one."""
 UNROLLED = "unrolls it: hundreds of nodes and no recurrent operator among them"
-
-
-@dataclass(frozen=True)
-class Activation:
-    """How a function is named in `activations`, as an operator.
-
-    default: with the parameters that hold where none are given. given: with those of `alpha` and
-    `beta`, for which the lists activation_alpha and activation_beta have an entry where not None.
-    """
-
-    default: OpSpec
-    given: OpSpec | None = None
-    alpha: float | None = None
-    beta: float | None = None
-
-
-class Gate(Summing):
-    """(B, K) and (H, K) and terms that broadcast to (B, H): x @ w.T and all of the terms added."""
-
-    name = "Gate"
-
-    def torch(self, x: Tensor, w: Tensor, *terms: Tensor) -> Tensor:
-        y = x @ w.t()
-        for term in terms:
-            y = y + term
-        return y
-
-    def terms(self, x: Tensor, w: Tensor, *terms: Tensor) -> int:
-        return x.shape[1] + len(terms)
-
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [linear(self.torch, *boxes, weights=(0, 1))]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The parameters of one direction, by gate: `w` (H, I), `r` (H, H), rows of biases and so on.
-
-    index: of the direction.
-    """
-
-    index: int
-    w: Mapping[str, Any]
-    r: Mapping[str, Any]
-    wr: Mapping[str, Any]
-    wb: Mapping[str, Any]
-    rb: Mapping[str, Any]
-    p: Mapping[str, Any]
-
-    def biases(self, gate: str) -> list[Any]:
-        return [b[gate] for b in (self.wb, self.rb) if gate in b]
 
 
 def _drawn_activations(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[str, ...]:
@@ -220,8 +167,8 @@ class Recurrent(Composite):
             x = apply(Moves(lambda t: t.transpose(0, 1)), x)
         runs = [self._run(apply, self._cell(apply, d, w, r, extra), x, extra) for d in self._each()]
         batch = 1 if self.layout else 0
-        y = Moves(lambda *ts: _stack(ts, 1).permute((2, 0, 1, 3) if batch else (0, 1, 2, 3)))
-        last = Moves(lambda *ts: _stack(ts, batch))
+        y = Moves(lambda *ts: stack(ts, 1).permute((2, 0, 1, 3) if batch else (0, 1, 2, 3)))
+        last = Moves(lambda *ts: stack(ts, batch))
         return [apply(last if i else y, *(run[i] for run in runs)) for i in self.kept]
 
     def _each(self) -> range:
@@ -236,7 +183,7 @@ class Recurrent(Composite):
 
         gates, count, b = self.gates, len(self.gates), extra.get("B")
         ws, rs = rows(w, gates, 0, count), rows(r, gates, 0, count)
-        wr = {g: apply(Moves(lambda *ts: _concat(ts)), ws[g], rs[g]) for g in gates}
+        wr = {g: apply(Moves(lambda *ts: concat(ts)), ws[g], rs[g]) for g in gates}
         biases = [rows(b, gates, i * count, 2 * count) if b is not None else {} for i in (0, 1)]
         p = rows(extra["P"], self.peepholes, 0, len(self.peepholes)) if "P" in extra else {}
         return Cell(d, ws, rs, wr, *biases, p)
@@ -253,11 +200,11 @@ class Recurrent(Composite):
             y = new[0]
             if min(lengths) <= t:
                 on = [[t < n] for n in lengths]
-                new = [apply(Moves(_chosen(on)), a, b) for a, b in zip(new, states)]
-                y = apply(Moves(_chosen(on)), y)
+                new = [apply(Moves(chosen(on)), a, b) for a, b in zip(new, states)]
+                y = apply(Moves(chosen(on)), y)
             states = list(new)
             hidden.append(y)
-        ys = apply(Moves(lambda *ts: _stack(ts, 0)), *hidden)
+        ys = apply(Moves(lambda *ts: stack(ts, 0)), *hidden)
         return [apply(turn, ys) if turn else ys, *states]
 
     def _backwards(self, direction: int) -> bool:
@@ -332,26 +279,3 @@ class Recurrent(Composite):
     def bounded(self) -> bool:
         """Whether all outputs are within [-1, 1] where the default functions are used."""
         return True
-
-
-def _stack(tensors: Sequence[Tensor], axis: int) -> Tensor:
-    import torch
-
-    return torch.stack(list(tensors), axis)
-
-
-def _concat(tensors: Sequence[Tensor]) -> Tensor:
-    import torch
-
-    return torch.cat(list(tensors), -1)
-
-
-def _chosen(on: list[list[bool]]) -> Any:
-    """Of two tensors (B, H), rows of the first where the flag (B, 1) is set; 0 for no second."""
-
-    def choose(new: Tensor, *old: Tensor) -> Tensor:
-        import torch
-
-        return torch.where(torch.tensor(on), new, old[0] if old else torch.zeros_like(new))
-
-    return choose
