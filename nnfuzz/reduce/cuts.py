@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.sizes import fixed
 from nnfuzz.reduce.subject import (
     Inapplicable,
     Subject,
@@ -32,7 +34,7 @@ def propose_direct(subject: Subject) -> Iterator[Edit]:
 
 
 def apply_direct(subject: Subject, edit: Edit) -> Subject:
-    return replace(subject, exporter="direct")
+    return fixed(subject) if subject.exporter == DYNAMIC else replace(subject, exporter="direct")
 
 
 # -- outputs ----------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnfuzz.ir.graph import GraphError
-from nnfuzz.ir.sizes import at_size, by_copy, copies, joined
+from nnfuzz.ir.graph import Graph, GraphError, Value
+from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, renamed, split
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduce.subject import Inapplicable, Subject
 
@@ -46,3 +46,18 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
         return Subject(joined([part.graph for part in parts]), params, DYNAMIC)
     except GraphError as error:
         raise Inapplicable(str(error)) from error
+
+
+def fixed(subject: Subject) -> Subject:
+    """All copies in one model with static shapes; their names do not call them copies any more."""
+    graph = subject.graph
+    names = {name: _apart(name) for name in graph.values}
+    values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
+    ends = [[names[n] for n in ns] for ns in (graph.inputs, graph.weights, graph.outputs)]
+    static = Graph(values, [renamed(node, names) for node in graph.nodes], *ends)
+    return Subject(static, {names[n]: a for n, a in subject.params.items()}, "direct")
+
+
+def _apart(name: str) -> str:
+    stem, copy = split(name)
+    return f"{stem}_size{copy}" if copy else name

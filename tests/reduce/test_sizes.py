@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from nnfuzz.ir.sizes import copies
+from nnfuzz.ir.sizes import copies, operators
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduce.passes import FIXING, PASSES, applied, proposed
@@ -48,8 +48,9 @@ def test_static_shapes_are_one_edit_away(subjects):
         (edit,) = proposed(subject, FIXING)
         static = applied(subject, [edit])
         assert static.exporter == "direct"
-        assert static.graph.to_json() == subject.graph.to_json()
+        assert len(static.graph.nodes) == len(subject.graph.nodes)
         assert static.measure() < subject.measure()
+        assert operators(static.graph.to_json()) == 3 * operators(subject.graph.to_json())
 
 
 @pytest.mark.parametrize("name", [name for name in PASSES if name != FIXING])
