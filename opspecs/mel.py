@@ -57,7 +57,10 @@ class MelWeightMatrix(Summing):
     bank = Choice(by=_banks)
 
     def requires(self, x):
-        yield x.shape[-1] == self.bank[1] // 2 + 1
+        bands, length, rate, lower, upper = self.bank
+        yield min(bands, length, rate) > 0 and 0 <= lower < upper
+        yield rate > 0 and (length + 1) * upper // rate <= length // 2
+        yield x.shape[-1] == length // 2 + 1
 
     def type_transfer(self, x):
         return [x.with_shape((*x.shape[:-1], self.bank[0]))]
