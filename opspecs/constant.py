@@ -38,8 +38,36 @@ class Shaped(OpSpec):
         y = self.torch(x.lo)
         return [Box(y, y)]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [output.with_dtype(dtypes[0])]
+
+class Counting(Shaped):
+    """A number of elements, as a scalar."""
+
+    output = DType.INT64
+
+    def counted(self, x):
+        """The size or sizes whose product is the number."""
+        raise NotImplementedError
+
+    def type_transfer(self, x):
+        return [TensorType(DType.INT64, ())]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return None if output_rank else draw.integer(cls.inputs[0].ranks[0], 5)
+
+    def value_range(self, x):
+        return 1, math.inf
+
+    def torch(self, x):
+        return torch.ones(self.counted(x), dtype=torch.int64).sum()
+
+
+class Filled(Shaped):
+    """Numbers of a chosen dtype."""
+
+    inputs = (In("T", FEW),)
+    output = "dtype"
+    dtype = Choice(ALL)
 
 
 @operator
@@ -86,35 +114,18 @@ class Shape(Shaped):
 
 
 @operator
-class Size(Shaped):
+class Size(Counting):
     """The number of elements. Source: ONNX Size-13."""
 
-    output = DType.INT64
-
-    def type_transfer(self, x):
-        return [TensorType(DType.INT64, ())]
-
-    @classmethod
-    def input_rank(cls, draw, output_rank):
-        return None if output_rank else draw.integer(0, 5)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first]
-
-    def value_range(self, x):
-        return 1, math.inf
-
-    def torch(self, x):
-        return torch.ones(x.shape, dtype=torch.int64).sum()
+    def counted(self, x):
+        return x.shape
 
 
 @operator
-class EyeLike(Shaped):
+class EyeLike(Filled):
     """1 on a diagonal, 0 elsewhere. Source: ONNX EyeLike-9."""
 
     inputs = (In("T", FEW, (2, 2)),)
-    output = "dtype"
-    dtype = Choice(ALL)
     k = Choice((0, 0, 1, -1, 2, -3))
 
     def value_range(self, x):
@@ -126,12 +137,9 @@ class EyeLike(Shaped):
 
 
 @operator
-class ConstantOfShape(Shaped):
+class ConstantOfShape(Filled):
     """One number everywhere. Source: ONNX ConstantOfShape-9."""
 
-    inputs = (In("T", FEW),)
-    output = "dtype"
-    dtype = Choice(ALL)
     number = Choice((0, 0, 1, 2, 7))
     source = SOURCE
 
@@ -150,14 +158,13 @@ class ConstantOfShape(Shaped):
 
 
 @operator
-class Range(Shaped):
+class Range(Filled):
     """As many numbers as the input has elements, or its axis, at equal distances.
 
     Floats advance in quarters, which is exact. Source: ONNX Range-11.
     """
 
     inputs = (In("T", FEW, (1, 5)),)
-    output = "dtype"
     dtype = Choice((*FLOATS[:2], *SIGNED[1:]))
     axis = AXIS_OR_NONE
     start = Choice((0, 0, 1, -5, 12))

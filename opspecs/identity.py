@@ -5,25 +5,19 @@ from __future__ import annotations
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Real
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
 
 
-class Untouched(Moving):
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
-
-
 @operator
-class Identity(Untouched):
+class Identity(Moving):
     torch = staticmethod(torch.clone)
 
 
 @operator
-class Dropout(Untouched):
+class Dropout(Moving):
     """Inference: nothing is dropped, whatever the ratio; the mask (if asked for) is all true.
 
     `form` says how the lowering tells: by the default or by an explicit `training_mode`.

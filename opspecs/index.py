@@ -7,9 +7,9 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXES, AXIS, positive
+from nnfuzz.spec.families.axes import AXES, Along, positive
 from nnfuzz.spec.families.index import INDICES, Indexed, span
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import Moving, ZeroFilled
 from nnfuzz.spec.operator import In, operator
 
 FAR = 2**63 - 1
@@ -70,13 +70,6 @@ class Slice(Moving):
             shape[axis] = (span - 1) // abs(step) + 1
         return [x.with_shape(shape)]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        cut = positive(self.axes, first.rank)
-        shape = tuple(
-            f if i in cut else o for i, (f, o) in enumerate(zip(first.shape, output.shape))
-        )
-        return [TensorType(dtypes[0], shape)]
-
     def torch(self, x):
         for axis, start, end, step in zip(self.axes, self.starts, self.ends, self.steps):
             axis %= x.dim()
@@ -112,7 +105,7 @@ class Slice(Moving):
 
 
 @operator
-class Gather(Indexed):
+class Gather(Along, Indexed):
     """data[:axis] + indices + data[axis + 1:]; negative indices count from the back.
 
     Source: ONNX Gather-13.
@@ -122,10 +115,6 @@ class Gather(Indexed):
         In("T", ALL, (1, 5)),
         In("I", INDICES, (0, 5), index=True),
     )
-    axis = AXIS
-
-    def requires(self, data, indices):
-        yield -data.rank <= self.axis < data.rank
 
     def type_transfer(self, data, indices):
         at = self.axis % data.rank
@@ -157,11 +146,12 @@ class Gather(Indexed):
 
 
 @operator
-class Trilu(Moving):
+class Trilu(ZeroFilled, Moving):
     """The upper or lower triangle of the last two axes, 0 elsewhere. Source: ONNX Trilu-14."""
 
     since = 14
     inputs = (In("T", ALL, (2, 5)),)
+    as_inputs = ("k",)
     k = Choice((0, 0, 1, -1, 2, -3))
     upper = Choice((0, 1))
 
@@ -170,12 +160,3 @@ class Trilu(Moving):
 
     def torch(self, x):
         return torch.triu(x, self.k) if self.upper else torch.tril(x, self.k)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [TensorType(dtypes[0], output.shape)]
-
-    def onnx(self, emit, x):
-        return emit("Trilu", x, emit.const(self.k, DType.INT64), upper=self.upper)
-
-    def value_range(self, x):
-        return min(x[0], 0), max(x[1], 0)

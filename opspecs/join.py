@@ -8,17 +8,17 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS
+from nnfuzz.spec.families.axes import Along
 from nnfuzz.spec.families.shape import Moving, resized
+from nnfuzz.spec.families.window import per_axis
 from nnfuzz.spec.operator import In, operator
 
 
 @operator
 class Tile(Moving):
     inputs = (In("T", ALL, (1, 5)),)
-    repeats = Choice(
-        by=lambda draw, op, first, *_: tuple(draw.choice((1, 1, 2, 3)) for _ in first.shape)
-    )
+    as_inputs = ("repeats",)
+    repeats = per_axis(1, 1, 2, 3, same=0, skipped=0)
 
     def requires(self, x):
         yield len(self.repeats) == x.rank
@@ -27,25 +27,17 @@ class Tile(Moving):
     def type_transfer(self, x):
         return [x.with_shape([d * r for d, r in zip(x.shape, self.repeats)])]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        pairs = zip(first.shape, output.shape, self.repeats)
-        return [TensorType(dtypes[0], tuple(o if r == 1 else d for d, o, r in pairs))]
-
     def torch(self, x):
         return x.repeat(self.repeats)
 
-    def onnx(self, emit, x):
-        return emit("Tile", x, emit.const(list(self.repeats), DType.INT64))
-
 
 @operator
-class Concat(Moving):
+class Concat(Along, Moving):
     inputs = (In("T", ALL, (1, 5)), In("T", ranks=(1, 5)))
     variadic = (2, 4)
-    axis = AXIS
 
     def requires(self, first, *others):
-        yield -first.rank <= self.axis < first.rank
+        yield from super().requires(first)
         at = self.axis % first.rank
         for other in others:
             yield other.rank == first.rank
@@ -72,17 +64,16 @@ class Concat(Moving):
 
 
 @operator
-class Split(Moving):
+class Split(Along, Moving):
     """Two to four parts along one axis, of any sizes; `num_outputs` where that says the same."""
 
     inputs = (In("T", ALL, (1, 5)),)
-    axis = AXIS
     split = Choice(
         by=lambda draw, *_: tuple(draw.var("s", 1, 48) for _ in range(draw.integer(2, 4)))
     )
 
     def requires(self, x):
-        yield -x.rank <= self.axis < x.rank
+        yield from super().requires(x)
         yield all(not isinstance(s, int) or s >= 1 for s in self.split)
         yield total(self.split) == x.shape[self.axis]
 

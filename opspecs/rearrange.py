@@ -4,77 +4,85 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXES, positive
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import Moving, ZeroFilled
 from nnfuzz.spec.operator import In, operator
 
-BLOCKS = Choice((2, 2, 3, 4, 1))
+
+class Blocks(Moving):
+    """Blocks of an image become channels or the other way round."""
+
+    inputs = (In("T", ALL, (4, 4)),)
+    blocksize = Choice((2, 2, 3, 4, 1))
+
+    def scaling(self):
+        """Per axis, what its size is multiplied by, and what it is divided by."""
+        raise NotImplementedError
+
+    def rearranged(self, x):
+        """The elements in the order of the result, whatever the shape."""
+        raise NotImplementedError
+
+    def requires(self, x):
+        for size, divisor in zip(x.shape, self.scaling()[1]):
+            yield size % divisor == 0
+
+    def type_transfer(self, x):
+        return [x.with_shape(self._scaled(x.shape))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        """Sizes that are multiplied stay open: their quotients need not be whole."""
+        sizes = zip(first.shape, output.shape, *self.scaling())
+        shape = tuple(have if up > 1 else want * down for have, want, up, down in sizes)
+        return [TensorType(dtypes[0], shape)]
+
+    def torch(self, x):
+        return self.rearranged(x).reshape(self._scaled(x.shape))
+
+    def _scaled(self, sizes):
+        return [size * up // down for size, up, down in zip(sizes, *self.scaling())]
 
 
 @operator
-class DepthToSpace(Moving):
+class DepthToSpace(Blocks):
     """(N, b * b * C, H, W) -> (N, C, b * H, b * W). Source: ONNX DepthToSpace-13."""
 
-    inputs = (In("T", ALL, (4, 4)),)
-    blocksize = BLOCKS
     mode = Choice(("DCR", "CRD"))
 
-    def requires(self, x):
-        yield x.shape[1] % self.blocksize**2 == 0
+    def scaling(self):
+        return (1, 1, self.blocksize, self.blocksize), (1, self.blocksize**2, 1, 1)
 
-    def type_transfer(self, x):
-        (n, c, h, w), b = x.shape, self.blocksize
-        return [x.with_shape((n, c // b**2, h * b, w * b))]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        n, c = output.shape[:2]
-        return [TensorType(dtypes[0], (n, c * self.blocksize**2, *first.shape[2:]))]
-
-    def torch(self, x):
+    def rearranged(self, x):
         (n, c, h, w), b = x.shape, self.blocksize
         if self.mode == "DCR":
-            x = x.reshape(n, b, b, c // b**2, h, w).permute(0, 3, 4, 1, 5, 2)
-        else:
-            x = x.reshape(n, c // b**2, b, b, h, w).permute(0, 1, 4, 2, 5, 3)
-        return x.reshape(n, c // b**2, h * b, w * b)
+            return x.reshape(n, b, b, c // b**2, h, w).permute(0, 3, 4, 1, 5, 2)
+        return x.reshape(n, c // b**2, b, b, h, w).permute(0, 1, 4, 2, 5, 3)
 
 
 @operator
-class SpaceToDepth(Moving):
+class SpaceToDepth(Blocks):
     """(N, C, b * H, b * W) -> (N, b * b * C, H, W). Source: ONNX SpaceToDepth-13."""
 
-    inputs = (In("T", ALL, (4, 4)),)
-    blocksize = BLOCKS
+    def scaling(self):
+        return (1, self.blocksize**2, 1, 1), (1, 1, self.blocksize, self.blocksize)
 
-    def requires(self, x):
-        yield x.shape[2] % self.blocksize == 0
-        yield x.shape[3] % self.blocksize == 0
-
-    def type_transfer(self, x):
+    def rearranged(self, x):
         (n, c, h, w), b = x.shape, self.blocksize
-        return [x.with_shape((n, c * b**2, h // b, w // b))]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        (n, _, h, w), b = output.shape, self.blocksize
-        return [TensorType(dtypes[0], (n, first.shape[1], h * b, w * b))]
-
-    def torch(self, x):
-        (n, c, h, w), b = x.shape, self.blocksize
-        x = x.reshape(n, c, h // b, b, w // b, b).permute(0, 3, 5, 1, 2, 4)
-        return x.reshape(n, c * b**2, h // b, w // b)
+        return x.reshape(n, c, h // b, b, w // b, b).permute(0, 3, 5, 1, 2, 4)
 
 
 @operator
-class CenterCropPad(Moving):
+class CenterCropPad(ZeroFilled, Moving):
     """The middle of each axis; zeros around where the target is larger.
 
     Source: ONNX CenterCropPad-18.
     """
 
     since = 18
+    as_inputs = ("shape",)
     inputs = (In("T", ALL, (1, 5)),)
     axes = AXES
     shape = Choice(by=lambda draw, op, first, *_: tuple(draw.dim(first.rank) for _ in op.axes))
@@ -87,20 +95,10 @@ class CenterCropPad(Moving):
         target = dict(zip(positive(self.axes, x.rank), self.shape))
         return [x.with_shape([target.get(i, d) for i, d in enumerate(x.shape)])]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        axes = positive(self.axes, first.rank)
-        shape = tuple(
-            f if i in axes else o for i, (f, o) in enumerate(zip(first.shape, output.shape))
-        )
-        return [TensorType(dtypes[0], shape)]
-
     def certain(self, x):
         """Zeros, where an axis may grow."""
         grows = [t > x.shape[a] for t, a in zip(self.shape, self.axes)]
         return () if all(g is False for g in grows) else ((0, 0),)
-
-    def value_range(self, x):
-        return min(x[0], 0), max(x[1], 0)
 
     def torch(self, x):
         for axis, size in zip(self.axes, self.shape):
@@ -113,7 +111,3 @@ class CenterCropPad(Moving):
             before[axis], after[axis] = (size - have) // 2, (size - have + 1) // 2
             x = torch.cat([x.new_zeros(before), x, x.new_zeros(after)], axis)
         return x
-
-    def onnx(self, emit, x):
-        shape = emit.const(list(self.shape), DType.INT64)
-        return emit("CenterCropPad", x, shape, axes=list(self.axes))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
-from nnfuzz.opspecs.constant import Shaped
+from nnfuzz.opspecs.constant import Counting
 from nnfuzz.opspecs.join import Concat
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS, signed
+from nnfuzz.spec.families.axes import Along, signed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import In, OpSpec, operator
 
@@ -104,14 +102,13 @@ class SequenceAt(OpSpec):
 
 
 @operator
-class SplitToSequence(Moving):
+class SplitToSequence(Along, Moving):
     """Two or three equal parts along an axis, then stacked along a new one or joined along another.
 
     Source: ONNX SplitToSequence-11, ConcatFromSequence-11.
     """
 
     inputs = (In("T", ALL, (1, 4)),)
-    axis = AXIS
     parts = Choice((2, 2, 3))
     stacked = Choice((0, 1))
     target = Choice(
@@ -122,7 +119,7 @@ class SplitToSequence(Moving):
     style = Choice(("scalar", "list"))
 
     def requires(self, x):
-        yield -x.rank <= self.axis < x.rank
+        yield from super().requires(x)
         yield -x.rank - self.stacked <= self.target < x.rank + self.stacked
         yield x.shape[self.axis] % self.parts == 0
 
@@ -160,32 +157,14 @@ class SplitToSequence(Moving):
 
 
 @operator
-class SequenceLength(Shaped):
+class SequenceLength(Along, Counting):
     """The size of an axis: the length of a sequence of slices. Source: ONNX SequenceLength-11."""
 
     inputs = (In("T", ALL, (1, 5)),)
-    output = DType.INT64
-    axis = AXIS
     keepdims = Choice((0, 1))
 
-    def requires(self, x):
-        yield -x.rank <= self.axis < x.rank
-
-    def type_transfer(self, x):
-        return [TensorType(DType.INT64, ())]
-
-    @classmethod
-    def input_rank(cls, draw, output_rank):
-        return None if output_rank else draw.integer(1, 5)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [first]
-
-    def value_range(self, x):
-        return 1, math.inf
-
-    def torch(self, x):
-        return torch.ones(x.shape[self.axis], dtype=torch.int64).sum()
+    def counted(self, x):
+        return x.shape[self.axis]
 
     def onnx(self, emit, x):
         slices = emit("SplitToSequence", x, axis=self.axis, keepdims=self.keepdims)
@@ -198,15 +177,7 @@ class OptionalGetElement(Moving):
 
     since = 15
     untrusted = {"onnx.reference": "Optional wraps a tensor in a list (onnx 1.23, op_optional.py)"}
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return [output.with_dtype(dtypes[0])]
-
-    def type_transfer(self, x):
-        return [x]
-
-    def torch(self, x):
-        return x.clone()
+    torch = staticmethod(torch.clone)
 
     def onnx(self, emit, x):
         return emit("OptionalGetElement", emit("Optional", x))

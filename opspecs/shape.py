@@ -61,8 +61,7 @@ class Transpose(Moving):
         return [x.with_shape([x.shape[p] for p in self.perm])]
 
     def infer_input_types(self, draw, first, dtypes, output):
-        shape = tuple(output.shape[self.perm.index(i)] for i in range(output.rank))
-        return [TensorType(dtypes[0], shape)]
+        return [output.with_shape([output.shape[self.perm.index(i)] for i in range(output.rank)])]
 
     def torch(self, x):
         return x.permute(self.perm)
@@ -79,6 +78,7 @@ def _squeezed(draw, op, first, *_):
 @operator
 class Squeeze(Moving):
     inputs = (In("T", ALL, (1, 5)),)
+    as_inputs = ("axes",)
     axes = Choice(by=_squeezed)
 
     def requires(self, x):
@@ -112,9 +112,6 @@ class Squeeze(Moving):
             x = x.squeeze(axis)
         return x
 
-    def onnx(self, emit, x):
-        return emit(self.name, x, emit.const(list(self.axes), DType.INT64))
-
 
 def _unsqueezed(draw, op, first, *_):
     """One or two axes of the result, which has rank 5 at most."""
@@ -126,6 +123,7 @@ def _unsqueezed(draw, op, first, *_):
 @operator
 class Unsqueeze(Moving):
     inputs = (In("T", ALL, (0, 4)),)
+    as_inputs = ("axes",)
     axes = Choice(by=_unsqueezed)
 
     def requires(self, x):
@@ -155,9 +153,6 @@ class Unsqueeze(Moving):
             x = x.unsqueeze(axis)
         return x
 
-    def onnx(self, emit, x):
-        return emit(self.name, x, emit.const(list(self.axes), DType.INT64))
-
 
 def _expanded(draw, op, first, *_):
     """The target shape: sizes of the input, 1 (which keeps them too), or new sizes."""
@@ -176,6 +171,7 @@ def _expanded(draw, op, first, *_):
 class Expand(Moving):
     """Broadcast to a shape, both ways: a 1 in the shape keeps the input's size."""
 
+    as_inputs = ("shape",)
     shape = Choice(by=_expanded)
 
     def _pairs(self, x):
@@ -201,9 +197,6 @@ class Expand(Moving):
     def torch(self, x):
         new = len(self.shape) - x.dim()
         return x.expand([-1 if i >= new and d == 1 else d for i, d in enumerate(self.shape)])
-
-    def onnx(self, emit, x):
-        return emit("Expand", x, emit.const(list(self.shape), DType.INT64))
 
 
 @operator

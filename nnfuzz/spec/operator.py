@@ -248,9 +248,18 @@ class OpSpec:
 
         `first` has fresh dimensions and was used to draw the attributes. The engine adds the
         constraint that `type_transfer` of the answer equals `output`, so an answer may be a guess;
-        one that fits by construction saves solver calls.
+        one that fits by construction saves solver calls. Default: the output's sizes along the
+        axes that `type_transfer` leaves alone, those of `first` along the others.
         """
-        return self.complete(draw, first, dtypes)
+        types = self.complete(draw, first, dtypes)
+        sizes = self.type_transfer(*types)[0].shape
+        if not len(sizes) == first.rank == output.rank:
+            return types
+        triples = list(zip(sizes, first.shape, output.shape))
+        if not any(size is have for size, have, _ in triples):
+            return types
+        shape = tuple(want if size is have else have for size, have, want in triples)
+        return self.complete(draw, first.with_shape(shape), dtypes)
 
     def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
         """Why the operator on such inputs (concrete or not) is not for an exporter; or ""."""
@@ -313,9 +322,15 @@ class OpSpec:
     def onnx(self, emit: Any, *values: str) -> str | Sequence[str]:
         """Lower to standard ONNX through `emit` (see nnfuzz.materialize.emit.Emitter).
 
-        Default: one ONNX operator of the same name with `onnx_attributes`.
+        Default: one ONNX operator of the same name with `onnx_attributes`, of which those in
+        `as_inputs` become initializers of int64.
         """
-        return emit(self.name, *values, **self.onnx_attributes())
+        attributes = dict(self.onnx_attributes())
+        more = [emit.const(attributes.pop(name), DType.INT64) for name in self.as_inputs]
+        return emit(self.name, *values, *more, **attributes)
+
+    as_inputs: ClassVar[tuple[str, ...]] = ()
+    """The attributes that ONNX takes as inputs, behind the tensors."""
 
     def onnx_attributes(self) -> dict[str, Any]:
         """The attributes of the default lowering. Default: the declared ones, by their names."""

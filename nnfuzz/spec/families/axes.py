@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.ir.expr import Int
+from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
@@ -59,6 +59,15 @@ def sizes(x: Tensor) -> tuple[int, ...]:
 def may_be_one(*sizes: Int) -> bool:
     """Whether a product of sizes, which may be symbolic, can be 1."""
     return all(size == 1 if isinstance(size, int) else size.lo <= 1 for size in sizes)
+
+
+class Along(OpSpec):
+    """An operator along one axis of its first input."""
+
+    axis: Any = AXIS
+
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        yield -inputs[0].rank <= self.axis < inputs[0].rank
 
 
 class RankChanging(OpSpec):

@@ -10,7 +10,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import RankChanging
 from nnfuzz.spec.intervals import Box, moved
-from nnfuzz.spec.operator import In
+from nnfuzz.spec.operator import In, OpSpec
 
 
 class Moving(RankChanging):
@@ -27,6 +27,13 @@ class Moving(RankChanging):
 
     def cost(self, *inputs: TensorType) -> int:
         return 0
+
+
+class ZeroFilled(OpSpec):
+    """Zeros come in where there are no elements of the first input."""
+
+    def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
+        return min(ranges[0][0], 0), max(ranges[0][1], 0)
 
 
 def factors(sizes: Sequence[Int]) -> tuple[int, list[IntExpr]]:

@@ -26,11 +26,14 @@ def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
     return first.rank - 2
 
 
-def per_axis(*options: int, same: float = 0.5) -> Choice:
-    """One of the options per spatial axis; one for all of them with probability `same`."""
+def per_axis(*options: int, same: float = 0.5, skipped: int = 2) -> Choice:
+    """One of the options per axis but the first ones; one for all of them with probability `same`.
+
+    skipped: how many axes have none, by default batch and channels.
+    """
 
     def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
-        count = first.rank - 2
+        count = first.rank - skipped
         if draw.chance(same):
             return (draw.choice(options),) * count
         return tuple(draw.choice(options) for _ in range(count))
