@@ -11,17 +11,18 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import (
     Arithmetic,
     Binary,
+    Branched,
     Broadcasting,
     Decreasing,
     Increasing,
+    Modular,
     Unary,
     exponent_limit,
     flags,
     largest,
     products,
-    too_large,
 )
-from nnfuzz.spec.intervals import Box, corners, even, holds, monotone, uncertain
+from nnfuzz.spec.intervals import Box, corners, even, holds, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -69,29 +70,20 @@ class Sign(Increasing):
 
 
 @operator
-class Add(Arithmetic):
+class Add(Modular):
     torch = staticmethod(torch.add)
-    rounding = (2, 0)
     monotone = (1, 1)
-    modular = True
-
-    def domain(self, x, y):
-        return too_large(x + y) if x.is_floating_point() else []
 
     def value_range(self, x, y):
         return x[0] + y[0], x[1] + y[1]
 
 
 @operator
-class Sub(Arithmetic):
+class Sub(Modular):
     torch = staticmethod(torch.sub)
-    rounding = (2, 0)
     monotone = (1, -1)
-    modular = True
 
-    def floating(self, a, b):
-        if a is not b:
-            return super().floating(a, b)
+    def of_itself(self, a):
         if a.exact:
             zero = torch.zeros_like(a.lo)
             return Box(zero, zero, a.any)
@@ -100,24 +92,19 @@ class Sub(Arithmetic):
         left = (a.hi - a.lo) / 4
         return Box(-left, left, a.any)
 
-    def domain(self, x, y):
-        return too_large(x - y) if x.is_floating_point() else []
-
     def value_range(self, x, y):
         return (0.0, 0.0) if x is y else (x[0] - y[1], x[1] - y[0])
 
 
 @operator
-class Mul(Arithmetic):
+class Mul(Modular):
     torch = staticmethod(torch.mul)
-    rounding = (2, 0)
-    modular = True
 
     def floating(self, a, b):
-        return even(torch.square, a) if a is b else corners(torch.mul, a, b)
+        return corners(torch.mul, a, b)
 
-    def domain(self, x, y):
-        return too_large(x * y) if x.is_floating_point() else []
+    def of_itself(self, a):
+        return even(torch.square, a)
 
     def value_range(self, x, y):
         return products(x, y)
@@ -139,11 +126,12 @@ class Div(Arithmetic):
         return super().interval(x, y if x.lo.is_floating_point() else nonzero(y))
 
     def floating(self, a, b):
-        if a is b:
-            one = torch.ones_like(a.lo)
-            return Box(one, one, a.any).masked(holds(a))
         quotient = corners(torch.div, a, b)
         return quotient.masked(holds(b).broadcast_to(quotient.lo.shape))
+
+    def of_itself(self, a):
+        one = torch.ones_like(a.lo)
+        return Box(one, one, a.any).masked(holds(a))
 
     def undefined(self, x, y):
         return None if x.lo.is_floating_point() else undividable(x, y)
@@ -302,20 +290,17 @@ class Pow(Broadcasting):
 
 
 @operator
-class Reciprocal(Unary):
+class Reciprocal(Branched):
     torch = staticmethod(torch.reciprocal)
     rounding = (4, 0)
     exactness = "rounded"
     monotone = (-1,)
 
-    def interval(self, x):
-        return [monotone(torch.reciprocal, (-1,), x).masked(holds(x))]
+    def poles(self, x):
+        return holds(x)
 
     def domain(self, x):
         return [AWAY - x.abs()]
-
-    def feasible(self, x):
-        return max(-x[0], x[1]) >= AWAY
 
     def value_range(self, x):
         return ANY_RANGE if x[0] <= 0 <= x[1] else (1 / x[1], 1 / x[0])

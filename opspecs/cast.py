@@ -11,7 +11,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.families.elementwise import Unary, flags, within
 from nnfuzz.spec.intervals import Box, holds, monotone, uncertain
-from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import Unexportable
 
 EXPORTERS = ("torchscript", "dynamo")
@@ -141,13 +141,6 @@ class CastLike(Cast):
 
     def requires(self, x, like):
         yield like.dtype is self.to
-
-    def complete(self, draw, first, dtypes):
-        return OpSpec.complete(self, draw, first, dtypes)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        like = output if draw.chance(0.5) else draw.tensor(output.dtype, draw.integer(0, 4))
-        return [output.with_dtype(dtypes[0]), like]
 
     def onnx_attributes(self):
         return {}

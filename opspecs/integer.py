@@ -23,9 +23,6 @@ class MatMulInteger(MatMulProduct, InInt32):
         In("B", ranks=(0, 5), weight=True),
     )
 
-    def onnx_attributes(self):
-        return {}
-
 
 @operator
 class ConvInteger(ConvProduct, InInt32):

@@ -8,7 +8,8 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import narrowed, products
+from nnfuzz.spec.families.broadcast import narrowed
+from nnfuzz.spec.families.elementwise import products
 from nnfuzz.spec.families.matmul import (
     factors,
     left_rank,

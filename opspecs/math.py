@@ -7,8 +7,8 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.elementwise import Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import even, holds_multiple, monotone, periodic
+from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
+from nnfuzz.spec.intervals import even, holds_multiple, periodic
 from nnfuzz.spec.operator import operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -50,7 +50,7 @@ class Sqrt(Increasing):
 
 
 class Wave(Unary):
-    codomain = within = (-1.0, 1.0)
+    within = (-1.0, 1.0)
     maximum_at = 0.0
 
     def interval(self, x):
@@ -75,17 +75,15 @@ class Cos(Wave):
 
 
 @operator
-class Tan(Unary):
+class Tan(Branched):
     torch = staticmethod(torch.tan)
+    monotone = (1,)
 
     def domain(self, x):
         return [POLE * (5 if x.dtype is torch.float16 else 1) - x.cos().abs()]
 
-    def feasible(self, x):
-        return x[1] - x[0] > 2 * POLE or abs(math.cos(x[0])) >= POLE or abs(math.cos(x[1])) >= POLE
-
-    def interval(self, x):
-        return [monotone(torch.tan, (1,), x).masked(holds_multiple(x, math.pi / 2, math.pi))]
+    def poles(self, x):
+        return holds_multiple(x, math.pi / 2, math.pi)
 
     def radius(self, u, y, x):
         """The argument may be off by 2u; unbounded where a pole is that near."""

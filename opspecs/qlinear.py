@@ -5,11 +5,26 @@ from __future__ import annotations
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.intfactors import ConvProduct, MatMulProduct
 from nnfuzz.spec.families.intproduct import Requantised
-from nnfuzz.spec.families.quantized import BYTES, SCALES
+from nnfuzz.spec.families.quantized import BYTES
 from nnfuzz.spec.operator import In, operator
 
-OUT_SCALES = (0.03, 2.0)
-"""Scales of results, so that most of the usual sums do not saturate."""
+
+def quantised_pair(b, param_rank, *scales):
+    """Patterns of a and b, each with its scale and zero point, then those of the result.
+
+    b: pattern of the second operand; a has the same ranks. param_rank: the greatest rank of the
+    parameters of b. scales: dtypes of the scales.
+    """
+    return (
+        In("A", BYTES, b.ranks),
+        In("S", scales, (0, 0), weight=True),
+        In("A", ranks=(0, 0), weight=True),
+        b,
+        In("S", ranks=(0, param_rank), weight=True),
+        In("B", ranks=(0, param_rank), weight=True),
+        In("S", ranks=(0, 0), weight=True),
+        In("Y", BYTES, (0, 0), weight=True),
+    )
 
 
 @operator
@@ -21,20 +36,7 @@ class QLinearMatMul(MatMulProduct, Requantised):
 
     roles = "appbqqyy"
     weight = 2.0
-    inputs = (
-        In("A", BYTES, (1, 5)),
-        In("S", (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16), (0, 0), weight=True),
-        In("A", ranks=(0, 0), weight=True),
-        In("B", BYTES, (1, 5)),
-        In("S", ranks=(0, 5), weight=True),
-        In("B", ranks=(0, 5), weight=True),
-        In("S", ranks=(0, 0), weight=True),
-        In("Y", BYTES, (0, 0), weight=True),
-    )
-    valid = (None, SCALES, None, None, SCALES, None, OUT_SCALES)
-
-    def onnx_attributes(self):
-        return {}
+    inputs = quantised_pair(In("B", BYTES, (1, 5)), 5, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 
 @operator
@@ -48,14 +50,6 @@ class QLinearConv(ConvProduct, Requantised):
     variadic = (8, 9)
     weight = 3.0
     inputs = (
-        In("A", BYTES, (3, 5)),
-        In("S", (DType.FLOAT32,), (0, 0), weight=True),
-        In("A", ranks=(0, 0), weight=True),
-        In("B", BYTES, (3, 5), weight=True),
-        In("S", ranks=(0, 1), weight=True),
-        In("B", ranks=(0, 1), weight=True),
-        In("S", ranks=(0, 0), weight=True),
-        In("Y", BYTES, (0, 0), weight=True),
+        *quantised_pair(In("B", BYTES, (3, 5), weight=True), 1, DType.FLOAT32),
         In("C", (DType.INT32,), (1, 1), weight=True),
     )
-    valid = QLinearMatMul.valid

@@ -12,7 +12,7 @@ from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
-from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.families.sums import Summing, accumulated, largest
 from nnfuzz.spec.intervals import greatest, growth, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
@@ -35,7 +35,7 @@ class ReduceSum(Reduction, Summing):
     reduce = staticmethod(total)
 
     def value_range(self, x):
-        return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
+        return accumulated(x)
 
 
 @operator

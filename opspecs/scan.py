@@ -6,12 +6,11 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS
+from nnfuzz.spec.families.axes import Along
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
-from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.families.sums import Summing, accumulated
 from nnfuzz.spec.intervals import Box, linear
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
@@ -19,17 +18,15 @@ from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
 from .reduce import SUMMED
 
 
-class Running(Unary):
+class Running(Along, Unary):
     """The elements up to each position (from behind: reverse), itself left out if exclusive."""
 
-    axis = AXIS
+    inputs = (In("T", SUMMED, (1, 5)),)
+    as_inputs = ("axis",)
     exclusive = Choice((0, 0, 1))
     reverse = Choice((0, 1))
     neutral = 0
     """What there is before the first element."""
-
-    def requires(self, x):
-        yield -x.rank <= self.axis < x.rank
 
     def run(self, x, axis):
         """The running result, forward and inclusive."""
@@ -46,12 +43,16 @@ class Running(Unary):
         y = self.run(x, axis)
         return y.flip(axis) if self.reverse else y
 
-    def onnx(self, emit, x):
-        axis = emit.const(self.axis, DType.INT64)
-        return emit(self.name, x, axis, exclusive=self.exclusive, reverse=self.reverse)
-
     def certain(self, x):
         return ((self.neutral, self.neutral),) if self.exclusive else ()
+
+    def inclusive_range(self, x):
+        """Bounds of the results with at least one element."""
+        raise NotImplementedError
+
+    def value_range(self, x):
+        lo, hi = self.inclusive_range(x)
+        return (min(lo, self.neutral), max(hi, self.neutral)) if self.exclusive else (lo, hi)
 
 
 @operator
@@ -60,7 +61,6 @@ class CumSum(Summing, Running):
 
     since = 14
     unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", SUMMED, (1, 5)),)
 
     def run(self, x, axis):
         return torch.cumsum(x, axis, dtype=x.dtype if x.dtype is torch.int32 else None)
@@ -71,9 +71,8 @@ class CumSum(Summing, Running):
     def interval(self, x):
         return [linear(self.torch, x)]
 
-    def value_range(self, x):
-        lo, hi = (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
-        return (min(lo, 0.0), max(hi, 0.0)) if self.exclusive else (lo, hi)
+    def inclusive_range(self, x):
+        return accumulated(x)
 
 
 @operator
@@ -82,7 +81,6 @@ class CumProd(Running):
 
     since = 26
     unexportable = tuple(Unexportable(e, "stays below opset 26") for e in ("torchscript", "dynamo"))
-    inputs = (In("T", SUMMED, (1, 5)),)
     neutral = 1
     most = 32
     """The largest size of the axis: a product of many random numbers is 0 or infinite."""
@@ -113,7 +111,7 @@ class CumProd(Running):
         mask = None if unknown is None else self.torch((~unknown).double()) == 0
         return [multiplied(self.torch, x).masked(mask)]
 
-    def value_range(self, x):
+    def inclusive_range(self, x):
         top = 1.0 if max(abs(x[0]), abs(x[1])) <= 1 else math.inf
         return (0.0 if x[0] >= 0 else -top), top
 

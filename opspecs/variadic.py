@@ -11,42 +11,39 @@ from nnfuzz.spec.families.elementwise import Variadic, too_large
 from nnfuzz.spec.operator import In, operator
 
 
-@operator
-class Min(Variadic):
+class Folded(Variadic):
+    """A step from tensor to tensor that grows with both; `of_ends` does the same to numbers."""
+
     monotone = (1,)
+    step = staticmethod(torch.add)
+    of_ends = staticmethod(sum)
 
     def torch(self, *xs):
-        return functools.reduce(torch.minimum, xs)
+        return functools.reduce(self.step, xs)
 
     def value_range(self, *xs):
-        return min(lo for lo, _ in xs), min(hi for _, hi in xs)
+        return self.of_ends(lo for lo, _ in xs), self.of_ends(hi for _, hi in xs)
 
 
 @operator
-class Max(Variadic):
-    monotone = (1,)
-
-    def torch(self, *xs):
-        return functools.reduce(torch.maximum, xs)
-
-    def value_range(self, *xs):
-        return max(lo for lo, _ in xs), max(hi for _, hi in xs)
+class Min(Folded):
+    step = staticmethod(torch.minimum)
+    of_ends = staticmethod(min)
 
 
 @operator
-class Sum(Variadic):
+class Max(Folded):
+    step = staticmethod(torch.maximum)
+    of_ends = staticmethod(max)
+
+
+@operator
+class Sum(Folded):
     inputs = (In("T", FLOATS),)
-    monotone = (1,)
     exactness = "sum"
-
-    def torch(self, *xs):
-        return functools.reduce(torch.add, xs)
 
     def domain(self, *xs):
         return too_large(sum(x.abs() for x in xs))
-
-    def value_range(self, *xs):
-        return sum(lo for lo, _ in xs), sum(hi for _, hi in xs)
 
     def radius(self, u, y, *xs):
         return max(2, len(xs) - 1) * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0

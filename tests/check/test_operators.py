@@ -12,7 +12,8 @@ from nnfuzz.check.report import listing, table
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.elementwise import Binary, Increasing, Unary, partner_shape
+from nnfuzz.spec.families.broadcast import partner_shape
+from nnfuzz.spec.families.elementwise import Binary, Increasing, Unary
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
-from nnfuzz.ir.expr import Bool, Int, maximum, or_
+from nnfuzz.ir.expr import Bool, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
 from nnfuzz.spec.intervals import Box, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
@@ -36,7 +37,7 @@ class Elementwise(OpSpec):
     """Bounds of the outputs, whatever the inputs."""
 
     def value_range(self, *ranges: Range) -> Range:
-        return self.codomain
+        return within(self.within, self.codomain)
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         relative, absolute = self.rounding
@@ -55,10 +56,23 @@ class Unary(Elementwise):
 
     inputs = (In("T", FLOATS),)
 
-    def infer_input_types(
-        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
-    ) -> list[TensorType]:
-        return [TensorType(dtypes[0], output.shape)]
+
+class Branched(Unary):
+    """A function that is monotone between its poles, which `domain` keeps away from."""
+
+    def poles(self, x: Box) -> Tensor:
+        """Mask of the elements whose interval holds a pole."""
+        raise NotImplementedError
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return [monotone(self.torch, self.monotone, *boxes).masked(self.poles(*boxes))]  # type: ignore[arg-type]
+
+    def feasible(self, *ranges: Range) -> bool:
+        """Whether one of some numbers in the range is far enough from the poles."""
+        import torch
+
+        points = torch.linspace(*within(ranges[0], (-1e9, 1e9)), 17, dtype=torch.float64)
+        return bool(torch.stack([term <= 0 for term in self.domain(points)]).all(0).any())
 
 
 class Increasing(Unary):
@@ -129,13 +143,18 @@ class Arithmetic(Binary):
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
         if boxes[0].lo.is_floating_point():
-            return [self.floating(*boxes)]
+            a, b = boxes
+            return [self.of_itself(a) if a is b else self.floating(a, b)]
         # Integers wrap around, so the ends of an interval say nothing.
         return [uncertain(self.torch, *boxes)]
 
     def floating(self, a: Box, b: Box) -> Box:
-        """The box of a floating result; the operands may be one and the same box."""
+        """The box of a floating result."""
         return monotone(self.torch, self.monotone, a, b)
+
+    def of_itself(self, a: Box) -> Box:
+        """The same where both operands are one and the same."""
+        return self.floating(a, a)
 
     def onnx(self, emit: Any, *values: str) -> str:
         dtype = emit.type(values[0]).dtype
@@ -143,6 +162,16 @@ class Arithmetic(Binary):
             return emit(self.name, *values)
         wide = [emit("Cast", value, to=DType.INT32.onnx) for value in values]
         return emit("Cast", emit(self.name, *wide), to=dtype.onnx)
+
+
+class Modular(Arithmetic):
+    """+, -, *: what integers do modulo 2^n."""
+
+    rounding = (2, 0)
+    modular = True
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        return too_large(self.torch(*tensors))  # type: ignore[arg-type]
 
 
 class Variadic(Broadcasting):
@@ -184,42 +213,6 @@ class Comparison(Broadcasting):
             return super().interval(a, b)
         same = self.torch(a.lo, a.lo)
         return [Box(same, same, a.any)]  # type: ignore[arg-type]
-
-
-# -- shapes -----------------------------------------------------------------------------------
-
-
-def aligned(shapes: Sequence[Sequence[Int]]) -> list[list[Int]]:
-    """The dimensions that broadcasting lines up, innermost first; ranks may differ."""
-    rank = max(map(len, shapes))
-    return [[s[-i] for s in shapes if len(s) >= i] for i in range(1, rank + 1)]
-
-
-def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
-    """The shape that shapes broadcast to; they must be compatible."""
-    result = []
-    for dims in aligned(shapes):
-        out = dims[0]
-        for dim in dims[1:]:
-            out = maximum(out, dim)
-        result.append(out)
-    return tuple(reversed(result))
-
-
-def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
-    """A shape that broadcasts to `shape`: some dimensions 1, some leading ones absent."""
-    if draw.chance(0.5):
-        return tuple(shape)
-    kept = shape[draw.integer(0, len(shape)) :] if draw.chance(0.5) else shape
-    return tuple(1 if draw.chance(0.25) else dim for dim in kept)
-
-
-def partner_shape(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
-    """A shape compatible with `shape`, narrower mostly, of higher rank sometimes."""
-    partner = narrowed(draw, shape)
-    if len(partner) == len(shape) < 5 and draw.chance(0.1):
-        partner = (draw.dim(len(shape) + 1), *partner)
-    return partner
 
 
 # -- numbers ----------------------------------------------------------------------------------

@@ -71,6 +71,9 @@ class MatMulProduct(IntegerProduct):
         a, b = self.operands(inputs)
         return 2 * product((*self.product_shape(a, b), a.shape[-1]))
 
+    def onnx_attributes(self):
+        return {}
+
 
 class ConvProduct(Convolution, IntegerProduct):
     """Convolutions; parameters of the kernels for all or per output channel."""

@@ -12,6 +12,7 @@ from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.quantized import (
+    SCALES,
     dyadic,
     quantised,
     shifted,
@@ -21,10 +22,13 @@ from nnfuzz.spec.families.quantized import (
     wide,
 )
 from nnfuzz.spec.intervals import Box, corners, everywhere, linear, monotone
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import OpSpec, Range
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+OUT_SCALES: Range = (0.03, 2.0)
+"""Scales of results, so that most of the usual sums do not saturate."""
 
 Shape = tuple[Int, ...]
 Move = Callable[["Tensor"], "Tensor"]
@@ -182,6 +186,7 @@ class Requantised(IntegerProduct):
     """
 
     output = "Y"
+    valid = (None, SCALES, None, None, SCALES, None, OUT_SCALES)
 
     def torch(self, *tensors: Tensor) -> Tensor:
         zero = self.by_role("y", tensors)[1]

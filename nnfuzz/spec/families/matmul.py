@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nnfuzz.ir.expr import Bool, Int, or_
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.elementwise import aligned, broadcast_shape, narrowed, partner_shape
+from nnfuzz.spec.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
 
 Shape = tuple[Int, ...]
 

@@ -29,7 +29,12 @@ def summed(*factors: Range) -> Range:
     lo, hi = functools.reduce(products, factors)
     if any(isinstance(end, int) for factor in factors for end in factor) and (lo or hi):
         return ANY_RANGE
-    return (lo if lo >= 0 else -math.inf), (hi if hi <= 0 else math.inf)
+    return accumulated((lo, hi))
+
+
+def accumulated(x: Range) -> Range:
+    """Bounds of sums of one number or more from a range; those that overflow are undefined."""
+    return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
 
 
 class Summing(OpSpec):
