@@ -38,7 +38,7 @@ class QuantizeLinear(Scaled):
 
     inputs = (
         In("T", WORKING),
-        In("T", ranks=(0, 1), weight=True),
+        In("T", ranks=(0, 1), weight=True, narrow=True),
         In("Q", SMALL, (0, 1), weight=True),
     )
     variadic = (2, 3)
@@ -97,7 +97,7 @@ class BlockQuantizeLinear(Blocks, QuantizeLinear):
     since = 21
     inputs = (
         In("T", WORKING, (2, 5)),
-        In("T", ranks=(2, 5), weight=True),
+        In("T", ranks=(2, 5), weight=True, narrow=True),
         In("Q", SMALL, (2, 5), weight=True),
     )
 
@@ -111,7 +111,7 @@ class DequantizeLinear(Scaled):
 
     inputs = (
         In("Q", (*SMALL, DType.INT32)),
-        In("T", WORKING, (0, 1), weight=True),
+        In("T", WORKING, (0, 1), weight=True, narrow=True),
         In("Q", ranks=(0, 1), weight=True),
     )
     variadic = (2, 3)
@@ -171,7 +171,7 @@ class BlockDequantizeLinear(Blocks, DequantizeLinear):
     since = 21
     inputs = (
         In("Q", (*SMALL, DType.INT32), (2, 5)),
-        In("T", WORKING, (2, 5), weight=True),
+        In("T", WORKING, (2, 5), weight=True, narrow=True),
         In("Q", ranks=(2, 5), weight=True),
     )
 

@@ -112,7 +112,7 @@ class Growth:
             return False
         if self.config.avoid and self._avoided_before(op, target):
             return False
-        plan: Plan = [Placeholder(p.weight, p.index) for p in op.patterns(len(types))]
+        plan: Plan = [Placeholder(p.weight, p.fresh) for p in op.patterns(len(types))]
         constraints = [
             *op.requires(*types),
             *(a == b for a, b in zip(outputs[0].shape, wanted.shape)),
@@ -265,7 +265,7 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
     """Values whose elements are bounded by shapes, and integers of opaque nodes."""
     for node in graph.nodes:
         for name, pattern in zip(node.inputs, node.op.patterns(len(node.inputs))):
-            if pattern.index or (not node.op.weight and not graph.type(name).dtype.is_float):
+            if pattern.fresh or (not node.op.weight and not graph.type(name).dtype.is_float):
                 yield name
 
 

@@ -138,7 +138,7 @@ class MotifWriter:
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
             return False
         plan: Plan = [_source(o, d) for o, d in zip(call.operands, dtypes)]
-        plan += [Placeholder(p.weight, p.index) for p in patterns[len(plan) :]]
+        plan += [Placeholder(p.weight, p.fresh) for p in patterns[len(plan) :]]
         return self.growth.insert(op, plan, types, smt=False)
 
     def _given(self, operand: Operand) -> TensorType:

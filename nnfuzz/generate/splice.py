@@ -35,7 +35,7 @@ def splice(graph: Graph, old: Collection[str], draw: Draw) -> int:
 def _fitting(graph: Graph, node: Node, position: int, name: str, old: Collection[str]) -> list[str]:
     """New computed values that may stand in for an input without closing a cycle."""
     pattern = node.op.patterns(len(node.inputs))[position]
-    if pattern.index or pattern.weight or name in graph.weights:
+    if pattern.fresh or pattern.weight or name in graph.weights:
         return []
     if len(graph.consumers()[name]) == 1 and name in graph.inputs:
         return []  # an input that nothing reads

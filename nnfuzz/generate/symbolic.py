@@ -229,7 +229,7 @@ class _Engine:
         plan, types = list(plan), list(types)
         for i, pattern in enumerate(spec.patterns(len(types))):
             wish = 0.1 if pattern.weight else self.config.reuse
-            if i == 0 or pattern.index or not self.draw.chance(wish):
+            if i == 0 or pattern.fresh or not self.draw.chance(wish):
                 continue
             name = self._partner(types[i], pattern)
             if name is not None:
@@ -281,7 +281,7 @@ class _Engine:
 
 
 def _placeholder(pattern: In) -> Placeholder:
-    return Placeholder(pattern.weight, pattern.index)
+    return Placeholder(pattern.weight, pattern.fresh)
 
 
 def _fix_output(op: OpSpec, output) -> None:

@@ -52,6 +52,7 @@ class In:
     ranks: inclusive range of ranks.
     weight: usually a parameter of the model, so usually a fresh placeholder.
     index: its values are bounded by a shape, so always a fresh placeholder (see `integer_range`).
+    narrow: few values are valid (scales of quantisation), so always a fresh placeholder as well.
     """
 
     var: str = "T"
@@ -59,6 +60,12 @@ class In:
     ranks: tuple[int, int] = (0, 5)
     weight: bool = False
     index: bool = False
+    narrow: bool = False
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing may compute it."""
+        return self.index or self.narrow
 
 
 class OpSpec:
