@@ -11,18 +11,19 @@ from torch.nn import functional as F
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Real
+from nnfuzz.spec.families.broadcast import narrowed
 from nnfuzz.spec.families.elementwise import (
     Broadcasting,
+    Gated,
     Increasing,
-    Unary,
     exponent_limit,
     largest,
-    narrowed,
+    leaking,
     products,
     single,
     too_large,
 )
-from nnfuzz.spec.intervals import Box, corners, holds, uncertain, unimodal
+from nnfuzz.spec.intervals import Box, corners, holds, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -30,11 +31,6 @@ from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 def negative_part(u, y, x):
     """Rounding error of functions that leave positive numbers alone."""
     return torch.where(x < 0, 4 * u * y.abs(), 0.0)
-
-
-def leaking(x):
-    """The derivative of functions that are flat, or fall a little, where `x` is negative."""
-    return F.leaky_relu(x, 0.3)
 
 
 @operator
@@ -147,16 +143,11 @@ class HardSigmoid(Increasing):
 
 
 @operator
-class HardSwish(Unary):
+class HardSwish(Gated):
     """x * HardSigmoid(x), alpha 1/6 and beta 1/2. Source: ONNX HardSwish-14."""
 
-    unexportable = (SCALAR_DOUBLES,)
     torch = staticmethod(F.hardswish)
-    proxy = staticmethod(leaking)
-    codomain = (-0.375, math.inf)
-
-    def interval(self, x):
-        return [unimodal(F.hardswish, x, -1.5, -0.375)]
+    least = (-1.5, -0.375)
 
     def onnx(self, emit, x):
         if emit.opset >= 14:
@@ -165,9 +156,6 @@ class HardSwish(Unary):
 
     def domain(self, x):
         return [x.abs() - largest(x) / 4]
-
-    def value_range(self, x):
-        return -0.375 if x[0] < 0 else 0.0, max(0.0, x[1])
 
     def radius(self, u, y, x):
         """ONNX stores 1/6 as float32, whatever the type: 2^-25. Above 3 it is x * 6 / 6, not x."""
@@ -215,20 +203,17 @@ LEAST_GELU = {
 
 
 @operator
-class Gelu(Unary):
+class Gelu(Gated):
     """x * Phi(x), exactly or by a tanh. Below opset 20 composed. Source: ONNX Gelu-20."""
 
-    unexportable = (SCALAR_DOUBLES,)
     approximate = Choice(("none", "tanh"))
 
     def torch(self, x):
         return F.gelu(x, approximate=self.approximate)
 
-    proxy = staticmethod(leaking)
-
-    def interval(self, x):
-        at, least = LEAST_GELU[self.approximate]
-        return [unimodal(self.torch, x, at, least)]
+    @property
+    def least(self):
+        return LEAST_GELU[self.approximate]
 
     def onnx(self, emit, x):
         if emit.opset >= 20:
@@ -246,9 +231,6 @@ class Gelu(Unary):
         cube = emit("Mul", emit("Mul", x, x), emit("Mul", x, emit.const(0.044715, dtype)))
         scale = emit.const(math.sqrt(2 / math.pi), dtype)
         return emit("Tanh", emit("Mul", emit("Add", x, cube), scale))
-
-    def value_range(self, x):
-        return -0.171 if x[0] < 0 else 0.0, max(0.0, x[1])
 
     def radius(self, u, y, x):
         """ONNX defines Gelu as a function with float32 constants, whatever the type: 2^-26."""

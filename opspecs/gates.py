@@ -9,36 +9,20 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import (
     Binary,
-    Unary,
+    Gated,
     exponent_limit,
     largest,
     products,
     single,
     too_large,
 )
-from nnfuzz.spec.intervals import corners, unimodal
+from nnfuzz.spec.intervals import corners
 from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import SCALAR_DOUBLE, SCALAR_DOUBLES
+from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
 LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
 LEAST_MISH = (-1.1924312, -0.3088434131)
 """Where the functions are least, and how small they are there."""
-
-
-class Gated(Unary):
-    """Like x for large x, 0 for very negative ones, with a dip in between."""
-
-    unexportable = (SCALAR_DOUBLES,)
-    least = (0.0, 0.0)
-
-    def interval(self, x):
-        return [unimodal(self.torch, x, *self.least)]
-
-    def proxy(self, x):
-        return F.leaky_relu(x, 0.3)
-
-    def value_range(self, x):
-        return 1.001 * self.least[1] if x[0] < 0 else 0.0, max(0.0, x[1])
 
 
 class Sigmoidal(Gated):

@@ -9,74 +9,51 @@ from nnfuzz.opspecs.reduce import ArgMax
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.axes import AXIS, may_be_one
+from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.norm import (
     AlongAxis,
+    Exponentials,
     Normalization,
+    Standardised,
     affine,
-    centred,
-    centred_box,
-    centred_radius,
-    exponential_sums,
     mean_of,
     trailing,
 )
 from nnfuzz.spec.families.reduce import winners
+from nnfuzz.spec.families.shape import on_box
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Box, corners, growth, monotone
+from nnfuzz.spec.intervals import Box, corners, monotone
 from nnfuzz.spec.operator import In, operator
 
 CHANNEL = In("T", ranks=(1, 1), weight=True)
 
 
 @operator
-class Softmax(AlongAxis):
+class Softmax(Exponentials):
     within = (0.0, 1.0)
 
     def torch(self, x):
         return torch.softmax(x, self.axis)
 
-    def along(self, x):
-        least, most = exponential_sums(x, self.axis)
-        return Box(1 / most, 1 / least)
-
-    def value_range(self, x):
-        return 0.0, 1.0
-
-    def certain(self, x):
-        """The least one is 1 / size at most."""
-        size = x.shape[self.axis]
-        one = ((1, 1),) if may_be_one(size) else ()
-        return (*one, (0.0, 1 / (size if isinstance(size, int) else 3)))
+    def of_share(self, share):
+        return share
 
     def radius(self, u, y, x):
-        d = x.amax(self.axis, keepdim=True) - x
-        return u * y * (12 + 2 * d + growth(x.shape[self.axis]))
+        return u * y * (12 + self.roundings(x))
 
 
 @operator
-class LogSoftmax(AlongAxis):
+class LogSoftmax(Exponentials):
     within = (-math.inf, 0.0)
 
     def torch(self, x):
         return torch.log_softmax(x, self.axis)
 
-    def along(self, x):
-        least, most = exponential_sums(x, self.axis)
-        return Box(-most.log(), -least.log())
-
-    def value_range(self, x):
-        return -math.inf, 0.0
-
-    def certain(self, x):
-        """The least one is -log(size) at most."""
-        size = x.shape[self.axis]
-        zero = ((0, 0),) if may_be_one(size) else ()
-        return (*zero, (-math.inf, -math.log(size if isinstance(size, int) else 3)))
+    def of_share(self, share):
+        return share.log()
 
     def radius(self, u, y, x):
-        d = x.amax(self.axis, keepdim=True) - x
-        return u * (4 * y.abs() + 8 + 2 * d + growth(x.shape[self.axis]))
+        return u * (4 * y.abs() + 8 + self.roundings(x))
 
 
 @operator
@@ -122,8 +99,8 @@ class PerChannel(Normalization):
     def complete(self, draw, first, dtypes):
         return [first, *(TensorType(d, (first.shape[1],)) for d in dtypes[1:])]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+    def spread(self, v, x):
+        return across(v, x)
 
 
 def across(v, x):
@@ -133,10 +110,7 @@ def across(v, x):
 
 def channelwise(boxes, x):
     """Boxes of vectors of length C, shaped to broadcast over (N, C, *S)."""
-    for b in boxes:
-        mask = None if b.any is None else across(b.any, x.lo)
-        lo = across(b.lo, x.lo)
-        yield Box(lo, lo if b.exact else across(b.hi, x.lo), mask)
+    return [on_box(lambda v: across(v, x.lo), b) for b in boxes]
 
 
 @operator
@@ -178,31 +152,17 @@ class BatchNormalization(PerChannel):
 
 
 @operator
-class InstanceNormalization(PerChannel):
+class InstanceNormalization(PerChannel, Standardised):
     """Statistics over the spatial axes of each instance. Source: ONNX InstanceNormalization-6."""
 
     inputs = (In("T", FLOATS, (3, 5)), CHANNEL, CHANNEL)
 
-    def torch(self, x, scale, bias):
-        d, s = centred(x, tuple(range(2, x.dim())), self.eps)
-        return d / s * across(scale, x) + across(bias, x)
-
-    def interval(self, x, *vectors):
-        d = centred_box(x, tuple(range(2, x.lo.dim())), self.eps)
-        return [affine(d, *channelwise(vectors, x))]
-
-    def domain(self, x, scale, bias):
-        """Sums of squares must stay finite."""
-        return [x.abs() - math.sqrt(largest(x) / (8 * x[0, 0].numel()))]
-
-    def radius(self, u, y, x, scale, bias):
-        axes = tuple(range(2, x.dim()))
-        shifted = 2 * u * (y.abs() + 2 * across(bias, x).abs())
-        return shifted + centred_radius(u, x, axes, self.eps, across(scale, x))
+    def over(self, rank):
+        return tuple(range(2, rank))
 
 
 @operator
-class LayerNormalization(Normalization):
+class LayerNormalization(Along, Standardised):
     """Statistics over the trailing axes from `axis` on; scale and optional bias of their shape.
 
     One ONNX operator from opset 17 on, a composition below and for float64, whose statistics the
@@ -215,10 +175,9 @@ class LayerNormalization(Normalization):
         In("T", ranks=(1, 5), weight=True),
     )
     variadic = (2, 3)
-    axis = AXIS
 
     def requires(self, x, *vectors):
-        yield -x.rank <= self.axis < x.rank
+        yield from super().requires(x)
         tail = x.shape[self.axis % x.rank :]
         for v in vectors:
             yield v.rank == len(tail)
@@ -228,8 +187,8 @@ class LayerNormalization(Normalization):
         tail = first.shape[self.axis % first.rank :]
         return [first, *(TensorType(d, tail) for d in dtypes[1:])]
 
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
+    def over(self, rank):
+        return trailing(self.axis, rank)
 
     def certain(self, x, scale, *bias):
         """Without a bias: zero if there is one number only, and both signs where scales agree."""
@@ -238,31 +197,14 @@ class LayerNormalization(Normalization):
         zero = ((0, 0),) if may_be_one(*scale.shape) else ()
         return (*zero, (-math.inf, 0.0))
 
-    def torch(self, x, scale, bias=None):
-        d, s = centred(x, trailing(self.axis, x.dim()), self.eps)
-        y = d / s * scale
-        return y if bias is None else y + bias
-
-    def interval(self, x, scale, bias=None):
-        return [affine(centred_box(x, trailing(self.axis, x.lo.dim()), self.eps), scale, bias)]
-
     def onnx(self, emit, x, scale, *bias):
         type_ = emit.type(x)
         if emit.opset >= 17 and type_.dtype is not DType.FLOAT64:
             values = (x, scale, *bias)
             return emit("LayerNormalization", *values, axis=self.axis, epsilon=self.epsilon)
-        axes = trailing(self.axis, type_.rank)
+        axes = self.over(type_.rank)
         d = emit("Sub", x, mean_of(emit, x, axes))
         variance = mean_of(emit, emit("Mul", d, d), axes)
         s = emit("Sqrt", emit("Add", variance, emit.const(self.eps, type_.dtype)))
         y = emit("Mul", emit("Div", d, s), scale)
         return emit("Add", y, *bias) if bias else y
-
-    def domain(self, x, scale, *bias):
-        """Sums of squares must stay finite."""
-        count = x.numel() // max(1, math.prod(x.shape[: self.axis % x.dim()]))
-        return [x.abs() - math.sqrt(largest(x) / (8 * count))]
-
-    def radius(self, u, y, x, scale, *bias):
-        shifted = 2 * u * (y.abs() + sum(2 * b.abs() for b in bias))
-        return shifted + centred_radius(u, x, trailing(self.axis, x.dim()), self.eps, scale)

@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXES, AXIS, positive
+from nnfuzz.spec.families.axes import AXES, Along, positive
 from nnfuzz.spec.families.elementwise import Unary, narrowed, products, single
 from nnfuzz.spec.families.norm import (
     AlongAxis,
@@ -88,7 +88,7 @@ class GroupNormalization(PerChannel):
 
 
 @operator
-class RMSNormalization(Normalization):
+class RMSNormalization(Along, Normalization):
     """x / sqrt(mean(x^2) + epsilon) * scale over the axes from `axis` on.
 
     Composed below opset 23 and for float64, whose mean the operator may compute in float32.
@@ -96,23 +96,16 @@ class RMSNormalization(Normalization):
     """
 
     inputs = (In("T", FLOATS, (1, 5)), In("T", ranks=(0, 5), weight=True))
-    axis = AXIS
 
     def requires(self, x, scale):
-        yield -x.rank <= self.axis < x.rank
+        yield from super().requires(x)
         tail = x.shape[self.axis % x.rank :]
         yield scale.rank <= len(tail)
         yield from ((b == a) | (b == 1) for a, b in zip(reversed(tail), reversed(scale.shape)))
 
-    def type_transfer(self, x, scale):
-        return [x]
-
     def complete(self, draw, first, dtypes):
         tail = first.shape[self.axis % first.rank :]
         return [first, TensorType(dtypes[1], tail if draw.chance(0.6) else narrowed(draw, tail))]
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
 
     def _root(self, squared):
         axes = trailing(self.axis, squared.dim())

@@ -20,7 +20,7 @@ from nnfuzz.ir.expr import Bool, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
-from nnfuzz.spec.intervals import Box, monotone, uncertain
+from nnfuzz.spec.intervals import Box, monotone, uncertain, unimodal
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -73,6 +73,24 @@ class Branched(Unary):
 
         points = torch.linspace(*within(ranges[0], (-1e9, 1e9)), 17, dtype=torch.float64)
         return bool(torch.stack([term <= 0 for term in self.domain(points)]).all(0).any())
+
+
+class Gated(Unary):
+    """Like x for large x, 0 for very negative ones, with a dip in between."""
+
+    unexportable = (SCALAR_DOUBLES,)
+    least: Any = (0.0, 0.0)
+    """Where the function is least, and how small it is there (to 0.1 %)."""
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return [unimodal(self.torch, *boxes, *self.least)]  # type: ignore[arg-type]
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        return leaking(*tensors)
+
+    def value_range(self, *ranges: Range) -> Range:
+        ((lo, hi),) = ranges
+        return 1.001 * self.least[1] if lo < 0 else 0.0, max(0.0, hi)
 
 
 class Increasing(Unary):
@@ -249,6 +267,13 @@ def exponent_limit(x: Tensor) -> float:
     import torch
 
     return math.log(torch.finfo(x.dtype).max) - 1
+
+
+def leaking(x: Tensor) -> Tensor:
+    """The derivative of functions that are flat, or fall a little, where `x` is negative."""
+    import torch
+
+    return torch.nn.functional.leaky_relu(x, 0.3)
 
 
 def flags(violated: Tensor) -> Tensor:

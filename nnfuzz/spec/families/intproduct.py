@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -21,6 +21,7 @@ from nnfuzz.spec.families.quantized import (
     too_heavy,
     wide,
 )
+from nnfuzz.spec.families.shape import on_box
 from nnfuzz.spec.intervals import Box, corners, everywhere, linear, monotone
 from nnfuzz.spec.operator import OpSpec, Range
 
@@ -31,14 +32,6 @@ OUT_SCALES: Range = (0.03, 2.0)
 """Scales of results, so that most of the usual sums do not saturate."""
 
 Shape = tuple[Int, ...]
-Move = Callable[["Tensor"], "Tensor"]
-
-
-def on_box(move: Move, box: Box) -> Box:
-    """The box of a tensor whose elements are rearranged."""
-    lo = move(box.lo)
-    hi = lo if box.exact else move(box.hi)
-    return Box(lo, hi, None if box.any is None else move(box.any))
 
 
 class IntegerProduct(OpSpec):

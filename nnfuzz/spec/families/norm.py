@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS
+from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.intervals import Box, corners, monotone, underflow
-from nnfuzz.spec.operator import In, OpSpec
+from nnfuzz.spec.families.shape import on_box
+from nnfuzz.spec.families.sums import largest
+from nnfuzz.spec.intervals import Box, corners, growth, monotone, underflow
+from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class AlongAxis(Unary):
+class AlongAxis(Along, Unary):
     """One tensor in, one of the same shape out; elements mix along one axis."""
 
     inputs = (In("T", FLOATS, (1, 5)),)
-    axis = AXIS
-
-    def requires(self, *inputs):
-        yield -inputs[0].rank <= self.axis < inputs[0].rank
 
     def cost(self, *inputs):
         return 8 * inputs[0].numel
@@ -43,6 +44,29 @@ def spread_mask(mask: Tensor | None, axes: tuple[int, ...]) -> Tensor | None:
     if mask is None:
         return None
     return mask.byte().amax(axes, keepdim=True).bool().expand_as(mask)
+
+
+class Exponentials(AlongAxis):
+    """A function of each element's share of the sum of exponentials along the axis."""
+
+    def of_share(self, share: Tensor) -> Tensor:
+        """The result for shares from 0 to 1, with which it grows."""
+        raise NotImplementedError
+
+    def along(self, x: Box) -> Box:
+        least, most = exponential_sums(x, self.axis)
+        return Box(self.of_share(1 / most), self.of_share(1 / least))
+
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """The least share is 1 / size at most, and a single one is 1."""
+        size = inputs[0].shape[self.axis]
+        share = 1 / (size if isinstance(size, int) else 3)
+        most, whole = self.of_share(torch.tensor([share, 1.0], dtype=torch.float64)).tolist()
+        return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
+
+    def roundings(self, x: Tensor) -> Tensor:
+        """Rounding errors of the exponents and of the sum, in unit roundoffs."""
+        return 2 * (x.amax(self.axis, keepdim=True) - x) + growth(x.shape[self.axis])
 
 
 def exponential_sums(x: Box, axis: int) -> tuple[Tensor, Tensor]:
@@ -76,6 +100,37 @@ class Normalization(OpSpec):
         return 8 * inputs[0].numel
 
 
+class Standardised(Normalization):
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias, if there is one."""
+
+    def over(self, rank: int) -> tuple[int, ...]:
+        """The axes that mean and variance are taken over."""
+        raise NotImplementedError
+
+    def spread(self, v: Tensor, x: Tensor) -> Tensor:
+        """A scale or bias so that it broadcasts to x. Default: it does."""
+        return v
+
+    def torch(self, x, scale, *bias):
+        d, s = centred(x, self.over(x.dim()), self.eps)
+        y = d / s * self.spread(scale, x)
+        return y + self.spread(*bias, x) if bias else y
+
+    def interval(self, x, *vectors):
+        near = [on_box(lambda v: self.spread(v, x.lo), b) for b in vectors]
+        return [affine(centred_box(x, self.over(x.lo.dim()), self.eps), *near)]
+
+    def domain(self, x, *vectors):
+        """Sums of squares must stay finite."""
+        count = math.prod(x.shape[a] for a in self.over(x.dim()))
+        return [x.abs() - math.sqrt(largest(x) / (8 * count))]
+
+    def radius(self, u, y, x, scale, *bias):
+        shifted = 2 * u * (y.abs() + sum(2 * self.spread(b, x).abs() for b in bias))
+        axes = self.over(x.dim())
+        return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
+
+
 def trailing(axis: int, rank: int) -> tuple[int, ...]:
     """The axes from `axis` on."""
     return tuple(range(axis % rank, rank))
@@ -100,8 +155,6 @@ def centred_box(x: Box, axes: tuple[int, ...], eps: float) -> Box:
     With r the radius of x: each element of the numerator moves by (1 - 2 / n) r_i + mean(r), the
     divisor, a norm, by the root mean square of r.
     """
-    import torch
-
     centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
     d, s = centred(centre, axes, eps)
     n = centre.numel() // max(1, s.numel())
@@ -114,10 +167,8 @@ def centred_box(x: Box, axes: tuple[int, ...], eps: float) -> Box:
     return box.masked(spread_mask(x.any, axes))
 
 
-def affine(x: Box, scale: Box, bias: Box | None) -> Box:
+def affine(x: Box, scale: Box, bias: Box | None = None) -> Box:
     """The box of scale * x + bias; both broadcast to x."""
-    import torch
-
     y = corners(torch.mul, x, scale)
     return y if bias is None else monotone(torch.add, (1,), y, bias)
 
@@ -131,8 +182,6 @@ def centred_radius(
     computed as mean(x^2) - mean(x)^2 at worst, by 4 (k + 2) u m^2, and its root by that over 2 s
     (by the root of it at most).
     """
-    import torch
-
     count = 1
     for axis in axes:
         count *= x.shape[axis]

@@ -21,6 +21,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import signed
+from nnfuzz.spec.families.shape import on_box
 from nnfuzz.spec.intervals import Box, joined, monotone
 from nnfuzz.spec.operator import OpSpec, Range
 
@@ -139,11 +140,6 @@ class Scaled(OpSpec):
         shape = self.scale_shape(first)
         return [first, *(TensorType(d, shape) for d in dtypes[1:])]
 
-    def infer_input_types(
-        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
-    ) -> list[TensorType]:
-        return self.complete(draw, TensorType(dtypes[0], output.shape), dtypes)
-
     def layout(self) -> dict[str, Any]:
         """The attributes of ONNX that say how scales are spread."""
         return {"axis": self.axis, "block_size": getattr(self, "block_size", None)}
@@ -158,9 +154,7 @@ class Scaled(OpSpec):
 
     def spread_box(self, param: Box, x: Box) -> Box:
         """The box of `spread`."""
-        lo = self.spread(param.lo, x.lo)
-        hi = lo if param.exact else self.spread(param.hi, x.lo)
-        return Box(lo, hi, None if param.any is None else self.spread(param.any, x.lo))
+        return on_box(lambda t: self.spread(t, x.lo), param)
 
 
 class Blocks(Scaled):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import Bool, Int, IntExpr, product
@@ -11,6 +12,9 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import RankChanging
 from nnfuzz.spec.intervals import Box, moved
 from nnfuzz.spec.operator import In, OpSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Moving(RankChanging):
@@ -27,6 +31,13 @@ class Moving(RankChanging):
 
     def cost(self, *inputs: TensorType) -> int:
         return 0
+
+
+def on_box(move: Callable[[Tensor], Tensor], box: Box) -> Box:
+    """The box of a tensor whose elements are rearranged."""
+    lo = move(box.lo)
+    hi = lo if box.exact else move(box.hi)
+    return Box(lo, hi, None if box.any is None else move(box.any))
 
 
 class ZeroFilled(OpSpec):
