@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.conv import Convolution
-from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.families.conv import Convolution, Weighing
+from nnfuzz.spec.operator import operator
 
 
 @operator
-class Conv(Summing, Convolution):
+class Conv(Weighing, Convolution):
     """(N, C, *S) * (M, C / group, *K) + (M,) -> (N, M, *S'); the bias is optional.
 
     Source: ONNX Conv-11; torch.nn.functional.conv2d.
     """
-
-    inputs = (
-        In("T", FLOATS, (3, 5)),
-        In("T", ranks=(3, 5), weight=True),
-        In("T", ranks=(1, 1), weight=True),
-    )
-    variadic = (2, 3)
 
     def requires(self, x, w, *bias):
         yield from self.convolves(x, w)
@@ -49,13 +39,6 @@ class Conv(Summing, Convolution):
 
     def torch(self, x, w, bias=None):
         return self.convolve(x, w, bias)
-
-    def onnx(self, emit, x, w, *bias):
-        kernel = emit.type(w).shape[2:]
-        return emit("Conv", x, w, *bias, kernel_shape=kernel, **self.attributes)
-
-    def interval(self, *boxes):
-        return [linear(self.torch, *boxes, weights=(0, 1))]
 
     def terms(self, x, w, *bias):
         return product(w.shape[1:]) + len(bias)

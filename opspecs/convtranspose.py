@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.families.window import LARGEST_KERNEL, Window, group, paddings, per_axis
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.families.conv import Kernels, Weighing
+from nnfuzz.spec.families.window import LARGEST_KERNEL
+from nnfuzz.spec.operator import operator
 
 
 def _behind(draw, op, first, *_):
@@ -26,27 +24,14 @@ def _behind(draw, op, first, *_):
 
 
 @operator
-class ConvTranspose(Summing, Window):
+class ConvTranspose(Weighing, Kernels):
     """(N, C, *S), (C, M / group, *K), (M,) -> (N, M, *S'); the bias is optional.
 
     S' = stride * (S - 1) + output_padding + dilation * (K - 1) + 1 - pads.
     Source: ONNX ConvTranspose-11; torch.nn.functional.conv_transpose2d.
     """
 
-    inputs = (
-        In("T", FLOATS, (3, 5)),
-        In("T", ranks=(3, 5), weight=True),
-        In("T", ranks=(1, 1), weight=True),
-    )
-    variadic = (2, 3)
-    group = Choice(by=group)
-    strides = per_axis(1, 1, 2, 3)
-    dilations = per_axis(1, 1, 1, 2, 3)
     output_padding = Choice(by=_behind)
-    pads = paddings(4)
-
-    def window_shape(self, x, w, *_):
-        return w.shape[2:]
 
     def requires(self, x, w, *bias):
         yield x.rank == w.rank and len(self.pads) == 2 * len(self.strides) == 2 * (x.rank - 2)
@@ -103,13 +88,6 @@ class ConvTranspose(Summing, Window):
         n, shape = y.dim() - 2, sizes(y)
         inner = (slice(a, shape[2 + i] - self.pads[n + i]) for i, a in enumerate(self.pads[:n]))
         return y[(slice(None), slice(None), *inner)]
-
-    def onnx(self, emit, x, w, *bias):
-        kernel = emit.type(w).shape[2:]
-        return emit("ConvTranspose", x, w, *bias, kernel_shape=kernel, **self.attributes)
-
-    def interval(self, *boxes):
-        return [linear(self.torch, *boxes, weights=(0, 1))]
 
     def terms(self, x, w, *bias):
         return product(w.shape[2:]) * (x.shape[1] // self.group) + len(bias)

@@ -6,7 +6,7 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import Binary, Broadcasting, Comparison, Unary
+from nnfuzz.spec.families.elementwise import Binary, Broadcasting, Comparison, Unary, within
 from nnfuzz.spec.intervals import Box, hull, joined
 from nnfuzz.spec.operator import In, operator
 
@@ -120,26 +120,28 @@ class Logical(Binary):
     codomain = (0, 1)
 
 
+class Growing(Logical):
+    """Grows with both; `of_ends` does the same to 0 and 1."""
+
+    monotone = (1, 1)
+    of_ends = staticmethod(min)
+
+    def value_range(self, x, y):
+        (a, b), (c, d) = within(x, self.codomain), within(y, self.codomain)
+        return self.of_ends(a, c), self.of_ends(b, d)
+
+
 @operator
-class And(Logical):
+class And(Growing):
     proxy = staticmethod(torch.minimum)
     torch = staticmethod(torch.logical_and)
 
-    def value_range(self, x, y):
-        return min(x[0], y[0], 1), min(x[1], y[1], 1)
-
-    monotone = (1, 1)
-
 
 @operator
-class Or(Logical):
+class Or(Growing):
     proxy = staticmethod(torch.maximum)
     torch = staticmethod(torch.logical_or)
-
-    def value_range(self, x, y):
-        return max(x[0], y[0], 0), max(x[1], y[1], 0)
-
-    monotone = (1, 1)
+    of_ends = staticmethod(max)
 
 
 @operator

@@ -112,10 +112,9 @@ class Atan(Increasing):
     rounding = (8, 0)
 
 
-@operator
-class Sinh(Increasing):
-    unexportable = (Unexportable("torchscript", "has no symbolic function for sinh"),)
-    torch = staticmethod(torch.sinh)
+class Hyperbolic(Unary):
+    """Of the order of exp(|x|)."""
+
     valid = ((-LONGEST, LONGEST),)
 
     def domain(self, x):
@@ -126,21 +125,19 @@ class Sinh(Increasing):
 
 
 @operator
-class Cosh(Unary):
+class Sinh(Hyperbolic, Increasing):
+    unexportable = (Unexportable("torchscript", "has no symbolic function for sinh"),)
+    torch = staticmethod(torch.sinh)
+
+
+@operator
+class Cosh(Hyperbolic):
     unexportable = (Unexportable("torchscript", "has no symbolic function for cosh"),)
     torch = staticmethod(torch.cosh)
+    codomain = (1, math.inf)
 
     def interval(self, x):
         return [even(torch.cosh, x, 1.0)]
-
-    codomain = (1, math.inf)
-    valid = ((-LONGEST, LONGEST),)
-
-    def domain(self, x):
-        return [x.abs() - exponent_limit(x)]
-
-    def radius(self, u, y, x):
-        return u * y.abs() * (8 + 2 * x.abs())
 
 
 @operator

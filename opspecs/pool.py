@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.sums import Summing, largest
+from nnfuzz.spec.families.sums import Averaging, Summing, largest
 from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
 from nnfuzz.spec.intervals import Box, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
@@ -99,7 +99,7 @@ class MaxPool(Pool):
 
 
 @operator
-class AveragePool(Summing, Pool):
+class AveragePool(Averaging, Pool):
     """The mean over each window, or over its unpadded part (count_include_pad = 0).
 
     A window that overhangs the padded input (ceil_mode) only occurs where the overhang does not
@@ -107,7 +107,6 @@ class AveragePool(Summing, Pool):
     Source: ONNX AveragePool-11; torch.nn.functional.avg_pool2d.
     """
 
-    exactness = ""
     monotone = (1,)
     count_include_pad = chosen(lambda op: (0,) if op.ceil_mode else (0, 1))
 
@@ -141,13 +140,6 @@ class AveragePool(Summing, Pool):
 
     def terms(self, x):
         return product(self.kernel_shape)
-
-    def domain(self, x):
-        """The sum in the numerator must stay finite."""
-        return [self.absolute(x) - largest(x) / (2 * self.terms(x))]
-
-    def radius(self, u, y, x):
-        return super().radius(u, y, x) + 2 * u * y.abs()
 
 
 @operator
@@ -246,21 +238,12 @@ class GlobalPool(OpSpec):
 
 
 @operator
-class GlobalAveragePool(GlobalPool, Summing):
-    exactness = ""
-
+class GlobalAveragePool(GlobalPool, Averaging):
     def torch(self, x):
         return x.mean(tuple(range(2, x.dim())), keepdim=True)
 
     def terms(self, x):
         return x[0, 0].numel()
-
-    def domain(self, x):
-        """The sum in the numerator must stay finite."""
-        return [self.absolute(x) - largest(x) / (2 * self.terms(x))]
-
-    def radius(self, u, y, x):
-        return super().radius(u, y, x) + 2 * u * y.abs()
 
 
 @operator

@@ -6,13 +6,13 @@ import math
 
 import torch
 
-from nnfuzz.ir.dtypes import FLOATS, INTS, DType
+from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
-from nnfuzz.spec.families.sums import Summing, accumulated, largest
+from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.spec.intervals import greatest, growth, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
@@ -39,47 +39,34 @@ class ReduceSum(Reduction, Summing):
 
 
 @operator
-class ReduceMean(Reduction, Summing):
-    exactness = ""
+class ReduceMean(Reduction, Averaging):
     monotone = (1,)
-
     reduce = staticmethod(torch.mean)
 
-    def domain(self, x):
-        """The sum in the numerator must stay finite."""
-        return [self.absolute(x) - largest(x) / (2 * self.terms(x))]
-
     def value_range(self, x):
         return x
 
-    def radius(self, u, y, x):
-        return super().radius(u, y, x) + 2 * u * y.abs()
 
+class Extreme(Reduction):
+    """One of the elements."""
 
-@operator
-class ReduceMax(Reduction):
     unexportable = (HALF_PROMOTED,)
     inputs = (In("T", ORDERED),)
     monotone = (1,)
     wraps = False
 
+    def value_range(self, x):
+        return x
+
+
+@operator
+class ReduceMax(Extreme):
     reduce = staticmethod(torch.amax)
 
-    def value_range(self, x):
-        return x
-
 
 @operator
-class ReduceMin(Reduction):
-    unexportable = (HALF_PROMOTED,)
-    inputs = (In("T", ORDERED),)
-    monotone = (1,)
-    wraps = False
-
+class ReduceMin(Extreme):
     reduce = staticmethod(torch.amin)
-
-    def value_range(self, x):
-        return x
 
 
 LONGEST_PRODUCT = (32, 8, 4)
@@ -253,15 +240,12 @@ class ReduceLogSumExp(Reduction):
 
 @operator
 class ArgMax(ArgReduction):
-    inputs = (In("T", (*FLOATS, *INTS), (1, 5)),)
-
     def torch(self, x):
         return torch.argmax(x, self.axis, keepdim=bool(self.keepdims))
 
 
 @operator
 class ArgMin(ArgReduction):
-    inputs = (In("T", (*FLOATS, *INTS), (1, 5)),)
     smallest = True
 
     def torch(self, x):

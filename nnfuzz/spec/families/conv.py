@@ -5,26 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import Bool, Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.families.window import LARGEST_KERNEL, Window, group, paddings, per_axis
+from nnfuzz.spec.intervals import Box, linear
+from nnfuzz.spec.operator import In
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Convolution(Window):
-    """(N, C, *S) * (M, C / group, *K) -> (N, M, *S')."""
+class Kernels(Window):
+    """Windows whose sizes are those of a second input."""
 
     group = Choice(by=group)
     strides = per_axis(1, 1, 2, 3)
     dilations = per_axis(1, 1, 1, 2, 3)
     pads = paddings(4)
 
-    def window_shape(self, x: TensorType, w: TensorType) -> tuple[Int, ...]:
+    def window_shape(self, x: TensorType, w: TensorType, *_: TensorType) -> tuple[Int, ...]:
         return w.shape[2:]
+
+
+class Weighing(Summing):
+    """Images, kernels and maybe a bias per channel of the result, in floats."""
+
+    inputs = (
+        In("T", FLOATS, (3, 5)),
+        In("T", ranks=(3, 5), weight=True),
+        In("T", ranks=(1, 1), weight=True),
+    )
+    variadic = (2, 3)
+
+    def onnx(self, emit: Any, *values: str) -> str:
+        kernel = emit.type(values[1]).shape[2:]
+        return emit(self.name, *values, kernel_shape=kernel, **self.attributes)
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return [linear(self.torch, *boxes, weights=(0, 1))]  # type: ignore[arg-type]
+
+
+class Convolution(Kernels):
+    """(N, C, *S) * (M, C / group, *K) -> (N, M, *S')."""
 
     def convolves(self, x: TensorType, w: TensorType) -> Iterator[Bool]:
         """The kernels fit the channels and the padded image."""

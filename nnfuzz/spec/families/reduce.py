@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.axes import AXIS, RankChanging, any_axes, may_be_one, positive
+from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, may_be_one, positive
 from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In, OpSpec, Range
 
@@ -191,17 +191,14 @@ def winners(least: Tensor, most: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     return flags.argmax(axis, keepdim=True), last
 
 
-class ArgReduction(Reducing):
+class ArgReduction(Along, Reducing):
     """Position of an extreme element along one axis; the first one of several."""
 
+    inputs = (In("T", NUMBERS, (1, 5)),)
     output = DType.INT64
-    axis = AXIS
 
     def positive_axes(self, rank: int) -> tuple[int, ...]:
         return (self.axis % rank,)
-
-    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
-        yield -inputs[0].rank <= self.axis < inputs[0].rank
 
     smallest: ClassVar[bool] = False
     """Whether the least element is looked for."""

@@ -60,3 +60,16 @@ class Summing(OpSpec):
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         return sum_radius(u, self.terms(*xs), self.absolute(*xs), y)
+
+
+class Averaging(Summing):
+    """A sum of `terms` numbers, divided by that."""
+
+    exactness = ""
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """The sum in the numerator must stay finite."""
+        return [self.absolute(*tensors) - largest(tensors[0]) / (2 * self.terms(*tensors))]
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        return super().radius(u, y, *xs) + 2 * u * y.abs()
