@@ -372,8 +372,8 @@ class OpSpec:
         return ()
 
     def value_range(self, *ranges: Range) -> Range:
-        """Bounds of every output element, given bounds of the inputs. Default: unknown."""
-        return ANY_RANGE
+        """Bounds of every output element, given bounds of the inputs. Default: `within`."""
+        return self.within
 
     def feasible(self, *ranges: Range) -> bool:
         """Whether some values within the ranges give a finite result. Default: by `valid`."""
