@@ -51,8 +51,8 @@ class Attention(Composite):
     Inputs are (B, H, S, D), or (B, S, H * D) with the number of heads as attributes. With three
     inputs Q, K, V; with four a mask, too; with five past keys and values; with six all of them.
     `qk` asks for the scores as a further output, at one of their stages; not for the bare ones
-    where they are capped, since onnx.reference takes these for those (onnx 1.23). Keys that a causal or
-    boolean mask leaves no row with yield 0. Source: ONNX Attention-23.
+    where they are capped, since onnx.reference takes these for those (onnx 1.23). Keys that a mask
+    leaves no row with yield 0. Source: ONNX Attention-23.
     """
 
     since = 23

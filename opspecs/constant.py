@@ -12,6 +12,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
 from nnfuzz.spec.families.shape import extent, resized
+from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, OpSpec, operator
 
@@ -122,7 +123,7 @@ class Size(Counting):
 
 
 @operator
-class EyeLike(Filled):
+class EyeLike(Zeros, Filled):
     """1 on a diagonal, 0 elsewhere. Source: ONNX EyeLike-9."""
 
     inputs = (In("T", FEW, (2, 2)),)

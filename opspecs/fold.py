@@ -11,6 +11,7 @@ from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.sums import Summing, summed
+from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
@@ -27,7 +28,7 @@ def _rows(draw, op):
 
 
 @operator
-class Col2Im(Summing):
+class Col2Im(Zeros, Summing):
     """(N, C * kernel, blocks) -> (N, C, *image): overlapping blocks add up.
 
     Only the last size of the image is up to the solver, so that the number of blocks is linear.

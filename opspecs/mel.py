@@ -11,6 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
@@ -45,7 +46,7 @@ def _banks(draw, op, first, *_):
 
 
 @operator
-class MelWeightMatrix(Summing):
+class MelWeightMatrix(Zeros, Summing):
     """Spectra (..., dft_length // 2 + 1) as energies of triangular bands (..., bands).
 
     A composition, since the matrix alone would be a constant. Source: ONNX MelWeightMatrix-17.

@@ -14,12 +14,13 @@ from nnfuzz.spec.families.bounded import emit_filled, filled
 from nnfuzz.spec.families.index import relocated
 from nnfuzz.spec.families.shape import extent, resized
 from nnfuzz.spec.families.sorting import gaps, settled
+from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import Box, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 
 @operator
-class NonZero(OpSpec):
+class NonZero(Zeros):
     """Indices of the first elements that are not 0, in columns; zeros where there are no more.
 
     Source: ONNX NonZero-13.
@@ -81,7 +82,7 @@ class AlongOrFlat(OpSpec):
 
 
 @operator
-class Compress(AlongOrFlat):
+class Compress(Zeros, AlongOrFlat):
     """Slices along an axis, or elements of the flat tensor, where a condition holds; then zeros.
 
     Source: ONNX Compress-11.
@@ -130,7 +131,7 @@ class Compress(AlongOrFlat):
 
 
 @operator
-class Unique(AlongOrFlat):
+class Unique(Zeros, AlongOrFlat):
     """The different elements, or slices along an axis, then zeros; where each of them is first;
     which one each element is; and how many there are of each.
 

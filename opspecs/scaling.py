@@ -215,6 +215,10 @@ class MeanVarianceNormalization(Unary):
     def feasible(self, x):
         return x[1] - x[0] > 0.1
 
+    def certain(self, x):
+        """The mean is 0."""
+        return ((-math.inf, 0.0), (0.0, math.inf))
+
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype
         if dtype is DType.FLOAT32:

@@ -109,12 +109,14 @@ class NonMaxSuppression(OpSpec):
         return whole.scatter(0, at.unsqueeze(1).expand(-1, 3), triples)[: self.rows]
 
     def domain(self, boxes, scores):
-        """Boxes have an area: sides are positive and not tiny."""
-        if self.center_point_box:
-            sides = boxes[..., 2:]
-        else:
-            sides = (boxes[..., 2:] - boxes[..., :2]).abs()
-        return [0.01 - sides, boxes.abs() - 1e3]
+        return [boxes.abs() - 1e3]
+
+    def undefined(self, boxes, scores):
+        """ONNX says nothing of boxes without an area: sides are positive and not tiny."""
+        sides = boxes.lo[..., 2:]
+        if not self.center_point_box:
+            sides = (sides - boxes.lo[..., :2]).abs()
+        return (sides < 0.01).any()
 
     def proxy(self, boxes, scores):
         return (boxes.sum() + scores.sum()).expand(self.rows, 3)

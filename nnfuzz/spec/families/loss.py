@@ -29,7 +29,7 @@ class ClassLoss(OpSpec):
     inputs = (
         In("T", FLOATS, (2, 5)),
         In("I", (DType.INT64, DType.INT32), (1, 4), index=True),
-        In("T", ranks=(1, 1), weight=True),
+        In("T", ranks=(1, 1), weight=True, narrow=True),
     )
     variadic = (2, 3)
     reduction = Choice(("none", "sum", "mean"))
