@@ -193,6 +193,11 @@ class Range(Filled):
     def value_range(self, x):
         return (-math.inf, self.start) if self.delta < 0 else (self.start, math.inf)
 
+    def certain(self, x):
+        """The first number, and 0 where they come past it."""
+        first = (self.start, self.start)
+        return (first, (0, 0)) if self.start * self.delta < 0 else (first,)
+
     def torch(self, x):
         count = math.prod(x.shape) if self.axis is None else x.shape[self.axis]
         return (torch.arange(count) * self._step() + self.start).to(self.dtype.torch)
@@ -227,6 +232,10 @@ class Constant(Shaped):
 
     def value_range(self, x):
         return -4, 4
+
+    def certain(self, x):
+        """Nearly always, among more than a few numbers."""
+        return (0, 0), (-4, -4), (4, 4)
 
     def torch(self, x):
         numbers = self._numbers(x.shape, x.is_floating_point(), x.dtype is torch.bool)

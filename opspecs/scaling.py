@@ -208,7 +208,7 @@ class MeanVarianceNormalization(Unary):
         square = (x * x).mean(self.axes, keepdim=True)
         lost = 8 * torch.finfo(x.dtype).eps
         return [
-            1e-2 + lost * square - s * s,
+            1e-4 + lost * square - s * s,
             x.abs() - math.sqrt(largest(x) / (8 * count)),
         ]
 
@@ -216,8 +216,8 @@ class MeanVarianceNormalization(Unary):
         return x[1] - x[0] > 0.1
 
     def certain(self, x):
-        """The mean is 0."""
-        return ((-math.inf, 0.0), (0.0, math.inf))
+        """The mean is 0, the mean of the squares 1; which side is beyond 1 does not matter here."""
+        return ((-math.inf, 0.0), (1.0, math.inf))
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype
