@@ -131,8 +131,7 @@ def run(program: Program, feeds: Mapping[str, np.ndarray], base: Run | None = No
         if base is not None and base.program.carry == program.carry:
             return _rerun(program, base)
         values = {
-            name: program.carried(_native(np.asarray(feeds[name])))
-            for name in program.inputs
+            name: program.carried(_native(np.asarray(feeds[name]))) for name in program.inputs
         }
         values.update({name: program.carried(x) for name, x in program.constants.items()})
         for node in program.nodes:
