@@ -133,6 +133,8 @@ def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
             and not _unexportable(spec, config, list(binding.values()))
         ):
             weight = math.prod(map(config.dtype_weight, dtypes))
+            if not weight:
+                continue
             first = binding[spec.inputs[0].var]
             found.append(Signature(binding, output, first, key, weight))
     return found
