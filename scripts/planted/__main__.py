@@ -10,16 +10,16 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
-from nnfuzz.testcase.case import CaseConfig
 from planted.bench import Bench, recalls
 from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
+from planted.vocabulary import CONFIG
 
 BUG_COLUMNS = ("reached", "effective", "found", "cheap", "first")
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: no such change; known are " + ", ".join(c.name for c in pool))
         return 2
     torch.set_num_threads(1)
-    config = CaseConfig(nodes=args.nodes, exporter="direct", dtypes=dict(args.dtypes))
+    config = replace(CONFIG, nodes=args.nodes, dtypes={**CONFIG.dtypes, **dict(args.dtypes)})
     bench = Bench(args.seed, chosen, LEGAL_VARIATIONS, config)
     start = time.perf_counter()
     console = Console(stderr=True)

@@ -19,6 +19,7 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from planted.changes import LEGAL, SUBTLE, Change
 from planted.program import Run, Unsupported, load, run
+from planted.vocabulary import CONFIG
 
 Arrays = Mapping[str, np.ndarray]
 BACKEND = "planted"
@@ -84,7 +85,7 @@ class Bench:
     seed: int
     changes: Sequence[Change]
     legal: Sequence[Change]
-    config: CaseConfig = field(default_factory=lambda: CaseConfig(exporter="direct"))
+    config: CaseConfig = CONFIG
     models: int = 0
     refused: int = 0
     baseline_alarms: list[str] = field(default_factory=list)

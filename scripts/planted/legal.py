@@ -76,13 +76,21 @@ def summing(total: Total) -> dict[str, Mutant]:
         y = total(last(x, axes))
         return y.reshape([1 if i in axes else d for i, d in enumerate(x.shape)]) if keep else y
 
+    def nothing(a, x, axes):
+        """Whether each element is by itself."""
+        return not x.dim() or (axes is None and a.get("noop_with_empty_axes"))
+
     def reduce_sum(run, a, x, axes=None):
+        if nothing(a, x, axes):
+            return None
         return reduce(x, axes_of(x, axes), a.get("keepdims", 1))
 
     def mean_of(x, axes, keep):
         return reduce(x, axes, keep) / math.prod(x.shape[i] for i in axes)
 
     def reduce_mean(run, a, x, axes=None):
+        if nothing(a, x, axes):
+            return None
         return mean_of(x, axes_of(x, axes), a.get("keepdims", 1))
 
     def global_average(run, a, x):

@@ -14,12 +14,12 @@ from planted.bench import Bench, recalls
 from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
 from planted.changes import LEGAL, STRUCTURAL, SUBTLE
 from planted.program import load, run
+from planted.vocabulary import CONFIG
 
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 
-CONFIG = CaseConfig(exporter="direct")
 PLUGIN = Path(__file__).parents[2] / "scripts" / "planted" / "plugin.py"
 COMMON = ("broadcast_operand_lost", "fused_operands_swapped", "copied_in_half")
 TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-7}
