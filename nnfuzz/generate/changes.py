@@ -26,7 +26,9 @@ TRIES = 4
 
 
 def other_constant(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
-    places = [i for i, o in enumerate(call.operands) if isinstance(o, int | float)]
+    patterns = call.spec.patterns(len(call.operands))
+    pairs = zip(call.operands, patterns)
+    places = [i for i, (o, p) in enumerate(pairs) if isinstance(o, int | float) and not p.index]
     if not places:
         return None
     place = m.draw.choice(places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.motif import Misfit, Motif, Operand
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import In, OpSpec
 
 
 class MissingOperator(Misfit):
@@ -128,10 +128,12 @@ class MotifWriter:
             else self._given(o)
             for o, d, p in zip(call.operands, dtypes, patterns)
         ]
+        if not _fitting(patterns, types) or not self._indexes(call, patterns):
+            return False
         op = spec.draw_given(self.draw, call.attributes, *types)
         if len(types) < count:
             types += op.complete(self.draw, types[0], dtypes)[len(types) :]
-        if not all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types)):
+        if not _fitting(patterns, types):
             return False
         if any(condition is False for condition in op.requires(*types)):
             return False  # Attributes that were changed may be such that there are no outputs.
@@ -140,6 +142,14 @@ class MotifWriter:
         plan: Plan = [_source(o, d) for o, d in zip(call.operands, dtypes)]
         plan += [Placeholder(p.weight, p.fresh) for p in patterns[len(plan) :]]
         return self.growth.insert(op, plan, types, smt=False)
+
+    def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:
+        """Whether nothing computes an index, which may be out of range then."""
+        placeholders = self.growth.placeholders
+        return all(
+            not p.index or not isinstance(o, str) or o in placeholders
+            for o, p in zip(call.operands, patterns)
+        )
 
     def _given(self, operand: Operand) -> TensorType:
         return self.type(operand) if isinstance(operand, str) else operand  # type: ignore[return-value]
@@ -166,6 +176,10 @@ class MotifWriter:
             binding.setdefault(pattern.var, self.draw.choice(pattern.dtypes))
         first = {p.var: p for p in reversed(patterns)}
         return binding if all(d in first[v].dtypes for v, d in binding.items()) else None
+
+
+def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:
+    return all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types))
 
 
 def _number(operand: Operand) -> bool:
