@@ -101,9 +101,11 @@ class Cast(Unary):
     def interval(self, x, *_):
         source = x.lo.dtype
         if self.to.is_float and source.is_floating_point:
-            # A compiler may leave the rounding out, where it is undone later.
-            a, b = self.torch(x.lo).to(source), self.torch(x.hi).to(source)
-            return [Box(torch.minimum(x.lo, a), torch.maximum(x.hi, b), x.any)]
+            # A compiler may leave the rounding out, or compute in float32 in between.
+            lo, hi = ((end, self.torch(end).to(source)) for end in (x.lo, x.hi))
+            if self.to.itemsize < 4:
+                lo, hi = ((*ends, ends[0].float().to(source)) for ends in (lo, hi))
+            return [Box(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
         if self.to.is_bool:
             zero = (x.lo == 0) & (x.hi == 0)
             return [Box(~holds(x), ~zero, x.any)] if source is not torch.bool else [x]
@@ -201,6 +203,10 @@ class BitCast(Unary):
 
     def domain(self, x):
         return [flags(~torch.isfinite(self.torch(x)))] if self.to.is_float else []
+
+    def undefined(self, x):
+        """The sign of a zero, which the oracle does not follow."""
+        return x.lo == 0 if self.source.is_float and not self.to.is_float else None
 
     def onnx_attributes(self):
         return {"to": self.to.onnx}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
@@ -85,6 +85,25 @@ def sources(graph: Mapping[str, Any]) -> list[str]:
     made = {name for node in graph["nodes"] for name in node["outputs"]}
     first = [node for node in graph["nodes"] if made.isdisjoint(node["inputs"])]
     return sorted({node["op"] for node in first}) if len(first) < len(graph["nodes"]) else []
+
+
+def before_last(graph: Mapping[str, Any]) -> list[str]:
+    """The operators that the last one reads, sorted."""
+    makers = {name: node["op"] for node in graph["nodes"] for name in node["outputs"]}
+    return sorted({makers[name] for name in graph["nodes"][-1]["inputs"] if name in makers})
+
+
+def signatures(graph: Mapping[str, Any]) -> list[str]:
+    """ "Op(dtype, ...)->dtype" per operator, each dtype and each such text once, sorted.
+
+    How many inputs an operator with optional ones has does not matter.
+    """
+    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+
+    def side(names: Iterable[str]) -> str:
+        return ",".join(sorted({dtypes[name] for name in names}))
+
+    return sorted({f"{n['op']}({side(n['inputs'])})->{side(n['outputs'])}" for n in graph["nodes"]})
 
 
 def dtype_class(dtype: str) -> str:

@@ -17,8 +17,10 @@ from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
 from nnfuzz.triage.general import (
     OPERATOR,
+    before_last,
     coarse_graph,
     general_message,
+    signatures,
     sources,
     without_intrinsics,
 )
@@ -27,6 +29,7 @@ from nnfuzz.triage.signature import Failure, Signature, digest_of
 
 _NUMBERS = ("value", "nonfinite")
 _MOST_SHOWN = 6
+_INFERENCE = "InferenceError"
 SIZED = "a symbolic dimension()->"
 """Among the nodes of a pattern that needs one."""
 
@@ -148,6 +151,10 @@ def _error(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> dict[str
     if clues.passes:
         message = general_message(parts["message"], dtypes, ())
         return {"message": message, "passes": sorted(clues.passes)}
+    suspects = before_last(graph)
+    if suspects and _INFERENCE in parts["message"]:
+        # What a node says of the type of its input concerns the one that computes it.
+        return dict.fromkeys(("error", "message", "frames")) | {"before": suspects}
     behind, importing = sources(graph), failure.stage is Stage.IMPORT
     if behind and importing:
         return dict.fromkeys(("error", "message", "frames")) | {"behind": behind}
@@ -164,8 +171,10 @@ def _where(graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
     """The accused passes, or the pattern without the exact dtypes."""
     if clues.passes or not graph:
         return {"passes": sorted(clues.passes)}
-    pattern = pattern_of(coarse_graph(graph, clues.operator))
-    found: dict[str, Any] = {"nodes": list(pattern.nodes), "edges": list(pattern.edges)}
+    coarse = coarse_graph(graph, clues.operator)
+    pattern = pattern_of(coarse)
+    sized = [SIZED] * (SIZED in pattern.nodes)
+    found: dict[str, Any] = {"nodes": signatures(coarse) + sized, "edges": list(pattern.edges)}
     if clues.operator and [node["op"] for node in graph["nodes"]] != [clues.operator]:
         found["needs"] = sorted(clues.needs)  # several specs are modes of one operator
     return found
