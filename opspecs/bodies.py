@@ -22,7 +22,10 @@ TAME = (
     logic.And, logic.Or, logic.Xor, logic.Not, Softmax, Identity,
 )  # fmt: skip
 """Operators that may be repeated without leaving their domains soon."""
+ONCE = (*TAME, act.Softplus, act.HardSwish, maths.Exp, maths.Asinh, LogSoftmax)
+"""For bodies that run once: none is undefined anywhere but for overflow."""
 WILD = (
-    *TAME, act.Softplus, act.HardSwish, maths.Exp, maths.Asinh, LogSoftmax,
+    *ONCE, ari.Div, ari.Mod, ari.Reciprocal, maths.Log, maths.Sqrt, maths.Asin, maths.Tan,
+    maths.Sinh,
 )  # fmt: skip
-"""Further ones for bodies that run once; none is undefined anywhere but for overflow."""
+"""Whatever a given body may hold."""

@@ -14,7 +14,7 @@ from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
 from . import logic
-from .bodies import TAME, WILD
+from .bodies import ONCE, TAME, WILD
 
 LONGEST = 12
 """Iterations of Scan; the reference runs them one by one."""
@@ -144,7 +144,8 @@ class If(ControlFlow):
     The reference computes both, so both must be valid. Source: ONNX If-13.
     """
 
-    pool = (*WILD, Loop, Loop)
+    pool = (*ONCE, Loop, Loop)
+    readable = WILD
     inputs = (In("T", DTYPES), In("B", BOOLS, (0, 0)), In("T"))
     variadic = (2, 4)
     before = (2, 1)

@@ -119,8 +119,13 @@ class GRU(Cells):
 
 @operator
 class LSTM(Cells):
-    """c' = f c + i g(.), h' = o h(c'); with P the gates see the cell's state as well."""
+    """c' = f c + i g(.), h' = o h(c'); with P the gates see the cell's state as well.
 
+    Without a clip: by the standard it "is applied to the input of activations", which h's input is
+    as well, but ONNX Runtime has always left that one alone.
+    """
+
+    clip = Choice((None,))
     variadic = (3, 7)
     gates = "iofc"
     peepholes = "iof"
@@ -139,12 +144,6 @@ class LSTM(Cells):
         new = self.activated(apply, cell, 1, self.gate(apply, cell, "c", x, h))
         c = apply(ADD, apply(MUL, f, c), apply(MUL, i, new))
         return [apply(MUL, sigma("o", c), self.activated(apply, cell, 2, c)), c]
-
-    def distrusted(self):
-        """By the standard the clip "is applied to the input of activations", h's as well."""
-        if self.clip is None:
-            return super().distrusted()
-        return {**super().distrusted(), "onnxruntime": "does not clip the cell's state for h"}
 
     def bounded(self):
         return 2 not in self.kept

@@ -31,6 +31,8 @@ class ControlFlow(Composite):
     """
 
     pool: ClassVar[Pool] = ()
+    readable: ClassVar[Pool] = ()
+    """What given bodies may hold besides."""
     unexportable = (SCALAR_DOUBLE,)
     before: tuple[int, int] = (2, 2)
     """How many inputs, and arguments of a body, come before the values from outside."""
@@ -39,7 +41,7 @@ class ControlFlow(Composite):
 
     @classmethod
     def from_json(cls, attributes: Mapping[str, Any]) -> OpSpec:
-        known = {spec.name: spec for spec in cls.pool}
+        known = {spec.name: spec for spec in (*cls.readable, *cls.pool)}
         return cls(
             **{
                 name: Body.from_json(value, known.__getitem__)
