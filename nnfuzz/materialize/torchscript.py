@@ -68,7 +68,7 @@ def shortcuts() -> Sequence[Patch]:
         _jit_onnx_log=nothing,
         _jit_pass_lint=nothing,
         _jit_pass_onnx_lint=nothing,
-        _jit_pass_onnx_graph_shape_type_inference=nothing,
+        _jit_pass_onnx_graph_shape_type_inference=_types_of_branches(utils._C),
     )
     signature = functools.lru_cache(maxsize=None)(inspect.signature)
     return [
@@ -79,6 +79,17 @@ def shortcuts() -> Sequence[Patch]:
         Patch(helper, "inspect", Overlay(helper.inspect, signature=signature)),
         Patch(jit, "_create_node", _create_node(jit)),
     ]
+
+
+def _types_of_branches(bindings: Any) -> Any:
+    """Types are known node by node, except for what comes out of sub-graphs."""
+    original = bindings._jit_pass_onnx_graph_shape_type_inference
+
+    def infer(graph: Any, *args: Any) -> None:
+        if graph.findAllNodes("onnx::If") or graph.findAllNodes("onnx::Loop"):
+            original(graph, *args)
+
+    return infer
 
 
 def _split_lists(utils: Any) -> Any:
