@@ -46,7 +46,8 @@ _UNSUPPORTED = re.compile(
     r"|must be \d+ for Relax frontend",
     re.IGNORECASE,
 )
-_NO_DTYPE = re.compile(r"Data type \S+ not supported")  # the code generator's
+# The code generator's and the runtime's.
+_NO_DTYPE = re.compile(r"Data type \S+ not supported|Unsupported input dtype")
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
 def run(model, inputs, level):

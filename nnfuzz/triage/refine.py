@@ -77,7 +77,9 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
     """
     if not graph:
         return Pattern((), ())
-    nodes = [node for node in graph["nodes"] if not split(node["outputs"][0])[1]]
+    copies = [(split(node["outputs"][0])[1], node) for node in graph["nodes"]]
+    first = min((copy for copy, _ in copies), default=0)
+    nodes = [node for copy, node in copies if copy == first]
     sized = len(nodes) < len(graph["nodes"])
     graph = {**graph, "nodes": nodes}
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}
@@ -151,8 +153,8 @@ def _error(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> dict[str
     if clues.passes:
         message = general_message(parts["message"], dtypes, ())
         return {"message": message, "passes": sorted(clues.passes)}
-    suspects = before_last(graph)
-    if suspects and _INFERENCE in parts["message"]:
+    suspects = before_last(graph) if failure.stage is not Stage.IMPORT else []
+    if suspects and (_INFERENCE in parts["message"] or parts.get("error") == "TypeError"):
         # What a node says of the type of its input concerns the one that computes it.
         return dict.fromkeys(("error", "message", "frames")) | {"before": suspects}
     behind, importing = sources(graph), failure.stage is Stage.IMPORT

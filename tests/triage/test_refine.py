@@ -193,3 +193,17 @@ def test_a_graph_at_several_sizes_is_one_that_needs_a_symbolic_dimension():
     assert pattern_of(one).within(pattern_of(many))
     assert not pattern_of(many).within(pattern_of(one))
     assert mismatch(many) != mismatch(one)
+
+
+def test_what_a_node_says_of_its_inputs_type_concerns_the_one_before_it():
+    def failing(consumer, message, error_type):
+        made = graph(("BatchNormalization", "x", "h"), (consumer, "h", "y"))
+        ran = replace(failed("O0", message), stage=Stage.COMPILE, error_type=error_type)
+        (failure,) = failures([ran], None, made)
+        return refined(failure, made).hash
+
+    one = failing("Mul", "Binary operators must have the same datatype", "TypeError")
+    assert one == failing("Concat", "Concat expects inputs of the same dtype", "TypeError")
+    assert one != failing("Mul", "Binary operators must have the same datatype", "InternalError")
+    inferred = failing("Conv", "[ShapeInferenceError] needs 3 dimensions", "Fail")
+    assert inferred == failing("DFT", "[ShapeInferenceError] must have rank 2", "Fail")
