@@ -325,7 +325,9 @@ class Loop:
         if flight.sampled and flight.agreed:
             figures = self.recorder.figures
             figures.full_checks += 1
-            figures.full_check_finds += bool(evidence.confirmed)
+            figures.full_check_finds += any(
+                failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
+            )
         if flight.probe:
             self.prober.finished(flight.probe, flight.outcomes)
         elif self.config.learn:
