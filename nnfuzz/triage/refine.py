@@ -137,7 +137,10 @@ def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -
         order = [name for node in graph["nodes"] for name in node["outputs"]]
         first = first_wrong(clues.verdict, failure.backend, failure.levels, order)
         few = first is not None and few_digits(first, dtypes.get(first.output, ""))
-        kind = "digits" if few else "number"
+        kind = "digits" if few and not clues.passes else "number"
+        if kind == "digits" and len({node["op"] for node in graph["nodes"]}) == 1:
+            # An operator that computes in too narrow a type does so for integers and floats alike.
+            return {"wrong": kind, "operator": clues.operator or graph["nodes"][0]["op"]}
     return {"wrong": kind, **_where(graph, clues)}
 
 
