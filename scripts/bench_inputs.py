@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="first seed (default 0)")
     parser.add_argument("--top", type=int, default=8, help="patterns to list (default 8)")
     parser.add_argument("--seeds", action="store_true", help="list the seeds without an input")
+    parser.add_argument("--operators", default="", help="names, by commas (default: all)")
     parser.add_argument("--no-stability", action="store_true", help="validity only")
     args = parser.parse_args()
     torch.set_num_threads(1)
