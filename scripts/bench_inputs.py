@@ -46,7 +46,8 @@ def main() -> None:
 
 def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
     """Measure one graph size and print a row and the patterns behind the failures."""
-    specs = OpRegistry.load().specs()
+    registry = OpRegistry.load()
+    specs = registry.select(args.operators.split(",") if args.operators else registry).specs()
     config = lawful(GenerateConfig(nodes=nodes), specs)
     catalog = Catalog(specs, config)
     results, patterns, failed = [], Counter(), []
