@@ -63,12 +63,18 @@ def test_nearly_every_random_graph_has_valid_inputs():
 
 
 def test_the_same_seed_gives_the_same_arrays():
-    for seed in range(10):
+    missed = 0
+    for seed in range(12):
         graph = generate(CATALOG, CONFIG, random.Random(seed)).graph
-        one, two = found(graph, seed), found(graph, seed)
+        one, two = (search(graph, random.Random(seed)) for _ in range(2))
+        assert type(one) is type(two)
         assert (one.draws, one.steps) == (two.draws, two.steps)
+        if isinstance(one, NotFound):
+            missed += 1
+            continue
         for a, b in ((one.inputs, two.inputs), (one.outputs, two.outputs)):
             assert all(a[name].tobytes() == b[name].tobytes() for name in a)
+    assert missed <= 2
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT32, DType.FLOAT64])
