@@ -79,7 +79,11 @@ def fuzz(
     ] = None,
     exporter: Exporter = None,
     opset: Annotated[
-        int | None, typer.Option(metavar="N", help="ONNX opset [default: what the backends like].")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="ONNX opset [default: the newest that the exporter writes and the backends take].",
+        ),
     ] = None,
     operators: Operators = None,
     exclude: Exclude = None,

@@ -14,7 +14,11 @@ Nodes = Annotated[
     int | None, typer.Option(min=1, metavar="K", help="Operators per model [default: 10].")
 ]
 Exporter = Annotated[
-    str | None, typer.Option(metavar="NAME", help="torchscript (default), dynamo or direct.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="torchscript (default), dynamo, or direct, which alone has every operator and dtype.",
+    ),
 ]
 Motifs = Annotated[
     float | None,
@@ -46,7 +50,7 @@ SeedModels = Annotated[
     typer.Option(
         metavar="DIR",
         help="Start every graph from one of these ONNX models; operators are inserted around and "
-        "inside. Implies --exporter direct.",
+        "inside. Without --exporter, direct emission is used.",
     ),
 ]
 Plugins = Annotated[
