@@ -160,12 +160,8 @@ def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
     from nnfuzz.execute.registry import BackendRegistry
 
     registry, cache = BackendRegistry.discover(), SupportCache(folder)
-    found = {}
-    for name in registry.names():
-        if not registry.get(name).missing():
-            version, support = cache.known(name)
-            found[name] = (version, support)
-    return found
+    names = [name for name in registry.names() if not registry.get(name).missing()]
+    return {name: cache.known(name) for name in names}
 
 
 def _console() -> Console:
