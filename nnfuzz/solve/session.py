@@ -2,15 +2,16 @@
 
 The session keeps values for all variables under which every accepted constraint holds. New
 constraints usually concern new variables only, so propagation finds values for these while the
-witness stays; Z3 is asked about the whole system only if that fails. Constraints reach Z3 when it
-is first asked, so most graphs never pay for lowering before the final binning.
+witness stays. If that fails, a search by propagation gives up as little of the witness as it has
+to, and Z3 is asked about the whole system only if that fails too. Constraints reach Z3 when it is
+first asked, so most graphs never pay for its context and for lowering.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from nnfuzz.ir.expr import Bool, BoolExpr, Int, Var, evaluate
+from nnfuzz.ir.expr import Bool, BoolExpr, Int, Var, evaluate, variables
 from nnfuzz.solve.domains import solve
 from nnfuzz.solve.smt import SmtSolver
 from nnfuzz.spec.draw import Draw
@@ -82,7 +83,24 @@ class Session:
             self.env = env
             self.constraints += open_
             return True
-        return smt and self._ask(open_, free, accept)
+        return smt and (self._bend(open_, free, accept) or self._ask(open_, free, accept))
+
+    def _bend(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
+        """Extend by new values for what the constraints mention; the rest keeps its own if it can.
+
+        Propagation only.
+        """
+        touched = dict.fromkeys((*free, *variables(*constraints)))
+        kept = {var: (value, value) for var, value in self.env.items() if var not in touched}
+        order = (*touched, *kept)
+        model = solve(
+            [*self.constraints, *constraints], self.draw, free=order, tries=3, prefer=kept
+        )
+        if model is None or not accept({**self.env, **model}):
+            return False
+        self._commit({**self.env, **model})
+        self.constraints += constraints
+        return True
 
     def _ask(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
         if self.budget <= 0:
