@@ -112,9 +112,9 @@ class _Search:
             for attempt in range(self.settings.draws if restart == 0 else 1):
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:
-                    return self._found(self._steadied(values, wanted))
+                    return self._steadied(values, wanted)
             if self._descend(values, violation):
-                return self._found(self._steadied(values, wanted))
+                return self._steadied(values, wanted)
             if self._late():
                 break
         return self._not_found()
@@ -157,26 +157,36 @@ class _Search:
 
     # -- the second objective -----------------------------------------------------------------
 
-    def _steadied(self, values: Values, wanted: dict[str, Range]) -> Values:
-        """Valid values whose decisions are further from their edges, if some are found quickly."""
+    def _steadied(self, values: Values, wanted: dict[str, Range]) -> Found:
+        """Valid values, or others whose decisions are further from edges if found quickly."""
         best, share = values, self._share(values)
         for i in range(self.settings.redraws):
             if share >= self.settings.steady:
-                return best
+                return self._found(best, share)
             drawn, violation = self._draw(wanted, i)
-            if violation is None and self._share(drawn) > share:
-                best, share = drawn, self._share(drawn)
+            if violation is None:
+                best, share = self._steadier(best, share, drawn)
         for _ in range(self.settings.nudges):
-            position = least_stable(self.program, self.decisive, best)
-            if position is None:
-                return best
-            nudged = dict(best)
-            target = self._target(nudged, Violation(position, Cause.EDGE), NUDGE)
-            if not target.step(nudged) or self.program.run(nudged, target.start):
-                return best
-            if self._share(nudged) > share:
-                best, share = nudged, self._share(nudged)
-        return best
+            nudged = self._nudged(best)
+            if nudged is None:
+                break
+            best, share = self._steadier(best, share, nudged)
+        return self._found(best, share)
+
+    def _steadier(self, best: Values, share: float, other: Values) -> tuple[Values, float]:
+        found = self._share(other)
+        return (other, found) if found > share else (best, share)
+
+    def _nudged(self, values: Values) -> Values | None:
+        """The values after one gradient step off the first edge; None if none helps or is valid."""
+        position = least_stable(self.program, self.decisive, values)
+        if position is None:
+            return None
+        nudged = dict(values)
+        target = self._target(nudged, Violation(position, Cause.EDGE), NUDGE)
+        if not target.step(nudged) or self.program.run(nudged, target.start):
+            return None
+        return nudged
 
     def _share(self, values: Values) -> float:
         return stable_share(self.program, self.decisive, values)
@@ -184,7 +194,7 @@ class _Search:
     def _target(self, values: Values, violation: Violation, rate: float) -> Descent:
         return Descent(self.program, values, violation, self.bounds, self.limits, rate, self.rng)
 
-    def _found(self, values: Values) -> Found:
+    def _found(self, values: Values, stable: float) -> Found:
         def arrays(names: list[str]) -> dict[str, np.ndarray]:
             return {name: as_array(values[name], self.program.dtypes[name]) for name in names}
 
@@ -195,7 +205,7 @@ class _Search:
             self.draws,
             self.steps,
             time.perf_counter() - self.start,
-            self._share(values),
+            stable,
         )
 
     def _not_found(self) -> NotFound:
