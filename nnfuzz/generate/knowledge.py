@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -77,7 +79,8 @@ def _stored(dtype: DType, range_: Range) -> Range:
 def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range]) -> Range:
     """The output's bounds; exact where every input is one number."""
     if isinstance(op, Elementwise) and all(lo == hi for lo, hi in ranges):
-        exact = _evaluated(op, [lo for lo, _ in ranges])
+        numbers = tuple(float(lo) for lo, _ in ranges)
+        exact = _evaluated(type(op), tuple(op.attributes.items()), numbers)
         if exact is not None:
             return exact, exact
     lo, hi = op.value_range(*ranges)
@@ -93,11 +96,16 @@ def _finite(ranges: Sequence[Range]) -> bool:
     return all(math.isfinite(end) for range_ in ranges for end in range_)
 
 
-def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
+@lru_cache(maxsize=1 << 14)
+def _evaluated(
+    spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
+) -> float | None:
+    """The operator of single numbers; kept, for zeros and ones come up in graph after graph."""
     import torch
 
     try:
-        result = op.torch(*[torch.tensor([float(x)], dtype=torch.float64) for x in numbers])
+        op = spec(**dict(attributes))
+        result = op.torch(*[torch.tensor([x], dtype=torch.float64) for x in numbers])
         value = float(result)  # type: ignore[arg-type]
     except (RuntimeError, TypeError, IndexError):  # Not for float64, or not of rank 1.
         return None

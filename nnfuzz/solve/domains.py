@@ -34,21 +34,21 @@ class Domains:
         """The interval of an integer expression under the current domains."""
         if isinstance(e, int):
             return e, e
-        op = e.op
+        op = e.op  # type: ignore[union-attr]
         if op == "var":
             return self.of(e)  # type: ignore[arg-type]
         if op == "ite":
-            truth = self.truth(e.args[0])
-            if truth is not None:
-                return self.bounds(e.args[1] if truth else e.args[2])
-            (alo, ahi), (blo, bhi) = self.bounds(e.args[1]), self.bounds(e.args[2])
-            return min(alo, blo), max(ahi, bhi)
-        (alo, ahi), (blo, bhi) = self.bounds(e.args[0]), self.bounds(e.args[1])
+            return self._chosen(e)  # type: ignore[arg-type]
+        a, b = e.args  # type: ignore[union-attr]
+        alo, ahi = (a, a) if a.__class__ is int else self.bounds(a)
+        blo, bhi = (b, b) if b.__class__ is int else self.bounds(b)
         if op == "add":
             return alo + blo, ahi + bhi
         if op == "sub":
             return alo - bhi, ahi - blo
         if op == "mul":
+            if alo >= 0 and blo >= 0:
+                return alo * blo, ahi * bhi
             corners = (alo * blo, alo * bhi, ahi * blo, ahi * bhi)
             return min(corners), max(corners)
         if op == "floordiv":
@@ -60,7 +60,16 @@ class Domains:
             return max(alo, blo), max(ahi, bhi)
         if alo == ahi and blo == bhi:  # mod
             return alo % blo, alo % blo
-        return max(e.lo, 0 if blo > 0 else blo + 1), min(e.hi, bhi - 1 if bhi > 0 else 0)
+        lo, hi = e.lo, e.hi  # type: ignore[union-attr]
+        return max(lo, 0 if blo > 0 else blo + 1), min(hi, bhi - 1 if bhi > 0 else 0)
+
+    def _chosen(self, e: Expr) -> tuple[int, int]:
+        condition, then, otherwise = e.args
+        truth = self.truth(condition)
+        if truth is not None:
+            return self.bounds(then if truth else otherwise)
+        (alo, ahi), (blo, bhi) = self.bounds(then), self.bounds(otherwise)
+        return min(alo, blo), max(ahi, bhi)
 
     def truth(self, c: Bool) -> bool | None:
         """True or False where the domains decide the condition, else None."""
