@@ -151,7 +151,7 @@ class CampaignConfig:
         for name, value in chosen.items():
             stored = getattr(self, name, None) if name not in _CASE else getattr(self.case, name)
             if name not in LIMITS and _plain(stored) != _plain(value):
-                option = name.replace("_", "-")
+                option = _OPTIONS.get(name, name).replace("_", "-")
                 raise ConfigError(
                     f"--{option} {_show(value)} contradicts the campaign, which has "
                     f"{_show(stored)}: leave the option out to resume, "
@@ -160,7 +160,8 @@ class CampaignConfig:
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
 
 
-_CASE = tuple(f.name for f in fields(CaseConfig))
+_CASE = (*(f.name for f in fields(CaseConfig)), "exporters")
+_OPTIONS = {"exporters": "exporter"}
 
 
 def _plain(value: Any) -> Any:

@@ -352,13 +352,14 @@ class Loop:
     ) -> None:
         if probe:
             self.prober.not_produced(probe, failed)
+        elif self.config.learn:
+            self.prober.learn_export(failed)
         fields: dict[str, Any] = {"status": failed.stage, "failed": failed}
         if failed.stage == "export":
-            exporter = self.config.case.exporter
             if not failed.unsupported:
                 found = failed.error_type, failed.message, failed.traceback
-                fields["confirmed"] = (export_failure(exporter, *found),)
-            fields["outcomes"] = (_export_outcome(exporter, failed),)
+                fields["confirmed"] = (export_failure(failed.street, *found),)
+            fields["outcomes"] = (_export_outcome(failed),)
         elif failed.stage == FAULT:
             row = EventRow(failed.index, FAULT, "", "produce", "", failed.message, failed.traceback)
             fields["events"] = (row,)
@@ -409,7 +410,7 @@ class Loop:
         refused = set(self.config.case.refused) | set(reasons)
         avoided = {row.item for row in self.tamer.avoided}
         new = refused - self._refused
-        if not new or not set(self.prober.keys) - refused - avoided:
+        if not new or not self.prober.left(refused) - avoided:
             return {}
         self.observer.note(
             f"{len(new)} more operator signatures are refused for generation "
@@ -419,7 +420,8 @@ class Loop:
 
     def _tamed(self) -> bool:
         """Whether the list of what generation keeps away from has changed; says so."""
-        new = self.tamer.learn(self.recorder.findings(), self.recorder.reductions, self._refused)
+        gone = self.prober.left(()) - self.prober.left(self._refused)
+        new = self.tamer.learn(self.recorder.findings(), self.recorder.reductions, gone)
         for row in new:
             self.observer.note(
                 f"generation keeps away from {row.item} from now on, but in "
@@ -478,11 +480,11 @@ class Loop:
         return max(0.0, min(ends)) if ends else None
 
 
-def _export_outcome(exporter: str, failed: NotProduced) -> Outcome:
+def _export_outcome(failed: NotProduced) -> Outcome:
     return Outcome(
         OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
         Stage.EXPORT,
-        exporter,
+        failed.street,
         "export",
         failed.error_type,
         failed.message,

@@ -4,24 +4,28 @@ Full probing takes minutes on a slow compiler. A campaign therefore (1) takes wh
 (2) spends a few seconds on probes before it starts, one signature of every operator first, and
 (3) learns while it fuzzes: a test that ran vouches for its signatures, and one that met
 `unsupported` has those of its signatures probed that nothing has vouched for yet.
+
+Exporters write operators in different ways, so what a backend takes is known per exporter: keys are
+"EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). Probing in advance does with one of them
+at a time: another exporter is asked for where a backend refuses what the first one makes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from nnfuzz.campaign.support import Support, signature_keys
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import NotProduced, TestCase, refusal
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One single-operator model: the `instance`-th of a signature."""
+    """One single-operator model: the `instance`-th of a signature with an exporter."""
 
     key: str
     instance: int
@@ -31,7 +35,9 @@ class Probe:
 
     def job(self) -> dict[str, Any]:
         """What the producer is asked for."""
-        return {"do": "probe", "signature": self.key, "instance": self.instance}
+        exporter, _, signature = self.key.partition(":")
+        number = {"instance": self.instance}
+        return {"do": "probe", "exporter": exporter, "signature": signature, **number}
 
 
 class Prober:
@@ -43,11 +49,16 @@ class Prober:
         keys: Sequence[str],
         variables: Mapping[str, Sequence[int]],
     ) -> None:
-        """keys: every signature of the campaign; variables: see `signature_keys`."""
+        """keys: every signature of the campaign with every exporter that writes it, by exporters in
+        the order in which they are to be asked; variables: see `signature_keys`.
+        """
         self.tables = tables
         self.keys = keys
         self.variables = variables
-        self.failing: set[str] = set()
+        self._known = frozenset(keys)
+        self._alike: dict[str, list[str]] = {}
+        for key in keys:
+            self._alike.setdefault(signature_of(key), []).append(key)
         self._queue: deque[Probe] = deque()
         self._asked: set[str] = set()
 
@@ -59,7 +70,9 @@ class Prober:
                 self._queue.append(Probe(key, 0))
 
     def ask_all(self) -> None:
-        self.ask(by_turns(self.keys))
+        """Asks for every signature with one exporter."""
+        promising = map(self._promising, self._alike)
+        self.ask(by_turns([key for key in promising if key is not None]))
 
     def forget_waiting(self) -> None:
         """Empties the queue; what was in it may be asked again."""
@@ -80,8 +93,7 @@ class Prober:
     def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
         """Takes the outcomes of a probe by backend."""
         answers = [self.tables[name].probed(probe.key, ran) for name, ran in outcomes.items()]
-        if any(answers):
-            self._queue.appendleft(Probe(probe.key, probe.instance + 1))
+        self._go_on(probe, any(answers))
 
     def not_produced(self, probe: Probe, failed: NotProduced) -> None:
         """Takes a probe that has no model: an exporter's failure counts against the signature."""
@@ -89,18 +101,43 @@ class Prober:
             return
         message = f"export: {failed.message.splitlines()[0] if failed.message else ''}"
         answers = [table.failed(probe.key, False, message) for table in self.tables.values()]
-        if any(answers):
+        self._go_on(probe, any(answers))
+
+    def _go_on(self, probe: Probe, undecided: bool) -> None:
+        """Has the next instance probed, or where the signature is refused the next exporter."""
+        if undecided:
             self._queue.appendleft(Probe(probe.key, probe.instance + 1))
+        elif self._refuses(probe.key):
+            other = self._promising(signature_of(probe.key))
+            self.ask([other] if other is not None else [])
+
+    def _promising(self, signature: str) -> str | None:
+        """The signature with the first exporter that no backend refuses."""
+        return next((key for key in self._alike[signature] if not self._refuses(key)), None)
+
+    def _refuses(self, key: str) -> bool:
+        found = (table.entries.get(key) for table in self.tables.values())
+        return any(entry is not None and entry.refused for entry in found)
 
     def learn(self, case: TestCase, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
         """Takes the outcomes of a campaign's test by backend."""
-        keys = signature_keys(case.graph, self.variables)
+        keys = self._keys_in(case)
         for name, ran in outcomes.items():
             table = self.tables[name]
             if ran and all(o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH) for o in ran):
                 table.ran(keys)
             elif any(o.kind is OutcomeKind.UNSUPPORTED for o in ran):
                 self.ask(sorted(table.unknown(keys)))
+
+    def learn_export(self, failed: NotProduced) -> None:
+        """Takes a test that its exporter could not write."""
+        if failed.unsupported and failed.graph:
+            self.ask(sorted(self._keys_in(failed)))
+
+    def _keys_in(self, case: TestCase | NotProduced) -> list[str]:
+        found = signature_keys(case.graph or {}, self.variables)
+        keys = (refusal(case.street, key) for key in found)
+        return [key for key in keys if key in self._known]  # operators of seed models may not be
 
     def refused(self) -> dict[str, str]:
         """Signatures that some backend refuses, with "backend: why"."""
@@ -110,10 +147,23 @@ class Prober:
             for key, why in table.refused().items()
         }
 
+    def left(self, refused: Collection[str]) -> set[str]:
+        """The signatures, without exporters, that some exporter is left for."""
+        return {
+            signature
+            for signature, keys in self._alike.items()
+            if signature not in refused and not all(key in refused for key in keys)
+        }
+
     def decided(self) -> int:
         """How many signatures are known to be supported or refused on every backend."""
         unknown = {key for table in self.tables.values() for key in table.unknown(self.keys)}
         return len(self.keys) - len(unknown)
+
+
+def signature_of(key: str) -> str:
+    """Without its exporter."""
+    return key.rpartition(":")[2]
 
 
 def by_turns(keys: Sequence[str]) -> list[str]:

@@ -19,18 +19,18 @@ from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
+from nnfuzz.campaign.shelf import Shelf
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support import Support, SupportCache, specs_digest
+from nnfuzz.campaign.support import Support, SupportCache
 from nnfuzz.campaign.taming import Tamer
 from nnfuzz.campaign.writer import finding_writer
-from nnfuzz.execute.backend import BackendOptions
 from nnfuzz.execute.events import Fault, Reply
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.files import write_atomically
+from nnfuzz.testcase.case import refusal
+from nnfuzz.testcase.service import blames_settings
 
-# Errors of a producer that starts which the configuration is to blame for.
-_USERS = ("KeyError", "ValueError", "FileNotFoundError", "OpsetError", "SeedError")
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -109,19 +109,10 @@ class _Session:
     loop: Loop
     prober: Prober
     versions: Versions
-    cache: SupportCache
-    paths: dict[str, Path]
+    shelf: Shelf
 
     def save_support(self) -> None:
-        for name, table in self.prober.tables.items():
-            about = {
-                "backend": name,
-                "versions": self.versions.backends[name],
-                "exporter": self.config.case.exporter,
-                "opset": self.config.case.opset,
-                "signatures": len(self.prober.keys),
-            }
-            self.cache.save(self.paths[name], table, about)
+        self.shelf.save(self.prober.tables, self.prober.keys)
 
     def _known_seen(self) -> set[str]:
         """Signatures of failures to be ignored that occurred, refined ones as well."""
@@ -181,7 +172,8 @@ def _open(
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
-        paths, tables = _tables(config, versions, cache)
+        shelf = Shelf(cache, config, versions.backends, versions.libraries)
+        tables = shelf.load()
         epoch, refused = _first_epoch(store, config, tables if refuse else {})
         avoided = store.avoided_in(epoch)
         case = replace(config.case, refused=refused, avoid=tuple(row.item for row in avoided))
@@ -191,7 +183,8 @@ def _open(
         recorder = Recorder(store, config.known, write, observer.finding)
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)
-        tamer = Tamer(store, config.tame, prober.keys, prober.variables, avoided)
+        signatures = sorted(prober.left(()))
+        tamer = Tamer(store, config.tame, signatures, prober.variables, avoided)
         loop = Loop(
             config,
             recorder,
@@ -205,7 +198,7 @@ def _open(
             refused,
             stopped,
         )
-        yield _Session(config, store, recorder, loop, prober, versions, cache, paths)
+        yield _Session(config, store, recorder, loop, prober, versions, shelf)
 
 
 def _versions(pools: list[BackendPool], store: Store) -> Versions:
@@ -218,29 +211,6 @@ def _versions(pools: list[BackendPool], store: Store) -> Versions:
     versions = Versions({pool.name: pool.versions() for pool in pools}, libraries)
     store.set_meta("versions", versions.flat())
     return versions
-
-
-def _tables(
-    config: CampaignConfig, versions: Versions, cache: SupportCache
-) -> tuple[dict[str, Path], dict[str, Support]]:
-    """Where each backend's support table is kept, and what it says by now."""
-    case = config.case
-    basis = {
-        "specs": specs_digest(case.plugins),
-        "libraries": versions.libraries,
-        "exporter": case.exporter,
-        "opset": case.opset,
-        "levels": list(config.levels),
-    }
-    paths = {}
-    for spec in config.backends:
-        options = {k: v for k, v in spec.options.items() if k not in _GENERAL}
-        about = replace(spec, options=options)
-        paths[spec.name] = cache.path(about, versions.backends[spec.name], basis)
-    return paths, {name: cache.load(path, name) for name, path in paths.items()}
-
-
-_GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 
 
 def _first_epoch(
@@ -262,13 +232,18 @@ def _first_epoch(
 
 
 def _prober(producers: ProducerPool, tables: dict[str, Support], observer: Observer) -> Prober:
-    """Asks a producer which signatures there are. Raises: ConfigError, PoolError."""
+    """Asks a producer which signatures there are with which exporters.
+
+    Raises: ConfigError, PoolError.
+    """
     event = producers.call({"do": "signatures"})
     if isinstance(event, Reply):
         for note in event.header.get("notes", ()):
             observer.note(note)
-        return Prober(tables, event.header["signatures"], event.header.get("variables", {}))
+        found = event.header["signatures"]
+        keys = [refusal(name, key) for name, signatures in found.items() for key in signatures]
+        return Prober(tables, keys, event.header.get("variables", {}))
     text = describe(event)
-    if isinstance(event, Fault) and event.starting and event.error_type.endswith(_USERS):
+    if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))
     raise PoolError(f"producers cannot work: {text}\n{event.captured}")

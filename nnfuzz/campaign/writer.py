@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.report.finding import Finding, write_finding
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
 
 Describe = Callable[[str], str | None]
@@ -25,19 +26,23 @@ def finding_writer(
     """A function that writes the folder of a failure.
 
     versions: of the compilers by backend. restraints_in: what was refused and avoided in an epoch;
-    with them the configuration in the folder makes the same test case again.
+    with them the configuration in the folder, with the one exporter that the test case was for,
+    makes the same test case again.
     """
     specs = {spec.name: spec for spec in config.backends}
 
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
-        case = evidence.case or _case_without_model(config, evidence.failed)
+        restraints = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}
+        made = _made(evidence)
+        own = replace(config.case, **restraints).only(made.street)
+        case = evidence.case or _case_without_model(config.seed, own, made)
         spec = specs.get(failure.backend)
         finding = Finding(
             failure=failure,
             case=case,
             outcomes=tuple(evidence.outcomes),
             backend=spec,
-            config={**config.case.to_json(), **restraints_in(evidence.epoch)},
+            config=own.to_json(),
             verdict=evidence.verdict,
             versions=dict(versions.get(failure.backend, {})),
             campaign=_campaign(evidence),
@@ -57,10 +62,14 @@ def _program(registry: BackendRegistry, spec: BackendSpec, case: TestCase) -> st
     return program_of(spec, registry, case)
 
 
-def _case_without_model(config: CampaignConfig, failed: NotProduced | None) -> TestCase:
+def _made(evidence: Evidence) -> TestCase | NotProduced:
+    made = evidence.case or evidence.failed
+    assert made is not None
+    return made
+
+
+def _case_without_model(seed: int, config: CaseConfig, failed: NotProduced) -> TestCase:
     """What there is of a test case whose export failed."""
-    assert failed is not None
-    case = config.case
     return TestCase(
-        config.seed, failed.index, failed.graph or {}, b"", {}, {}, {}, case.exporter, case.opset
+        seed, failed.index, failed.graph or {}, b"", {}, {}, {}, config.exporter, config.opset
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, OK
-from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.options import Exporter, Opset, Plugins
+from nnfuzz.cli.values import exporting
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.support import Support
@@ -25,8 +26,8 @@ def backends(
             "what is not supported.",
         ),
     ] = None,
-    exporter: Annotated[str, typer.Option(help="For --probe.")] = "torchscript",
-    opset: Annotated[int | None, typer.Option(metavar="N", help="For --probe.")] = None,
+    exporter: Exporter = None,
+    opset: Opset = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Probe again what is known already.")
     ] = False,
@@ -103,7 +104,7 @@ def _probe(
     registry: BackendRegistry,
     texts: list[str],
     plugins: list[Path],
-    exporter: str,
+    exporter: str | None,
     opset: int | None,
     fresh: bool,
     out: Path | None,
@@ -111,12 +112,13 @@ def _probe(
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.support import SupportCache
-    from nnfuzz.cli.fuzz import cache_folder, chosen_backends, default_folder, make_config
+    from nnfuzz.cli.folders import cache_folder, default_folder
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
+    from nnfuzz.cli.settings import chosen_backends, make_config
 
     specs = chosen_backends(registry, texts)
-    given = {"exporter": exporter, **({"opset": opset} if opset else {})}
+    given = {"exporters": exporting(exporter, opset), "opset": opset}
     config = make_config(registry, specs, plugins, None, given)
     folder = out or default_folder(specs, "probe-")
     cache = SupportCache(cache_folder(), ignored=fresh)

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import OK, UsageError
-from nnfuzz.cli.options import Exclude, Exporter, Motifs, Nodes, Operators, Plugins, SeedModels
-from nnfuzz.cli.values import listed, newest_opset, seeded
+from nnfuzz.cli.options import (
+    Exclude,
+    Exporter,
+    Motifs,
+    Nodes,
+    Operators,
+    Opset,
+    Plugins,
+    Seed,
+    SeedModels,
+)
+from nnfuzz.cli.values import exporting, listed, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
@@ -25,11 +35,9 @@ def generate(
     count: Annotated[int, typer.Option(min=1, metavar="N", help="Models to write.")] = 100,
     nodes: Nodes = None,
     motifs: Motifs = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same models.")] = 0,
+    seed: Seed = None,
     exporter: Exporter = None,
-    opset: Annotated[
-        int | None, typer.Option(metavar="N", help="ONNX opset [default: the exporter's newest].")
-    ] = None,
+    opset: Opset = None,
     operators: Operators = None,
     exclude: Exclude = None,
     seed_models: SeedModels = None,
@@ -44,22 +52,23 @@ def generate(
     The folder may be there already: the same settings complete it, and a larger --count extends
     it. Nothing is ever half-written. Run it against a compiler with nnfuzz verify.
     """
+    from nnfuzz.materialize.opsets import default_opset
     from nnfuzz.testcase.case import CaseConfig
 
     given = {
         "nodes": nodes,
-        "exporter": exporter,
         "operators": listed(operators),
         "exclude": listed(exclude),
         "plugins": tuple(str(path.resolve()) for path in plugin or ()),
-        **seeded(seed_models, exporter),
+        **seeded(seed_models),
     }
     given = {name: value for name, value in given.items() if value}
     if motifs is not None:
         given["motifs"] = motifs
-    newest = newest_opset(given.get("exporter", CaseConfig.exporter))
-    config = CaseConfig(opset=opset or newest, **given)
-    _fill(out, _plan(count, seed, config.to_json()))
+    names = exporting(exporter or ("direct" if seed_models else None), opset)
+    opsets = {name: opset or default_opset(name) for name in names}
+    config = CaseConfig(**given).written_by(opsets)
+    _fill(out, _plan(count, seed or 0, config.to_json()))
     raise typer.Exit(OK)
 
 

@@ -122,8 +122,8 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> list[type[OpSpec]]:
 
 
 def _runtimes(backends: Sequence[str], plugins: Sequence[Path]) -> dict[str, Runtime]:
-    from nnfuzz.check.authorities import REFERENCE, runtime_of
-    from nnfuzz.cli.fuzz import chosen_backends
+    from nnfuzz.check.runtimes import REFERENCE, runtime_of
+    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.execute.registry import BackendRegistry
 
     found = dict(REFERENCE)
@@ -136,7 +136,7 @@ def _runtimes(backends: Sequence[str], plugins: Sequence[Path]) -> dict[str, Run
 
 def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
-    from nnfuzz.cli.fuzz import cache_folder
+    from nnfuzz.cli.folders import cache_folder
     from nnfuzz.cli.vocabulary import markdown, rich_table, rows
 
     supports, versions = {}, {}
@@ -174,7 +174,7 @@ def _console() -> Console:
 def _show_support(name: str, plugins: list[Path]) -> None:
     """The newest support table of a backend, whatever versions it was made with."""
     from nnfuzz.campaign.support import SupportCache
-    from nnfuzz.cli.fuzz import cache_folder
+    from nnfuzz.cli.folders import cache_folder
     from nnfuzz.execute.registry import BackendRegistry
 
     BackendRegistry.discover(plugins).get(name)

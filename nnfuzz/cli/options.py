@@ -17,7 +17,22 @@ Exporter = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="torchscript (default), dynamo, or direct, which alone has every operator and dtype.",
+        help="What writes the models: torchscript, dynamo, direct (which alone has every operator "
+        "and dtype), several with commas between, or mixed: direct and torchscript by turns, which "
+        "is the default.",
+    ),
+]
+Opset = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="ONNX opset [default: the newest that each exporter writes and the backends take].",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="S", help="Same seed, same models [default: fuzz draws one, generate has 0]."
     ),
 ]
 Motifs = Annotated[
@@ -50,7 +65,7 @@ SeedModels = Annotated[
     typer.Option(
         metavar="DIR",
         help="Start every graph from one of these ONNX models; operators are inserted around and "
-        "inside. Without --exporter, direct emission is used.",
+        "inside. Without --exporter, direct emission alone is used.",
     ),
 ]
 Plugins = Annotated[

@@ -40,7 +40,23 @@ def listed(values: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def seeded(folder: Path | None, exporter: str | None) -> dict[str, Any]:
+def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
+    """The exporters that `--exporter` names: "mixed" (the default), or several with commas between.
+
+    Of several, those that do not reach the opset are left out. Raises: UsageError.
+    """
+    from nnfuzz.materialize.opsets import MIXED, opset_range
+
+    names = MIXED if text in (None, "mixed") else tuple(dict.fromkeys(listed([text])))
+    try:
+        ranges = {name: opset_range(name) for name in names}
+    except KeyError as error:
+        raise UsageError(f"{error.args[0]}, mixed") from error
+    reach = [name for name, (lo, hi) in ranges.items() if opset is None or lo <= opset <= hi]
+    return tuple(reach) or names[:1]
+
+
+def seeded(folder: Path | None) -> dict[str, Any]:
     """The settings that `--seed-models` stands for; none without it. Raises: UsageError."""
     from nnfuzz.testcase.seeds import SeedError, digest, seed_files
 
@@ -48,20 +64,6 @@ def seeded(folder: Path | None, exporter: str | None) -> dict[str, Any]:
         return {}
     try:
         files = seed_files(folder)
-        return {
-            "seed_models": tuple(map(str, files)),
-            "seed_digest": digest(files),
-            "exporter": exporter or "direct",
-        }
+        return {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
     except SeedError as error:
         raise UsageError(str(error)) from error
-
-
-def newest_opset(exporter: str) -> int:
-    """The newest opset that an exporter writes by itself. Raises: UsageError."""
-    from nnfuzz.materialize.opsets import default_opset
-
-    try:
-        return default_opset(exporter)
-    except KeyError as error:
-        raise UsageError(str(error.args[0])) from error

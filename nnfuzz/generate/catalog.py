@@ -41,6 +41,10 @@ class Weighted(Protocol):
 W = TypeVar("W", bound=Weighted)
 
 
+class NothingLeft(ValueError):
+    """A catalog without any operator."""
+
+
 class Catalog:
     """Operator classes with their admissible signatures, and motifs made of them."""
 
@@ -50,7 +54,7 @@ class Catalog:
         config: GenerateConfig,
         motifs: Iterable[Motif] = (),
     ) -> None:
-        """Raises: ValueError if no operator with an admissible signature is left."""
+        """Raises: NothingLeft if there is no operator with an admissible signature."""
         table = {spec: _signatures(spec, config) for spec in specs}
         self._index({spec: found for spec, found in table.items() if found}, motifs)
 
@@ -58,7 +62,7 @@ class Catalog:
         self, table: dict[type[OpSpec], list[Signature]], motifs: Iterable[Motif] = ()
     ) -> None:
         if not table:
-            raise ValueError("no operator is left: every signature is refused or excluded")
+            raise NothingLeft("no operator is left: every signature is refused or excluded")
         self.signatures = table
         self.motifs = tuple(motifs)
         self._by_name = {spec.name: spec for spec in table}

@@ -18,6 +18,10 @@ DYNAMIC = "direct-dynamic"
 """Direct emission with symbolic dimensions. Some test cases get it whatever the exporter is, none
 can ask for it."""
 
+MIXED = ("direct", "torchscript")
+"""The exporters that campaigns mix unless told otherwise: the one that writes everything, and the
+one whose patterns compilers meet most."""
+
 LATER_BY_CONVERSION = {"dynamo": 20}
 """Exporters that reach their last opsets by converting what they made for an earlier one."""
 

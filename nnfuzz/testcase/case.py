@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,15 @@ from nnfuzz.spec.draw import Sizes
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
 
-    operators: names to generate from; empty means all. exclude: names left out. refused:
-    signatures that one of the chosen backends does not support, such as "Add(float16)->float16".
-    avoid: signatures, and edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out
-    since their failures are known, but for a share of the tests, `unrestrained`. plugins: paths of
-    files with further operator specs. dtypes: relative frequencies by dtype name; empty means
-    default. motifs: motifs per graph, on average (nnfuzz.generate.config). seed_models: ONNX files,
-    one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    exporter, opset: how models are written. others: further exporters, each with its opset; a test
+    case takes one of them all (nnfuzz.testcase.producer). operators: names to generate from; empty
+    means all. exclude: names left out. refused: signatures that one of the chosen backends does not
+    support, such as "Add(float16)->float16", or with one exporter only (see `refusal`). avoid:
+    signatures, and edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since
+    their failures are known, but for a share of the tests, `unrestrained`. plugins: paths of files
+    with further operator specs. dtypes: relative frequencies by dtype name; empty means default.
+    motifs: motifs per graph, on average (nnfuzz.generate.config). seed_models: ONNX files, one of
+    which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
     dynamic: share of test cases whose model gets a symbolic dimension, where it can.
     """
 
@@ -32,6 +34,7 @@ class CaseConfig:
     engine: str = "symbolic"
     exporter: str = "torchscript"
     opset: int = 20
+    others: tuple[tuple[str, int], ...] = ()
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
@@ -48,14 +51,38 @@ class CaseConfig:
         draw = zlib.crc32(f"{seed}/{index}/unrestrained".encode()) / 2**32
         return bool(self.avoid) and draw >= self.unrestrained
 
+    @property
+    def exporters(self) -> tuple[str, ...]:
+        """All of them, the first one first."""
+        return self.exporter, *(name for name, _ in self.others)
+
+    def written_by(self, opsets: Mapping[str, int]) -> CaseConfig:
+        """With these exporters, each at its opset, instead."""
+        (exporter, opset), *others = opsets.items()
+        return replace(self, exporter=exporter, opset=opset, others=tuple(others))
+
+    def only(self, exporter: str) -> CaseConfig:
+        """That of the test cases which one of the exporters writes. Raises: KeyError."""
+        opset = {self.exporter: self.opset, **dict(self.others)}[exporter]
+        mark = refusal(exporter, "")
+        here = (key.removeprefix(mark) for key in self.refused)
+        refused = tuple(key for key in here if refusal("", "") not in key)
+        return replace(self, exporter=exporter, opset=opset, others=(), refused=refused)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        fields["others"] = tuple((name, opset) for name, opset in fields.get("others", ()))
         sizes = {k: tuple(v) if isinstance(v, list) else v for k, v in data["sizes"].items()}
         return cls(**{**fields, "sizes": Sizes(**sizes)})
+
+
+def refusal(exporter: str, signature: str) -> str:
+    """How `CaseConfig.refused` says that one exporter's models shall do without a signature."""
+    return f"{exporter}:{signature}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +94,8 @@ class TestCase:
     then run once for each. model: serialized ONNX. inputs, weights, expected: arrays by name, in
     the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs). discarded:
     graphs that were given up for want of inputs before this one. motifs: names of those planted,
-    with "~" behind it where one was changed.
+    with "~" behind it where one was changed. street: the exporter that the graph was generated for,
+    which is `exporter` unless the model has a symbolic dimension.
     """
 
     __test__ = False  # not a pytest class
@@ -85,6 +113,7 @@ class TestCase:
     solver_checks: int = 0
     discarded: int = 0
     motifs: tuple[str, ...] = ()
+    street: str = ""
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
@@ -98,6 +127,7 @@ class TestCase:
             "solver_checks": self.solver_checks,
             "discarded": self.discarded,
             "motifs": list(self.motifs),
+            "street": self.street,
         }
         blobs: dict[str, Any] = {"model": self.model}
         for group in _GROUPS:
@@ -124,7 +154,7 @@ class NotProduced:
 
     stage: generate, inputs (no valid input found), export (the exporter failed), fault (a defect
     of nnfuzz itself). message: for people; traceback where an exception caused it. unsupported: the
-    exporter says that it does not implement this.
+    exporter says that it does not implement this. street: the exporter that it was made for.
     """
 
     index: int
@@ -135,6 +165,7 @@ class NotProduced:
     unsupported: bool = False
     graph: dict[str, Any] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    street: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

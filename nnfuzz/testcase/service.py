@@ -3,8 +3,9 @@
 Jobs, by the header's "do":
   produce  {"index": i}  -> {"case": header of TestCase.to_frame()} with its blobs,
                             or {"failed": NotProduced.to_json()}
-  probe    {"signature": key, "instance": k} -> the same, for a model of that operator alone
-  signatures {} -> {"signatures": [key, ...], "variables": {operator: [input, ...]},
+  probe    {"signature": key, "instance": k, "exporter": name} -> the same, for a model of that
+           operator alone; without a name, the first exporter's
+  signatures {} -> {"signatures": {exporter: [key, ...]}, "variables": {operator: [input, ...]},
                     "notes": [line for the user, ...]}
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   expose   {"case": header} with the case's blobs -> the case with every value as an output
@@ -20,6 +21,20 @@ from typing import Any
 
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
+_REFUSALS = (
+    "KeyError",
+    "ValueError",
+    "FileNotFoundError",
+    "NothingLeft",
+    "OpsetError",
+    "SeedError",
+)
+
+
+def blames_settings(error_type: str) -> bool:
+    """Whether a producer that raises this while it starts refuses its configuration."""
+    return error_type.rpartition(".")[2] in _REFUSALS
+
 
 class ProducerService:
     """One per worker; loads operator specs once."""
@@ -34,11 +49,12 @@ class ProducerService:
             return _answer(self.producer.produce(header["index"], report))
         if header["do"] == "probe":
             key, instance = header["signature"], header["instance"]
-            return _answer(self.producer.probe(key, instance, report))
+            exporter = header.get("exporter")
+            return _answer(self.producer.probe(key, instance, report, exporter))
         if header["do"] == "signatures":
             variables = self.producer.variables()
             answer = {"signatures": self.producer.signatures(), "variables": variables}
-            return {**answer, "notes": list(self.producer.seeds.notes)}, {}
+            return {**answer, "notes": list(self.producer.notes)}, {}
         if header["do"] == "lower":
             case = TestCase.from_frame(header["case"], blobs)
             return {}, {"model": self.producer.lower(case)}

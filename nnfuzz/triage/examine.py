@@ -12,6 +12,7 @@ from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Death, Fault, Limits, Reply, Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.signature import Failure, failures
 
 PRODUCER = "nnfuzz.testcase.service:producer_service"
@@ -24,7 +25,6 @@ PRELOAD = (
     "nnfuzz.compare.verdict",
 )
 LIMITS = Limits(seconds=120.0)
-_REFUSALS = ("KeyError", "ValueError", "FileNotFoundError")
 
 
 class ProducerError(RuntimeError):
@@ -109,7 +109,7 @@ class ProducerClient:
 
     def _call(self, job: dict[str, Any], blobs: Mapping[str, Any] | None = None) -> Reply:
         event = self._sandbox.call(job, blobs)
-        if isinstance(event, Fault) and event.starting and event.error_type in _REFUSALS:
+        if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
             raise ProducerSettingsError(event.message.strip("\"'"))
         if isinstance(event, Fault):
             kind = ProducerUnavailable if event.starting else ProducerError

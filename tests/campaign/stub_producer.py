@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+STREET = "direct"
 KEY = "Identity(float32)->float32"
 MORE = [f"{op}(float32)->float32" for op in ("Relu", "Conv", "Abs", "Exp")]
 VARIABLES = {op: [0] for op in ("Identity", "Relu", "Conv", "Abs", "Exp")}
@@ -55,7 +56,17 @@ def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
     x = np.full(4, index, np.float32)
     seconds = {"generate": 0.001, "export": 0.0005, "inputs": 0.0002}
     case = TestCase(
-        seed, index, graph, model(doc), {"x": x}, {}, {"y": x}, "torchscript", 20, seconds=seconds
+        seed,
+        index,
+        graph,
+        model(doc),
+        {"x": x},
+        {},
+        {"y": x},
+        "torchscript",
+        20,
+        seconds=seconds,
+        street=STREET,
     )
     header, blobs = case.to_frame()
     return {"case": header}, blobs
@@ -73,7 +84,7 @@ class Stub:
         report("generate")
         do = header["do"]
         if do == "signatures":
-            return {"signatures": [KEY, *MORE], "variables": VARIABLES}, {}
+            return {"signatures": {STREET: [KEY, *MORE]}, "variables": VARIABLES}, {}
         if do == "judge":
             return {"verdict": verdict(header, blobs)}, {}
         if do == "lower":
@@ -90,6 +101,7 @@ class Stub:
                 "stage": how,
                 "message": f"no {how}",
                 "graph": GRAPH,
+                "street": STREET,
             }
             return {"failed": failed}, {}
         fail(how)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ from nnfuzz.campaign.probe import Probe, Prober, by_turns
 from nnfuzz.campaign.support import INSTANCES, Support, SupportCache, signature_keys, specs_digest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import NotProduced, TestCase, refusal
 
-KEYS = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
+SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
+KEYS = [refusal("direct", signature) for signature in SIGNATURES]
 VARIABLES = {"Add": [0], "Where": [0, 1]}
 GRAPH = {
     "values": [["x", "int8", [2]], ["c", "bool", [2]], ["y", "int8", [2]], ["z", "int8", [2]]],
@@ -20,7 +23,7 @@ GRAPH = {
         {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
     ],
 }
-CASE = TestCase(0, 0, GRAPH, b"", {}, {}, {"z": np.zeros(2, np.int8)})
+CASE = TestCase(0, 0, GRAPH, b"", {}, {}, {"z": np.zeros(2, np.int8)}, street="direct")
 
 
 def outcome(kind: OutcomeKind, level: str = "O0") -> Outcome:
@@ -43,7 +46,7 @@ def answer(prober, *answers) -> None:
 
 
 def test_signatures_are_read_off_the_graph():
-    assert signature_keys(GRAPH, VARIABLES) == {KEYS[0], KEYS[2]}
+    assert signature_keys(GRAPH, VARIABLES) == {SIGNATURES[0], SIGNATURES[2]}
 
 
 def test_operators_take_turns():
@@ -93,8 +96,9 @@ def test_tests_vouch_for_their_signatures_and_others_are_probed(prober):
     prober.learn(CASE, {"toy": NO})
     assert prober.next() is None
     other = {**GRAPH, "nodes": [{"op": "Add", "inputs": ["c", "c"], "outputs": ["c"]}]}
-    prober.learn(TestCase(0, 1, other, b"", {}, {}, {}), {"toy": NO})
-    prober.learn(TestCase(0, 2, other, b"", {}, {}, {}), {"toy": NO})
+    for index in (1, 2):
+        case = TestCase(0, index, other, b"", {}, {}, {}, street="direct")
+        prober.learn(case, {"toy": NO})
     assert prober.next() == Probe(KEYS[1], 0)
     assert prober.next() is None
 
@@ -107,6 +111,31 @@ def test_probes_that_wait_can_be_put_off(prober):
     assert prober.next() is None
     prober.ask_all()
     assert len(prober) == 2
+
+
+def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
+    torchscript = [refusal("torchscript", signature) for signature in SIGNATURES[:2]]
+    prober = Prober({"toy": Support("toy")}, [*KEYS, *torchscript], VARIABLES)
+    prober.ask_all()
+    assert len(prober) == len(KEYS)
+    answer(prober, *[NO] * INSTANCES)
+    prober.forget_waiting()
+    prober.ask_all()
+    asked = [prober.next() for _ in range(len(prober))]
+    assert Probe(torchscript[0], 0) in asked and Probe(KEYS[0], 0) not in asked
+    assert asked[0].job()["exporter"] in ("direct", "torchscript")
+    assert prober.left(prober.refused()) == set(SIGNATURES)
+    assert prober.left({KEYS[0], torchscript[0]}) == set(SIGNATURES[1:])
+
+
+def test_what_an_exporter_does_not_write_is_probed():
+    torchscript = [refusal("torchscript", signature) for signature in SIGNATURES]
+    prober = Prober({"toy": Support("toy")}, [*KEYS, *torchscript], VARIABLES)
+    failed = NotProduced(3, "export", "no", unsupported=True, graph=GRAPH, street="torchscript")
+    prober.learn_export(replace(failed, unsupported=False))
+    assert prober.next() is None
+    prober.learn_export(failed)
+    assert [prober.next().key, prober.next().key] == [torchscript[0], torchscript[2]]
 
 
 def test_a_probe_runs_where_something_is_unknown():

@@ -14,9 +14,9 @@ import pytest
 from nnfuzz.campaign.loop import Snapshot
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.fuzz import choose_opset, default_processes
 from nnfuzz.cli.progress import Lines
-from nnfuzz.cli.values import duration, listed, spoken
+from nnfuzz.cli.settings import choose_opset, default_processes
+from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
@@ -52,11 +52,19 @@ def test_lists_may_be_repeated_or_have_commas():
 def test_the_opset_suits_all_backends():
     registry = BackendRegistry.discover()
     ort, tvm = registry.spec("onnxruntime"), registry.spec("tvm")
-    assert choose_opset(registry, (ort,), None) == 20
-    assert choose_opset(registry, (ort, tvm), None) == 18
-    assert choose_opset(registry, (tvm,), 15) == 15
+    assert choose_opset(registry, (ort,), None, "torchscript") == 20
+    assert choose_opset(registry, (ort,), None, "direct") == 26
+    assert choose_opset(registry, (ort, tvm), None, "direct") == 18
+    assert choose_opset(registry, (tvm,), 15, "torchscript") == 15
     with pytest.raises(UsageError, match="up to 26, not 28"):
-        choose_opset(registry, (ort,), 28)
+        choose_opset(registry, (ort,), 28, "direct")
+
+
+def test_exporters_are_mixed_as_far_as_they_reach_the_opset():
+    assert exporting(None) == exporting("mixed") == ("direct", "torchscript")
+    assert exporting("dynamo,direct") == ("dynamo", "direct")
+    assert exporting("mixed", 23) == ("direct",)
+    assert exporting("torchscript", 23) == ("torchscript",)  # refused by name later on
 
 
 def test_there_is_always_a_worker():
@@ -86,7 +94,9 @@ def test_help_answers_at_once_and_imports_nothing_heavy(arguments):
     [
         (("--operators", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
         (("--exporter", "onnx"), "unknown exporter 'onnx'; known: torchscript"),
-        (("--opset", "25"), "exporter torchscript reaches the opsets"),
+        (("--opset", "99"), "onnxruntime takes opsets up to 26, not 99"),
+        (("--opset", "12"), "exporter direct reaches the opsets"),
+        (("--exporter", "torchscript", "--opset", "25"), "exporter torchscript reaches the opsets"),
         (("--engine", "quantum"), "there is no engine 'quantum'; there is symbolic"),
     ],
 )

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -56,8 +58,11 @@ def test_a_case_survives_the_wire(case):
 
 
 def test_configurations_survive_json():
-    config = CaseConfig(operators=("Add", "Mul"), refused=("Add(int8)->int8",), opset=17)
-    assert CaseConfig.from_json(config.to_json()) == config
+    one = CaseConfig(operators=("Add", "Mul"), refused=("Add(int8)->int8",), opset=17)
+    several = one.written_by({"direct": 23, "dynamo": 18})
+    assert several.exporters == ("direct", "dynamo")
+    for config in (one, several):
+        assert CaseConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_the_judge_accuses_the_level_that_is_wrong(producer, case):
@@ -89,7 +94,7 @@ def test_a_direct_lowering_that_is_off_as_well_accuses_the_backend(producer, cas
 
 
 def test_a_probe_is_the_operator_alone(producer):
-    key = next(k for k in producer.signatures() if k.startswith("Softmax(float32)"))
+    key = next(k for k in producer.signatures()["direct"] if k.startswith("Softmax(float32)"))
     case = producer.probe(key, 0)
     assert [n["op"] for n in case.graph["nodes"]] == ["Softmax"]
 
@@ -103,6 +108,41 @@ def test_what_the_exporter_does_not_implement_is_no_failure(monkeypatch):
     failed = next(f for f in map(producer.produce, range(9)) if isinstance(f, NotProduced))
     assert failed.stage == "export"
     assert failed.unsupported
+
+
+MIXED = replace(CONFIG, refused=("direct:Relu(float32)->float32", "Neg(int8)->int8")).written_by(
+    {"direct": 23, "torchscript": 18}
+)
+
+
+def test_seed_and_index_decide_about_the_exporter():
+    producer = Producer(3, MIXED)
+    found = [case for case in map(producer.produce, range(20)) if isinstance(case, TestCase)]
+    assert {(case.exporter, case.opset) for case in found} == {("direct", 23), ("torchscript", 18)}
+    for case in found:
+        assert case.street == case.exporter
+        assert onnx.load_from_string(case.model).opset_import[0].version == case.opset
+        assert producer.lower(case)
+        alone = Producer(3, MIXED.only(case.street)).produce(case.index)
+        assert alone.model == case.model and alone.graph == case.graph
+
+
+def test_refusals_may_concern_one_exporter():
+    assert MIXED.only("direct").refused == ("Relu(float32)->float32", "Neg(int8)->int8")
+    assert MIXED.only("torchscript").refused == ("Neg(int8)->int8",)
+    signatures = Producer(3, MIXED).signatures()
+    assert "Relu(float32)->float32" in set(signatures["torchscript"]) - set(signatures["direct"])
+    assert "Attention" in {key.partition("(")[0] for key in signatures["direct"]}
+
+
+def test_an_exporter_that_writes_none_of_the_operators_is_left_out():
+    only = replace(MIXED, operators=("Attention", "LSTM"), nodes=2)
+    producer = Producer(3, only)
+    assert list(producer.signatures()) == ["direct"]
+    assert producer.notes[0].startswith("exporter torchscript is left out: no operator is left")
+    assert {producer.street(index).config.exporter for index in range(9)} == {"direct"}
+    with pytest.raises(NothingLeft):
+        Producer(3, only.only("torchscript"))
 
 
 def test_unknown_operators_are_named():
@@ -131,7 +171,7 @@ def test_most_tests_keep_away_from_what_is_avoided_and_some_do_not():
         seen[index] = relu or avoid[1] in edge_keys(made.graph)
     assert not any(seen[index] for index in set(seen) - free)
     assert sum(seen[index] for index in free) > len(free) / 2
-    assert avoid[0] in producer.signatures()  # probes of it stay possible
+    assert avoid[0] in producer.signatures()["direct"]  # probes of it stay possible
     again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(config.to_json()))))
     index = min(free)
     assert again.produce(index).model == producer.produce(index).model

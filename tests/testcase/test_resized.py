@@ -72,7 +72,7 @@ def test_exposed_models_stay_dynamic(producer, dynamic):
 
 
 def test_probes_and_campaigns_without_the_option_are_static(producer):
-    probe = producer.probe(producer.signatures()[0], 0)
+    probe = producer.probe(producer.signatures()["torchscript"][0], 0)
     assert probe.exporter == CONFIG.exporter
     static = Producer(1, CaseConfig(nodes=5, operators=NAMES)).produce(0)
     assert static.exporter == "torchscript"

@@ -64,7 +64,7 @@ def test_models_grow_around_and_inside_of_a_seed(folder):
 
 
 def test_notes_tell_what_is_left_out(folder):
-    notes = Producer(1, config(folder)).seeds.notes
+    notes = Producer(1, config(folder)).notes
     assert any("broken.onnx is left out" in note for note in notes)
     assert any("1 of 4 nodes have no spec (Conv)" in note for note in notes)
 

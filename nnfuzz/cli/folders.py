@@ -1,0 +1,29 @@
+"""Folders that commands choose by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.registry import BackendSpec
+
+
+def cache_folder() -> Path:
+    """Where support tables are kept between campaigns."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("nnfuzz"))
+
+
+def default_folder(specs: tuple[BackendSpec, ...], prefix: str = "") -> Path:
+    """A folder that does not exist yet, named after the backends and the time."""
+    from datetime import datetime
+
+    names = "+".join(spec.name for spec in specs)
+    stem = Path("nnfuzz-out") / f"{prefix}{names}-{datetime.now():%Y%m%d-%H%M%S}"
+    folder, number = stem, 1
+    while folder.exists():
+        number += 1
+        folder = stem.with_name(f"{stem.name}-{number}")
+    return folder

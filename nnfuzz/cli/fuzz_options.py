@@ -1,0 +1,86 @@
+"""Options of `nnfuzz fuzz` alone, as annotated types.
+
+Whatever is not given is None: a resumed campaign has its own settings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Backends = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backend",
+        "-b",
+        metavar="NAME[,KEY=VALUE]",
+        help="Compiler under test, with options; repeat it to compare several.",
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(metavar="4h", help="Stop after this long: 90s, 10m, 1h30m [default: 1m]."),
+]
+Tests = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N test cases.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME]."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the campaign in --out.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes per backend [default: by cores].")
+]
+Producers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that make models [default: by cores].")
+]
+Engine = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How models are made [default: symbolic].")
+]
+Known = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Signatures to count but not to report, one a line."),
+]
+FullCheck = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Share of agreeing tests that the full oracle checks as well [default: 0.02].",
+    ),
+]
+ProbeTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="10s",
+        help="Time for single-operator probes before the start, 0 for none [default: 10s, "
+        "at most a tenth of --time].",
+    ),
+]
+Learn = Annotated[
+    bool | None,
+    typer.Option(
+        "--learn/--no-learn",
+        help="Stop generating what a backend turns out not to support [default: learn].",
+    ),
+]
+Reduce = Annotated[
+    bool | None,
+    typer.Option(
+        "--reduce/--no-reduce",
+        help="Reduce findings on the way, in at most a fifth of the time, and for a while at "
+        "the end; merge those that are the same [default: reduce].",
+    ),
+]
+Tame = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Keep away from the operators of a reduced finding once it has occurred N times, "
+        "0 for never [default: 5].",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the summary.")]

@@ -1,0 +1,137 @@
+"""From options to the settings of a new campaign."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.values import exporting
+
+if TYPE_CHECKING:
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+
+DEFAULT_SECONDS = 60.0
+DEFAULT_DYNAMIC = 0.05
+MOST_PRODUCERS = 16
+ENGINES = ("symbolic",)
+
+
+def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[BackendSpec, ...]:
+    """Parsed, installed backends. Raises: UsageError, RegistryError, OptionError."""
+    if not texts:
+        here = [name for name in registry.names() if registry.get(name).missing() is None]
+        raise UsageError(
+            f"which compiler? Add --backend NAME; installed: {', '.join(here) or 'none'} "
+            "(nnfuzz backends tells more)"
+        )
+    specs = tuple(registry.parse(text) for text in texts)
+    for spec in specs:
+        reason = registry.get(spec.name).missing()
+        if reason:
+            raise UsageError(f"backend {spec.name} cannot be used: {reason}")
+    return specs
+
+
+def make_config(
+    registry: BackendRegistry,
+    specs: tuple[BackendSpec, ...],
+    plugins: list[Path],
+    known: Path | None,
+    given: dict[str, Any],
+) -> CampaignConfig:
+    """The configuration of a new campaign. given: fields of CampaignConfig and CaseConfig.
+
+    "exporters" among them has names, "opset" is for all of them. Raises: UsageError, ConfigError,
+    OptionError.
+    """
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.testcase.case import CaseConfig
+
+    rest = dict(given)
+    opset = rest.pop("opset", None)
+    names = rest.pop("exporters", None) or exporting(None, opset)
+    case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
+    case["plugins"] = tuple(str(path.resolve()) for path in plugins)
+    if case.get("engine", ENGINES[0]) not in ENGINES:
+        raise UsageError(f"there is no engine {case['engine']!r}; there is {', '.join(ENGINES)}")
+    opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
+    _check_levels(registry, specs, rest.get("levels", ()))
+    if "time_limit" not in rest and "tests_limit" not in rest:
+        rest["time_limit"] = DEFAULT_SECONDS
+    return CampaignConfig(
+        backends=specs,
+        case=CaseConfig(**{"dynamic": DEFAULT_DYNAMIC, **case}).written_by(opsets),
+        known=known_hashes(known) if known else (),
+        **{"seed": _random_seed(), **default_processes(len(specs)), **rest},
+    )
+
+
+def choose_opset(
+    registry: BackendRegistry,
+    specs: tuple[BackendSpec, ...],
+    given: int | None,
+    exporter: str,
+) -> int:
+    """The opset asked for, or the newest that suits the exporter and all backends.
+
+    Raises: UsageError.
+    """
+    from nnfuzz.materialize.opsets import default_opset
+
+    newest = default_opset(exporter)
+    wishes = [newest]
+    for spec in specs:
+        backend = registry.get(spec.name)
+        option = backend.parse_options(spec.options).opset
+        wish = given or option or backend.preferred_opset or newest
+        if backend.max_opset and wish > backend.max_opset:
+            if given or option:
+                raise UsageError(f"{spec.name} takes opsets up to {backend.max_opset}, not {wish}")
+            wish = backend.max_opset
+        wishes.append(wish)
+    return given or min(wishes)
+
+
+def _check_levels(
+    registry: BackendRegistry, specs: tuple[BackendSpec, ...], levels: tuple[str, ...]
+) -> None:
+    for spec in specs:
+        known = registry.get(spec.name).levels
+        for level in levels:
+            if level not in known:
+                raise UsageError(
+                    f"backend {spec.name} has no level {level!r}; it has {', '.join(known)}"
+                )
+
+
+def default_processes(backends: int) -> dict[str, int]:
+    """Workers per backend and producers for the cores of this machine.
+
+    Either kind may be the bottleneck; the other then idles, which costs nothing.
+    """
+    import os
+
+    cores = len(os.sched_getaffinity(0))
+    return {
+        "producers": max(1, min(MOST_PRODUCERS, cores)),
+        "workers": max(1, (cores - 1) // backends),
+    }
+
+
+def known_hashes(path: Path) -> tuple[str, ...]:
+    """The signatures in a file of known failures. Raises: UsageError."""
+    from nnfuzz.triage.known import KnownError, KnownFailures
+
+    try:
+        return KnownFailures.load(path).hashes()
+    except (OSError, KnownError) as error:
+        raise UsageError(f"--known {path}: {error}") from error
+
+
+def _random_seed() -> int:
+    import secrets
+
+    return secrets.randbelow(1 << 32)

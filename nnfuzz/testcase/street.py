@@ -1,0 +1,193 @@
+"""The front half of the street for one exporter: (seed, index) -> graph -> inputs -> model."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from nnfuzz.check.legality import lawful
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
+from nnfuzz.generate.spotlight import spot_for
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.inputs.search import Found, SearchConfig, search
+from nnfuzz.ir.edges import is_edge
+from nnfuzz.materialize.errors import ExportError, OpsetError
+from nnfuzz.materialize.exporters import Exporter
+from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.spec.motif import Motif
+from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.testcase import seeds
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.resized import sized
+
+Report = Callable[[str], None]
+PROBE_NODES = 1
+ATTEMPTS = 3
+"""Graphs tried for one index until inputs are found; all but the last get a small budget."""
+QUICK = SearchConfig(restarts=2, steps=12)
+"""A new graph costs a tenth of what the last two of a hundred graphs cost the full search."""
+
+
+class Street:
+    """Makes the test cases of a configuration with one exporter.
+
+    catalog: what graphs are made of; narrowed: for most of them, without what they shall avoid.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        config: CaseConfig,
+        registry: OpRegistry,
+        motifs: Sequence[Motif],
+        exporters: Mapping[str, Exporter],
+    ) -> None:
+        """Raises: KeyError for an unknown operator or exporter; NothingLeft if there is nothing
+        to generate from; OpsetError if the exporter does not reach the opset; SeedError.
+        """
+        opsets = opset_range(config.exporter)
+        if not opsets[0] <= config.opset <= opsets[1]:
+            raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
+        self.seed = seed
+        self.config = config
+        self.specs = _specs(config, registry)
+        self._exporters = exporters
+        self.generate = lawful(_generate(config), self.specs)
+        self.catalog = Catalog(self.specs, self.generate, motifs)
+        self.seeds = seeds.load(config, registry)
+        avoided = frozenset(key for key in config.avoid if not is_edge(key))
+        self.restrained = replace(
+            self.generate,
+            refused=self.generate.refused | avoided,
+            avoid=frozenset(config.avoid) - avoided,
+        )
+        self.narrowed = self.catalog
+        if avoided:
+            self.narrowed = Catalog(self.specs, self.restrained, motifs)
+
+    def produce(self, index: int, report: Report) -> TestCase | NotProduced:
+        """The test case of an index, or why there is none. Never raises for a bad case."""
+        rng = random.Random(f"{self.seed}/{index}")
+        if self.config.restrains(self.seed, index):
+            return self._make(index, rng, self.narrowed, self.restrained, report)
+        return self._make(index, rng, self.catalog, self.generate, report)
+
+    def probe(self, key: str, instance: int, report: Report) -> TestCase | NotProduced:
+        """A test case of a single operator with the given signature. Raises: KeyError."""
+        rng = random.Random(f"probe/{key}/{instance}")
+        config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
+        return self._make(-1, rng, self.catalog.only(key), config, report)
+
+    def _make(
+        self,
+        index: int,
+        rng: random.Random,
+        catalog: Catalog,
+        config: GenerateConfig,
+        report: Report,
+    ) -> TestCase | NotProduced:
+        case = _Attempt(index, self.config.exporter, report)
+        graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
+        spot = spot_for(catalog, self.seed, index) if index >= 0 else None
+        try:
+            for attempt in range(ATTEMPTS):
+                with case.phase("generate"):
+                    start = rng.choice(graphs) if graphs else None
+                    made = generate(catalog, config, rng, start, spot)
+                    made.graph.verify()
+                    graph, exporter = sized(made, self.config, rng, index)
+                    case.graph = graph.to_json()
+                with case.phase("inputs"):
+                    budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
+                    found = search(graph, random.Random(rng.random()), budget)
+                if isinstance(found, Found):
+                    break
+                case.discarded += 1
+            else:
+                return case.failed(found.reason, stage="inputs")
+            with case.phase("export"):
+                export = self._exporters[exporter].export
+                model = export(graph, found.weights, found.inputs, self.config.opset)
+        except ExportError as error:
+            return case.failed(str(error), error, stage="export")
+        except Exception as error:
+            return case.failed(f"while in phase {case.now}: {error}", error)
+        return TestCase(
+            seed=self.seed,
+            index=index,
+            graph=case.graph,
+            model=model,
+            inputs=found.inputs,
+            weights=found.weights,
+            expected=found.outputs,
+            exporter=exporter,
+            opset=self.config.opset,
+            seconds=case.seconds,
+            solver_checks=made.solver_checks,
+            discarded=case.discarded,
+            motifs=made.motifs,
+            street=self.config.exporter,
+        )
+
+
+def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
+    chosen = registry.select(config.operators or registry)
+    excluded = set(registry.select(config.exclude))
+    return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
+
+
+def _generate(config: CaseConfig) -> GenerateConfig:
+    return GenerateConfig(
+        nodes=config.nodes,
+        motifs=config.motifs,
+        sizes=config.sizes,
+        dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
+        refused=frozenset(config.refused),
+        exporter=config.exporter,
+        opset=config.opset,
+    )
+
+
+class _Attempt:
+    """Book-keeping of one production: the phase, the times, the graph so far."""
+
+    def __init__(self, index: int, street: str, report: Report) -> None:
+        self.index = index
+        self.street = street
+        self.report = report
+        self.now = "start"
+        self.seconds: dict[str, float] = {}
+        self.graph: dict[str, Any] | None = None
+        self.discarded = 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self.now = name
+        self.report(name)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def failed(
+        self, message: str, error: BaseException | None = None, stage: str = "fault"
+    ) -> NotProduced:
+        return NotProduced(
+            index=self.index,
+            stage=stage,
+            message=message,
+            error_type=type(error).__name__ if error else "",
+            traceback="".join(traceback.format_exception(error)) if error else "",
+            unsupported=isinstance(error, ExportError) and error.unsupported,
+            graph=self.graph,
+            seconds=self.seconds,
+            street=self.street,
+        )
