@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -115,6 +115,10 @@ class OnnxRuntime(Backend):
     install = 'pip install "nnfuzz[onnxruntime]"'
     max_opset = 26
     max_ir_version = 13
+    collections: ClassVar = {
+        "ConstantFolding": (),
+        "QDQSelectorActionTransformer": ("DequantizeLinear", "QuantizeLinear"),
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):

@@ -12,8 +12,10 @@ from typing import Any
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.remerge import remerge, renew_variants
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.store import Store
+from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.report.files import write_atomically
 from nnfuzz.triage.signature import Failure
@@ -33,11 +35,16 @@ def reduce_campaign(
 ) -> list[FindingRow]:
     """Reduces what is not reduced yet, those that could not be included; returns all findings.
 
+    What an older nnfuzz has reduced is merged anew.
     workers, budget: see nnfuzz.reduce.case.ReduceConfig. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
+    plugins = {path for spec in config.backends for path in spec.plugins}
+    changed = remerge(store, BackendRegistry.discover(sorted(plugins)), note)
     recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
+    if changed:
+        renew_variants(store)
     recorder.forget_failed_reductions()
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
     try:

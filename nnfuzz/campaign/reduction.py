@@ -18,11 +18,10 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.reduce.case import NotReduced, ReduceConfig
 from nnfuzz.reduce.lanes import Servers, WorkerError
-from nnfuzz.reduce.simplicity import SIZES, value_cost
 from nnfuzz.report.finding import Finding, FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.triage.examine import ProducerError
-from nnfuzz.triage.general import sole_operator
+from nnfuzz.triage.general import operator_types, sole_operator
 from nnfuzz.triage.refine import Clues, pattern_of, refined
 
 _REASONS = (
@@ -59,7 +58,7 @@ class ReductionService:
         servers = self._shared(finding.backend)
         done, reduced = reduce_folder(folder, config, registry=self._registry, servers=servers)
         graph = reduced.case.graph
-        signature = refined(reduced.failure, graph, clues(reduced))
+        signature = refined(reduced.failure, graph, clues(reduced, self._registry))
         return {
             "refined": signature.hash,
             "title": signature.title,
@@ -83,24 +82,26 @@ class ReductionService:
         return self._servers
 
 
-def clues(reduced: Finding) -> Clues:
+def clues(reduced: Finding, registry: BackendRegistry) -> Clues:
     """What a reduced finding tells beside its failure and graph."""
-    nodes = (reduced.case.graph or {}).get("nodes", ())
-    attributes = [item for node in nodes for item in (node["attributes"] or {}).items()]
-    needs = {name for name, value in attributes if name not in SIZES and _cost(name, value)}
+    model, graph = reduced.case.model, reduced.case.graph
+    passes = tuple((reduced.localisation or {}).get("passes", ()))
     return Clues(
-        passes=tuple((reduced.localisation or {}).get("passes", ())),
+        passes=passes,
         verdict=reduced.verdict,
-        operator=sole_operator(reduced.case.model) if reduced.case.model else "",
-        needs=tuple(sorted(needs)),
+        operator=sole_operator(model, graph) if model else "",
+        apart=_apart(reduced, passes, registry),
     )
 
 
-def _cost(name: str, value: Any) -> int:
-    """Of an attribute as JSON; dtypes cost nothing."""
-    if isinstance(value, list):
-        return value_cost(name, tuple(value))
-    return 0 if isinstance(value, Mapping) else value_cost(name, value)
+def _apart(reduced: Finding, passes: Sequence[str], registry: BackendRegistry) -> tuple[str, ...]:
+    """Operators that tell which rewrite of a collection is accused; none if no pass is one."""
+    collections = registry.get(reduced.backend.name).collections if reduced.backend else {}
+    common = [collections[name] for name in passes if name in collections]
+    if not common:
+        return ()
+    found = set(operator_types(reduced.case.model)) - {op for ops in common for op in ops}
+    return tuple(sorted(found))
 
 
 def reduction_service(plugins: Sequence[str] = ()) -> ReductionService:

@@ -113,6 +113,8 @@ class Backend(ABC):
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
     max_ir_version: ClassVar[int | None] = None
+    collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Passes of unrelated rewrites: name -> ONNX operators that all of these have in common."""
     Options: ClassVar[type[BackendOptions]] = BackendOptions
 
     def __init__(self, **options: Any):

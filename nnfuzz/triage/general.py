@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
@@ -26,7 +26,14 @@ _SPELLINGS = {
 DTYPE, OPERATOR = "<dtype>", "<operator>"
 _WORD = re.compile(r"(?<!<)\b[A-Za-z]\w*")
 _DOTTED = re.compile(r"(?<=')[a-z]\w*(?:\.\w+)+(?=')")
+_CALLED = re.compile(r"\b[A-Za-z_]\w*(?:\.\w+)+\(\.\.\.\)")
+_LOCATION = re.compile(r"\b[\w-]+\.(?:cc|cpp|cu|h|hpp) (?=[\w:<>&*~ ]+\()")
+_BOUND = re.compile(r"\s*\[with [^\]]*\]")
+_MOVERS = frozenset("Reshape Flatten Squeeze Unsqueeze Transpose Identity Expand Slice".split())
+"""Operators that hand on what they read, so that its type is not their doing."""
 _STATIC = ("Shape", "Size")  # known before the model runs, since all shapes are
+_LOCATED = 240
+"""Characters that are telling, from a source file on."""
 _SHORTEST = 4
 """Characters that a word and the name of an operator must share from their beginning."""
 
@@ -50,6 +57,21 @@ def without_intrinsics(message: str) -> str:
     return _DOTTED.sub(OPERATOR, message)
 
 
+def without_calls(message: str) -> str:
+    """<call> for calls of functions with dots (R.subtract(...)): what operators are lowered to."""
+    return _CALLED.sub("<call>", message)
+
+
+def located(message: str) -> str:
+    """What a normalised message says from its last source file and function on; "" if none.
+
+    Template arguments go: "pool.h Pool::Pool(const Info&) [with Info = X] bad" is bad in whatever
+    instance. So does the end of a text that may have been cut at any place.
+    """
+    found = [match.start() for match in _LOCATION.finditer(message)]
+    return _BOUND.sub("", message[found[-1] :])[:_LOCATED] if found else ""
+
+
 def coarse_graph(graph: Mapping[str, Any], operator: str = "") -> dict[str, Any]:
     """The graph with "float", "integer" or "bool" for dtypes; `operator` for its only node's."""
     values = [[name, dtype_class(dtype), shape] for name, dtype, shape in graph["values"]]
@@ -59,8 +81,8 @@ def coarse_graph(graph: Mapping[str, Any], operator: str = "") -> dict[str, Any]
     return {**graph, "values": values, "nodes": nodes}
 
 
-def sole_operator(model: bytes) -> str:
-    """The only operator that a serialized ONNX model applies to its inputs, or "".
+def data_operators(model: bytes) -> list[str]:
+    """What a serialized ONNX model applies to its inputs, in order.
 
     What is computed from constants and shapes does not count.
     """
@@ -73,6 +95,26 @@ def sole_operator(model: bytes) -> str:
         if not data.isdisjoint(node.input) and node.op_type not in _STATIC:
             data.update(node.output)
             found.append(node.op_type)
+    return found
+
+
+def operator_types(model: bytes) -> set[str]:
+    """The operators of a serialized ONNX model; constants do not count."""
+    import onnx
+
+    return {node.op_type for node in onnx.load_model_from_string(model).graph.node} - {"Constant"}
+
+
+def sole_operator(model: bytes, graph: Mapping[str, Any] | None = None) -> str:
+    """The only operator that a serialized ONNX model applies to its inputs, or "".
+
+    graph: that it was made from; if that is a single operator of ONNX, it is the one, whatever it
+    takes to lower it.
+    """
+    own = {node["op"] for node in graph["nodes"]} if graph else set()
+    if len(own) == 1 and own <= operator_types(model):
+        return min(own)
+    found = data_operators(model)
     return found[0] if len(found) == 1 else ""
 
 
@@ -88,9 +130,31 @@ def sources(graph: Mapping[str, Any]) -> list[str]:
 
 
 def before_last(graph: Mapping[str, Any]) -> list[str]:
-    """The operators that the last one reads, sorted."""
-    makers = {name: node["op"] for node in graph["nodes"] for name in node["outputs"]}
-    return sorted({makers[name] for name in graph["nodes"][-1]["inputs"] if name in makers})
+    """The operators that the last one reads, sorted; through those that only move values."""
+    makers = {name: node for node in graph["nodes"] for name in node["outputs"]}
+    return sorted({node["op"] for node in _computing(graph["nodes"][-1], makers)})
+
+
+def _computing(
+    node: Mapping[str, Any], makers: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    for name in node["inputs"]:
+        if name in makers:
+            behind = list(_computing(makers[name], makers))
+            yield from behind if behind and makers[name]["op"] in _MOVERS else [makers[name]]
+
+
+def between(graph: Mapping[str, Any], operator: str) -> list[str]:
+    """The operators that feed the last one of a name and are themselves fed; else that one.
+
+    For inference that fails at an operator: what reads inputs of the graph has inferred from types
+    that are known, so that it is to blame only if nothing else can be.
+    """
+    makers = {name: node for node in graph["nodes"] for name in node["outputs"]}
+    failing = [node for node in graph["nodes"] if node["op"] == operator][-1]
+    feeding = [makers[name] for name in failing["inputs"] if name in makers]
+    middle = {n["op"] for n in feeding if not makers.keys().isdisjoint(n["inputs"])}
+    return sorted(middle) or [operator]
 
 
 def signatures(graph: Mapping[str, Any]) -> list[str]:

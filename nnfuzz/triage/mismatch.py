@@ -80,3 +80,15 @@ def few_digits(wrong: WrongOutput, dtype: str) -> bool:
         return False
     unit = kind.unit_roundoff or 1.0 / kind.limits[1]
     return abs(actual - expected) <= unit ** (1 / 3) * abs(expected)
+
+
+def saturated(wrong: WrongOutput, dtype: str) -> bool:
+    """Whether the worst element is at the end of a wide integer's range, where another number
+    belongs: what becomes of a large float that is converted back.
+    """
+    try:
+        kind = DType(dtype)
+        actual = int((wrong.worst or {})["actual"])
+    except (ValueError, KeyError, TypeError):
+        return False
+    return kind.is_int and abs(actual) > _EXACT and actual in map(int, kind.limits)

@@ -12,24 +12,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
-from nnfuzz.triage.general import (
-    OPERATOR,
-    before_last,
-    coarse_graph,
-    general_message,
-    signatures,
-    sources,
-    without_intrinsics,
-)
-from nnfuzz.triage.mismatch import few_digits, first_wrong
-from nnfuzz.triage.signature import Failure, Signature, digest_of
+from nnfuzz.triage.blame import RESULT, blamed
+from nnfuzz.triage.general import coarse_graph, signatures
+from nnfuzz.triage.mismatch import few_digits, first_wrong, saturated
+from nnfuzz.triage.signature import EVERYWHERE, Failure, Signature, digest_of
 
 _NUMBERS = ("value", "nonfinite")
+_TYPES = ("shape", "dtype")
+_CASTS = ("Cast", "CastLike")
+_FAMILIES = ("Reduce",)
+"""What the names of operators begin with that differ by one function inside of the same loop."""
 _MOST_SHOWN = 6
-_INFERENCE = "InferenceError"
 SIZED = "a symbolic dimension()->"
 """Among the nodes of a pattern that needs one."""
 
@@ -99,14 +95,14 @@ class Clues:
     """What else is known of a reduced failure.
 
     passes: of the optimiser, accused by localisation. verdict: Verdict.to_json(). operator: the
-    only operator of the ONNX model, "" if there are several. needs: its attributes that reduction
-    could not make trivial.
+    only operator of the ONNX model, "" if there are several. apart: where an accused pass is a
+    collection of unrelated rewrites, the operators that tell which (Backend.collections).
     """
 
     passes: tuple[str, ...] = ()
     verdict: Mapping[str, Any] | None = None
     operator: str = ""
-    needs: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 def refined(
@@ -114,72 +110,76 @@ def refined(
 ) -> Signature:
     """The signature of a reduced failure: what it shares with others of the same cause.
 
-    Where localisation accuses passes of the optimiser, they stand in for the pattern: one wrong
-    pass shows in many patterns. Else an error is known by its message and frames, a mismatch by
-    operators and classes of dtypes, and by how far it is off.
+    A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
+    way it shows: as an error, wrong values or a wrong shape. Else an error is known by what
+    nnfuzz.triage.blame makes of it, a mismatch of one operator by that operator and by whether
+    digits or everything is wrong, one of several by operators, edges and classes of dtypes.
     """
     clues = clues or Clues()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
-    if failure.kind is OutcomeKind.MISMATCH:
+    if clues.passes:
+        parts = {"backend": failure.backend, "passes": sorted(clues.passes)}
+        parts |= {"apart": sorted(clues.apart)} if clues.apart else {}
+    elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, clues)
     elif graph and parts.get("message"):
-        parts |= _error(failure, graph, clues)
-        parts = {k: v for k, v in parts.items() if v is not None}
+        parts |= blamed(failure, graph, clues.operator)
     else:
         parts |= _where(graph, clues)
+    parts = {k: v for k, v in parts.items() if v is not None}
     return Signature(digest_of(parts), failure.signature.title, parts)
 
 
 def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
+    """Parts that replace those of a mismatch; None: not part of it."""
     kind = failure.signature.parts.get("wrong", "")
     if kind in _NUMBERS and graph:
-        dtypes = {name: dtype for name, dtype, _ in graph["values"]}
-        order = [name for node in graph["nodes"] for name in node["outputs"]]
-        first = first_wrong(clues.verdict, failure.backend, failure.levels, order)
-        few = first is not None and few_digits(first, dtypes.get(first.output, ""))
-        kind = "digits" if few and not clues.passes else "number"
-        if kind == "digits" and len({node["op"] for node in graph["nodes"]}) == 1:
-            # An operator that computes in too narrow a type does so for integers and floats alike.
-            return {"wrong": kind, "operator": clues.operator or graph["nodes"][0]["op"]}
-    return {"wrong": kind, **_where(graph, clues)}
+        kind = _kind_of_number(failure, graph, clues)
+    where = _where(graph, clues)
+    if kind in _TYPES and "operator" in where:
+        # The same operator makes others fail that read its result (nnfuzz.triage.blame).
+        return dict.fromkeys(("kind", "stage", "wrong", "levels")) | {
+            RESULT: kind,
+            "of": [where["operator"]],
+        }
+    if kind == "digits" and "operator" in where:
+        where["operator"] = _family(where["operator"])
+    casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
+    if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
+        # There and back: the rounding in between is lost, whatever is computed meanwhile.
+        return {"wrong": kind, "casts": casts}
+    return {"wrong": kind, **where}
 
 
-def _error(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> dict[str, Any]:
-    """Parts that replace those of an error with a message; None: not part of it.
+def _family(operator: str) -> str:
+    """The accumulator of a loop has one type, whatever is accumulated."""
+    return next((name for name in _FAMILIES if operator.startswith(name)), operator)
 
-    An importer translates operator by operator: what it cannot take behind another operator is the
-    other one's fault, whatever it says. Elsewhere an operator counts unless the message has its
-    name and a native frame says where that is a parameter.
+
+def _casts(graph: Mapping[str, Any] | None) -> list[str]:
+    return [node["op"] for node in (graph or {}).get("nodes", ()) if node["op"] in _CASTS]
+
+
+def _kind_of_number(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> str:
+    """ "digits" where a number is nearly right, or an integer stops at the end of its range:
+    signs of too narrow a type in between, such as a float for integers. Else "number".
     """
-    parts = failure.signature.parts
-    dtypes = {dtype for _, dtype, _ in graph["values"]}
-    if clues.passes:
-        message = general_message(parts["message"], dtypes, ())
-        return {"message": message, "passes": sorted(clues.passes)}
-    suspects = before_last(graph) if failure.stage is not Stage.IMPORT else []
-    if suspects and (_INFERENCE in parts["message"] or parts.get("error") == "TypeError"):
-        # What a node says of the type of its input concerns the one that computes it.
-        return dict.fromkeys(("error", "message", "frames")) | {"before": suspects}
-    behind, importing = sources(graph), failure.stage is Stage.IMPORT
-    if behind and importing:
-        return dict.fromkeys(("error", "message", "frames")) | {"behind": behind}
-    message = parts["message"] if importing else without_intrinsics(parts["message"])
-    message = general_message(message, dtypes, [node["op"] for node in graph["nodes"]])
-    if OPERATOR in message and any("::" in frame for frame in parts.get("frames", ())):
-        return {"message": message}
-    if behind:
-        return {"message": message, "behind": behind}
-    return {"message": message, "operator": clues.operator or graph["nodes"][0]["op"]}
+    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+    order = [name for node in graph["nodes"] for name in node["outputs"]]
+    first = first_wrong(clues.verdict, failure.backend, failure.levels, order)
+    dtype = dtypes.get(first.output, "") if first else ""
+    narrow = first is not None and (few_digits(first, dtype) or saturated(first, dtype))
+    return "digits" if narrow else "number"
 
 
 def _where(graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
-    """The accused passes, or the pattern without the exact dtypes."""
-    if clues.passes or not graph:
-        return {"passes": sorted(clues.passes)}
-    coarse = coarse_graph(graph, clues.operator)
-    pattern = pattern_of(coarse)
-    sized = [SIZED] * (SIZED in pattern.nodes)
-    found: dict[str, Any] = {"nodes": signatures(coarse) + sized, "edges": list(pattern.edges)}
-    if clues.operator and [node["op"] for node in graph["nodes"]] != [clues.operator]:
-        found["needs"] = sorted(clues.needs)  # several specs are modes of one operator
-    return found
+    """The only operator; or the pattern without the exact dtypes."""
+    if not graph:
+        return {}
+    operators = {node["op"] for node in graph["nodes"]}
+    sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
+    if clues.operator or len(operators) == 1:
+        found: dict[str, Any] = {"operator": clues.operator or min(operators)}
+        return found | ({"sized": True} if sized else {})
+    coarse = coarse_graph(graph)
+    return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}

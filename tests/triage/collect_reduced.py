@@ -2,8 +2,8 @@
 
     python tests/triage/collect_reduced.py CAUSE FINDING/reduced ...
 
-writes testdata/reduced/CAUSE.json. Different causes must have different refined signatures, equal
-ones the same: see test_golden_reduced.py.
+adds them to testdata/reduced/CAUSE.json. Different causes must have different refined signatures,
+equal ones the same: see test_golden_reduced.py.
 """
 
 import json
@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nnfuzz.campaign.reduction import clues
+from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding import read_finding
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
@@ -20,7 +21,7 @@ TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 def kept(folder):
     finding = read_finding(folder)
     failure = finding.failure
-    told = asdict(clues(finding))
+    told = asdict(clues(finding, BackendRegistry.discover()))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
         "signature": failure.signature.to_json(),
@@ -36,5 +37,7 @@ def kept(folder):
 if __name__ == "__main__":
     cause, *folders = sys.argv[1:]
     TESTDATA.mkdir(exist_ok=True)
-    text = json.dumps([kept(folder) for folder in folders], indent=1)
-    (TESTDATA / f"{cause}.json").write_text(text + "\n")
+    path = TESTDATA / f"{cause}.json"
+    cases = json.loads(path.read_text()) if path.exists() else []
+    cases += [kept(folder) for folder in folders]
+    path.write_text(json.dumps(cases, indent=1) + "\n")

@@ -6,7 +6,13 @@ from onnx import TensorProto, helper
 
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.edges import edge_keys, is_edge
-from nnfuzz.triage.general import coarse_graph, general_message, sole_operator, sources
+from nnfuzz.triage.general import (
+    coarse_graph,
+    general_message,
+    located,
+    sole_operator,
+    sources,
+)
 from nnfuzz.triage.refine import Clues, Pattern, pattern_of, refined
 from nnfuzz.triage.signature import failures
 
@@ -79,12 +85,33 @@ def test_a_lack_of_precision_is_another_kind_of_wrong():
     assert mismatch(whole, worst={"expected": 1000001, "actual": 1000002}) == mismatch(whole)
 
 
-def test_modes_of_an_onnx_operator_are_one_if_they_need_the_same_attributes():
-    linear, nearest = single("ResizeLinear"), single("ResizeNearest")
+def test_modes_of_an_onnx_operator_are_one_in_whatever_dtypes():
+    linear, nearest = single("ResizeLinear"), single("ResizeNearest", "int64")
     assert mismatch(linear) != mismatch(nearest)
-    resize = {"operator": "Resize", "needs": ("scales",)}
-    assert mismatch(linear, **resize) == mismatch(nearest, **resize)
-    assert mismatch(linear, **resize) != mismatch(nearest, operator="Resize")
+    assert mismatch(linear, operator="Resize") == mismatch(nearest, operator="Resize")
+
+
+def test_an_integer_that_stops_at_the_end_of_its_range_was_a_float_meanwhile():
+    made, right = single("Einsum", "int64"), {"expected": 8902252106469969828}
+    digits = mismatch(made, worst=right | {"actual": 8902252106469969800})
+    assert digits == mismatch(made, worst=right | {"actual": (1 << 63) - 1})
+    assert digits != mismatch(made, worst=right | {"actual": 0})
+
+
+def test_a_loop_with_too_narrow_an_accumulator_is_one_for_all_reductions():
+    few = {"expected": 3368090354368355628, "actual": 3368090354368355840}
+    one, two, other = (single(op, "int64") for op in ("ReduceSum", "ReduceL1", "Shrink"))
+    assert mismatch(one, worst=few) == mismatch(two, worst=few) != mismatch(other, worst=few)
+    assert mismatch(one) != mismatch(two)
+
+
+def test_a_rounding_that_is_lost_between_casts_does_not_depend_on_what_is_computed():
+    def there_and_back(inner):
+        return graph(("Cast", "x", "a"), (inner, "a", "b"), ("Cast", "b", "y"))
+
+    always = {"levels": ("O0", "O1")}
+    assert mismatch(there_and_back("Neg"), **always) == mismatch(there_and_back("Abs"), **always)
+    assert mismatch(there_and_back("Neg")) != mismatch(there_and_back("Abs"))
 
 
 def test_an_error_of_an_operator_in_two_dtypes_is_one():
@@ -118,7 +145,9 @@ def test_what_an_importer_cannot_take_is_the_fault_of_what_made_it():
     one = behind("Gather", "Slice", "Slice needs a rank")
     assert one == behind("Gather", "Flatten", "no shape")
     assert one != behind("Squeeze", "Slice", "Slice needs a rank")
-    assert one != behind("Gather", "Slice", "Slice needs a rank", Stage.COMPILE)
+    assert one == behind("Gather", "TopK", "TopK needs a rank", Stage.COMPILE)
+    assert one == behind("Gather", "Cast", "cannot emit this operator", Stage.COMPILE)
+    assert one != behind("Gather", "Cast", "out of registers", Stage.COMPILE)
     assert one != error(single("Gather"), "Gather is bad", Stage.IMPORT)
 
 
@@ -157,8 +186,10 @@ def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
     assert mismatch(FUSED, **fuse) == mismatch(other, **fuse)
     assert mismatch(FUSED, **fuse) != mismatch(FUSED, passes=("Fold",))
     assert mismatch(FUSED, **fuse) != mismatch(FUSED)
-    assert mismatch(FUSED, **fuse) != mismatch(FUSED, kind="shape", **fuse)
-    assert error(FUSED, "bad", **fuse) == error(other, "bad", **fuse) != error(FUSED, "bad")
+    assert mismatch(FUSED, **fuse) == mismatch(FUSED, kind="shape", **fuse)
+    assert mismatch(FUSED, **fuse) == error(other, "bad", **fuse) != error(FUSED, "bad")
+    folded = {"passes": ("Fold",), "apart": ("Relu",)}
+    assert mismatch(FUSED, **folded) != mismatch(FUSED, passes=("Fold",), apart=("Conv",))
 
 
 def test_what_is_general():
@@ -205,5 +236,42 @@ def test_what_a_node_says_of_its_inputs_type_concerns_the_one_before_it():
     one = failing("Mul", "Binary operators must have the same datatype", "TypeError")
     assert one == failing("Concat", "Concat expects inputs of the same dtype", "TypeError")
     assert one != failing("Mul", "Binary operators must have the same datatype", "InternalError")
-    inferred = failing("Conv", "[ShapeInferenceError] needs 3 dimensions", "Fail")
-    assert inferred == failing("DFT", "[ShapeInferenceError] must have rank 2", "Fail")
+    assert one == mismatch(single("BatchNormalization", "float16"), kind="dtype")
+    assert one != mismatch(single("BatchNormalization", "float16"), kind="shape")
+    moved = graph(("BatchNormalization", "x", "h"), ("Reshape", "h", "r"), ("Resize", "r", "y"))
+    ran = replace(failed("O0", "of another datatype"), error_type="TypeError")
+    (failure,) = failures([replace(ran, stage=Stage.COMPILE)], None, moved)
+    assert refined(failure, moved).hash == one
+
+
+def test_inference_fails_because_of_what_is_between_or_of_what_it_is_about():
+    def failing(*operators):
+        text = f"Node (n) Op ({operators[-1]}) [ShapeInferenceError] must have rank 1"
+        names = "xabcdefgh"
+        steps = zip(operators, names, names[1:], strict=False)
+        return error(graph(*steps), text)
+
+    assert failing("Loop", "Attention", "Conv") == failing("If", "Attention", "DFT")
+    assert failing("Loop", "STFT") == failing("SplitToSequence", "STFT") != failing("Loop", "DFT")
+
+
+def test_a_native_function_in_a_message_is_the_cause_whatever_the_operator():
+    def said(op, instance, stage=Stage.EXECUTE):
+        where = f"quantize.cc void ort::Prepare(const Shape&) [with T = {instance}]"
+        return error(single(op), f"{stage}: while running {op} node. {where} bad block", stage)
+
+    assert said("Quantize", "float") == said("Dequantize", "double")
+    assert said("Quantize", "float") == said("Quantize", "float", Stage.COMPILE)
+    assert located("while running Quantize node") == ""
+
+
+def test_an_error_without_a_cause_before_it_keeps_operator_or_function():
+    native = '  File "op.cc", line 1, in tvm::prim::pow(int)\n'
+    assert error(single("Pow"), "only floats", frames=native) == error(
+        single("LRN"), "only floats", frames=native
+    )
+    vague = "cannot emit this operator"
+    assert error(single("A"), vague, frames=native) != error(single("B"), vague, frames=native)
+    behind = graph(("Dequantize", "x", "h"), ("Rotary", "h", "y"))
+    text = "while running Rotary node: not supported"
+    assert error(behind, text, Stage.EXECUTE) == error(single("Rotary"), text, Stage.EXECUTE)

@@ -1,0 +1,47 @@
+"""Merges the reduced findings of a campaign anew, by the rules of this nnfuzz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nnfuzz.campaign.reduction import clues
+from nnfuzz.campaign.store import Store
+from nnfuzz.execute.registry import BackendRegistry, RegistryError
+from nnfuzz.report.finding import FindingError, read_finding
+from nnfuzz.report.reduced import REDUCED
+from nnfuzz.report.variants import write_variants
+from nnfuzz.triage.refine import refined
+
+
+def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
+    """Refines the signatures of what is reduced again; how many have changed.
+
+    Those whose folder cannot be read stay as they are. The folders of what turns out to be a
+    duplicate move when a Recorder opens the store.
+    """
+    folders = {row.signature: row.folder for row in store.signatures()}
+    before, renamed = len(store.findings()), {}
+    for signature, row in store.reductions().items():
+        if not row.refined or signature not in folders:
+            continue
+        try:
+            reduced = read_finding(store.folder / folders[signature] / REDUCED)
+            found = refined(reduced.failure, reduced.case.graph, clues(reduced, registry))
+        except (FindingError, RegistryError):
+            continue
+        if found.hash != row.refined:
+            renamed[row.refined] = found.hash
+            store.add_reduction(replace(row, refined=found.hash))
+    for signature, suspected in store.suspects().items():
+        if suspected in renamed:
+            store.suspect(signature, renamed[suspected])
+    if renamed:
+        note(f"{before} findings are {len(store.findings())} by today's rules of what is one cause")
+    return len(renamed)
+
+
+def renew_variants(store: Store) -> None:
+    """Writes the tables of variants of all findings."""
+    for row in store.findings():
+        write_variants(store.folder, row.folder, row.variants)

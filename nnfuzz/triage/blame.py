@@ -1,0 +1,101 @@
+"""Whose fault an error of a reduced model is, as far as its message and graph tell.
+
+What a compiler says is about where it noticed. The operator that is named there may only have got
+what another one made wrong, and one check of a compiler fails for many operators. The parts below
+are the same wherever one change of the compiler would mend the failures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nnfuzz.execute.outcome import Stage
+from nnfuzz.triage.general import (
+    before_last,
+    between,
+    general_message,
+    located,
+    sources,
+    without_calls,
+    without_intrinsics,
+)
+from nnfuzz.triage.signature import Failure
+
+RESULT = "result"
+"""The part that says what is wrong with the results of an operator: "dtype", "shape", "type" (one
+of the two) or "use" (what comes behind cannot be translated)."""
+_INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
+_TYPE_ERROR = re.compile(r"\bbound to different types\b")
+_VAGUE = re.compile(r"(?<!<)\boperator\b")
+"""Speaks of an operator without saying which."""
+_SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
+_ERROR = ("kind", "stage", "error", "message", "frames")
+
+
+def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> dict[str, Any]:
+    """Parts that replace those of an error with a message; None: not part of it.
+
+    operator: the only one of the ONNX model, "" if there are several. In this order:
+
+    - Inference that fails names an operator: to blame is what feeds it, if that is fed itself, else
+      the one that is named, which cannot cope with what is known of its input.
+    - A complaint about dtypes that are none of the model's: to blame is what computes the input.
+    - A native function that a message names is the cause, for whatever operator; while the model
+      runs, an operator that it names.
+    - What an importer cannot take behind another operator is the other one's fault, whatever it
+      says. So is what code generation says of shapes, or of an operator that it does not name.
+    - Else the message counts, and the operator unless a native frame says where.
+    """
+    parts, several = failure.signature.parts, len(graph["nodes"]) > 1
+    message, stage = parts["message"], failure.stage
+    if several and stage is not Stage.IMPORT:
+        suspects = _of_types(message, parts.get("error"), graph)
+        if suspects:
+            return suspects
+    if where := located(message):
+        return dict.fromkeys(_ERROR) | {"message": where}
+    own = operator or graph["nodes"][0]["op"]
+    general = _generalised(message, graph, stage, operator)
+    behind = sources(graph)
+    named = [op for op in _operators(graph, operator) if re.search(rf"\b{op}\b", message)]
+    if named and stage is Stage.EXECUTE:
+        return {"message": general, "operator": named[-1], "frames": None}
+    if behind and stage is Stage.EXECUTE:
+        return {"message": general, "behind": behind}
+    if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
+        return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
+    native = [frame for frame in parts.get("frames", ()) if "::" in frame]
+    if native and not _VAGUE.search(general):
+        return {"message": general, "error": None, "frames": native[-1:]}
+    return {"message": general, **({"behind": behind} if behind else {"operator": own})}
+
+
+def _of_types(message: str, error: Any, graph: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Parts for a complaint about types that are none of the model's."""
+    if found := _INFERENCE.search(message):
+        named = found.group(1)
+        known = named in _operators(graph)
+        return _result("type", between(graph, named) if known else before_last(graph))
+    if error == "TypeError" or _TYPE_ERROR.search(message):
+        return _result("dtype", before_last(graph))
+    return None
+
+
+def _result(what: str, suspects: Sequence[str]) -> dict[str, Any] | None:
+    return dict.fromkeys(_ERROR) | {RESULT: what, "of": list(suspects)} if suspects else None
+
+
+def _generalised(message: str, graph: Mapping[str, Any], stage: Stage, operator: str) -> str:
+    """The message with placeholders for dtypes, operators and what these are lowered to."""
+    dtypes = {dtype for _, dtype, _ in graph["values"]}
+    message = without_calls(message)
+    message = message if stage is Stage.IMPORT else without_intrinsics(message)
+    return general_message(message, dtypes, _operators(graph, operator))
+
+
+def _operators(graph: Mapping[str, Any], operator: str = "") -> list[str]:
+    """In order of computation; and that of the ONNX model, if it is only one."""
+    found = [*(node["op"] for node in graph["nodes"]), operator]
+    return list(dict.fromkeys(name for name in found if name))

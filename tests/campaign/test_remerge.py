@@ -1,0 +1,65 @@
+"""Campaigns whose findings an older nnfuzz has merged by other rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from nnfuzz.campaign.remerge import remerge, renew_variants
+from nnfuzz.campaign.rows import FindingRow, Record, ReductionRow
+from nnfuzz.campaign.store import Store
+from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.report.finding import Finding, write_finding
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.localise import Localisation
+from nnfuzz.triage.refine import pattern_of
+from nnfuzz.triage.signature import Failure, Signature
+
+CASES = Path(__file__).parents[1] / "triage" / "testdata" / "reduced"
+
+
+def add(store, index, told):
+    """A reduced finding of a golden case, with a refined signature of its own."""
+    signature = Signature.from_json({**told["signature"], "hash": f"{index}" * 12})
+    kind, stage = OutcomeKind(told["kind"]), Stage(told["stage"])
+    failure = Failure(signature, told["backend"], kind, stage, tuple(told["levels"]))
+    case = TestCase(0, index, told["graph"], b"", {}, {}, {}, "direct", 20)
+    where = Localisation({}, "", "optimiser", (), tuple(told["clues"]["passes"]))
+    found = Finding(failure, case, (), None, {}, localisation=where.to_json())
+    folder = f"findings/{index}"
+    write_finding(store.folder / folder / "reduced", found)
+    row = FindingRow(
+        signature.hash, index, kind.value, stage.value, told["backend"], "O3", "", folder
+    )
+    store.record(Record(findings=(row,)))
+    pattern = str(pattern_of(told["graph"]))
+    store.add_reduction(
+        ReductionRow(signature.hash, f"old{index}", "", pattern, told["graph"], 9, 2)
+    )
+
+
+def test_what_is_one_by_now_is_merged(tmp_path):
+    notes: list[str] = []
+    with Store.create(tmp_path / "c", {}) as store:
+        for i, told in enumerate(json.loads((CASES / "ort_pad_fusion.json").read_text())):
+            add(store, i, told)
+        before = store.findings()
+        store.suspect("x" * 12, "old2")
+        assert remerge(store, BackendRegistry(), notes.append) == len(before) > 2
+        (whole,) = store.findings()
+        assert whole.first_index == 0 and len(whole.duplicates) == len(before) - 1
+        assert store.suspects() == {"x" * 12: whole.refined}
+        assert f"{len(before)} findings are 1" in notes[0]
+        renew_variants(store)
+        assert "## Variants" in (tmp_path / "c/findings/0/reduced/report.md").read_text()
+        assert remerge(store, BackendRegistry(), notes.append) == 0
+
+
+def test_what_cannot_be_read_stays(tmp_path):
+    with Store.create(tmp_path / "c", {}) as store:
+        (told, *_) = json.loads((CASES / "ort_mod_int64.json").read_text())
+        add(store, 0, told)
+        (tmp_path / "c/findings/0/reduced/finding.json").write_text("{}")
+        assert remerge(store, BackendRegistry(), print) == 0
+        assert store.findings()[0].refined == "old0"
