@@ -7,7 +7,8 @@ Full probing takes minutes on a slow compiler. A campaign therefore (1) takes wh
 
 Exporters write operators in different ways, so what a backend takes is known per exporter: keys are
 "EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). Probing in advance does with one of them
-at a time: another exporter is asked for where a backend refuses what the first one makes.
+at a time: another exporter is asked for where a backend refuses what the first one makes, and then
+one refusal says enough.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from nnfuzz.campaign.support import Support, signature_keys
+from nnfuzz.campaign.support import INSTANCES, UNSUPPORTED, Support, signature_keys
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.testcase.case import NotProduced, TestCase, refusal
 
@@ -56,6 +57,7 @@ class Prober:
         self.keys = keys
         self.variables = variables
         self._known = frozenset(keys)
+        self._exporters = {key.partition(":")[0] for key in keys}
         self._alike: dict[str, list[str]] = {}
         for key in keys:
             self._alike.setdefault(signature_of(key), []).append(key)
@@ -92,7 +94,10 @@ class Prober:
 
     def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
         """Takes the outcomes of a probe by backend."""
-        answers = [self.tables[name].probed(probe.key, ran) for name, ran in outcomes.items()]
+        answers = []
+        for name, ran in outcomes.items():
+            enough = 1 if self._lacked_elsewhere(name, probe.key) else INSTANCES
+            answers.append(self.tables[name].probed(probe.key, ran, enough))
         self._go_on(probe, any(answers))
 
     def not_produced(self, probe: Probe, failed: NotProduced) -> None:
@@ -109,11 +114,19 @@ class Prober:
             self._queue.appendleft(Probe(probe.key, probe.instance + 1))
         elif self._refuses(probe.key):
             other = self._promising(signature_of(probe.key))
-            self.ask([other] if other is not None else [])
+            if other is not None and other not in self._asked:
+                self._asked.add(other)
+                self._queue.appendleft(Probe(other, 0))
 
     def _promising(self, signature: str) -> str | None:
         """The signature with the first exporter that no backend refuses."""
         return next((key for key in self._alike[signature] if not self._refuses(key)), None)
+
+    def _lacked_elsewhere(self, backend: str, key: str) -> bool:
+        """Whether a backend lacks the signature with some other exporter."""
+        entries, signature = self.tables[backend].entries, signature_of(key)
+        others = (entries.get(refusal(name, signature)) for name in self._exporters)
+        return any(entry is not None and entry.status == UNSUPPORTED for entry in others)
 
     def _refuses(self, key: str) -> bool:
         found = (table.entries.get(key) for table in self.tables.values())

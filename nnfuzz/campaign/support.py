@@ -64,16 +64,19 @@ class Support:
             if entry is None or not entry.status:
                 self.entries[key] = Entry(OK)
 
-    def probed(self, key: str, outcomes: Sequence[Outcome]) -> bool:
-        """Notes a probe's outcomes; returns whether another probe is needed for a decision."""
+    def probed(self, key: str, outcomes: Sequence[Outcome], enough: int = INSTANCES) -> bool:
+        """Notes a probe's outcomes; returns whether another probe is needed for a decision.
+
+        enough: how many must meet the backend's own statement that it lacks the signature.
+        """
         bad = [o for o in outcomes if not o.ok]
         if not bad:
             self.entries[key] = Entry(OK)
             return False
         worst = next((o for o in bad if o.kind is not OutcomeKind.UNSUPPORTED), bad[0])
-        return self.failed(key, worst.kind is OutcomeKind.UNSUPPORTED, describe(worst))
+        return self.failed(key, worst.kind is OutcomeKind.UNSUPPORTED, describe(worst), enough)
 
-    def failed(self, key: str, unsupported: bool, message: str) -> bool:
+    def failed(self, key: str, unsupported: bool, message: str, enough: int = INSTANCES) -> bool:
         """As `probed`, for a probe that failed."""
         entry = self.entries.setdefault(key, Entry())
         if entry.status:
@@ -81,7 +84,7 @@ class Support:
         entry.tries += 1
         entry.failures += not unsupported
         entry.message = message
-        if entry.tries >= INSTANCES:
+        if entry.tries >= (INSTANCES if entry.failures else enough):
             entry.status = FAILING if entry.failures else UNSUPPORTED
         return not entry.status
 
