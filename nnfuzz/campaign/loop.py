@@ -35,7 +35,7 @@ from nnfuzz.triage.signature import export_failure
 TICK_SECONDS = 0.25
 PROBE_SECONDS_PER_TEST = 0.05  # a short campaign gets few probes in advance
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
-EPOCH_SECONDS = 2.0  # least time between two epochs: each costs the producers a restart
+EPOCH_SECONDS = 2.0  # least time between two epochs: each interrupts the producers
 EPOCH_SHARE = 0.05  # and the least share of the time so far
 
 

@@ -21,6 +21,7 @@ from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of, preload
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig, TestCase
 
+CONFIGURE = "configure"
 PATIENCE = 20  # faults in a row after which a pool is beyond help
 
 
@@ -48,8 +49,8 @@ class _ProducerLane:
 class ProducerPool:
     """Producer workers. Urgent jobs (verdicts) go first; `supply` makes one when there is none.
 
-    An epoch is a configuration under which test cases are made; a worker of an older epoch is
-    replaced before its next job.
+    An epoch is a configuration under which test cases are made; a worker of an older epoch is told
+    the new one before its next job.
     """
 
     def __init__(self, settings: ProducerSettings, seed: int, count: int) -> None:
@@ -64,7 +65,7 @@ class ProducerPool:
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:
-        """From now on, jobs run under this configuration. Workers start ahead of their jobs."""
+        """From now on, jobs run under this configuration, which idle workers are told at once."""
         self.epoch, self._config = epoch, config
         for lane in self.lanes:
             if lane.job is None:
@@ -78,12 +79,12 @@ class ProducerPool:
     def dispatch(self, supply: Callable[[], Job | None]) -> None:
         for lane in self.lanes:
             if lane.job is None:
+                self._renew(lane)
+            if lane.job is None:
                 job = self.urgent.popleft() if self.urgent else supply()
                 if job is None:
                     return
-                self._renew(lane)
-                lane.job, lane.began = job, time.perf_counter()
-                lane.sandbox.submit(job.header, job.blobs)
+                self._submit(lane, job)
 
     def sandboxes(self) -> Iterator[Sandbox]:
         return (lane.sandbox for lane in self.lanes if lane.sandbox)
@@ -96,7 +97,7 @@ class ProducerPool:
         if isinstance(event, Progress) or lane.job is None:
             return True
         job, lane.job = lane.job, None
-        self._count(event)
+        self._count(event, job)
         job.done(event, lane.epoch, time.perf_counter() - lane.began)
         return True
 
@@ -109,29 +110,38 @@ class ProducerPool:
             sandbox.close()
         self.server.close()
 
-    def _renew(self, lane: _ProducerLane) -> None:
-        if lane.sandbox is None or lane.epoch != self.epoch:
-            if lane.sandbox is not None:
-                lane.sandbox.close()
-            s = self.settings
-            lane.epoch = self.epoch
-            lane.sandbox = Sandbox(
-                s.service,
-                {"seed": self.seed, "config": self._config.to_json()},
-                Limits(s.seconds, s.memory_bytes, s.jobs),
-                name="producer",
-                server=self.server,
-            )
-            lane.sandbox.start()
+    def _submit(self, lane: _ProducerLane, job: Job) -> None:
+        lane.job, lane.began = job, time.perf_counter()
+        lane.sandbox.submit(job.header, job.blobs)
 
-    def _count(self, event: Reply | Fault | Death) -> None:
+    def _renew(self, lane: _ProducerLane) -> None:
+        """Starts a worker, or has it take over the configuration of the epoch."""
+        if lane.epoch == self.epoch:
+            return
+        lane.epoch = self.epoch
+        config = self._config.to_json()
+        arguments = {"seed": self.seed, "config": config}
+        if lane.sandbox is None:
+            s = self.settings
+            limits = Limits(s.seconds, s.memory_bytes, s.jobs)
+            lane.sandbox = Sandbox(s.service, arguments, limits, (), "producer", self.server)
+            lane.sandbox.start()
+        else:
+            lane.sandbox.rearm(arguments)
+            self._submit(lane, Job({"do": CONFIGURE, "config": config}, _ignore))
+
+    def _count(self, event: Reply | Fault | Death, job: Job) -> None:
         if isinstance(event, Reply):
             self._faults = 0
             return
         self._faults += 1
-        starting = isinstance(event, Fault) and event.starting
-        if starting or self._faults >= PATIENCE:
+        settings = isinstance(event, Fault) and (event.starting or job.header["do"] == CONFIGURE)
+        if settings or self._faults >= PATIENCE:
             raise PoolError(f"producers cannot work: {describe(event)}")
+
+
+def _ignore(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+    """The end of a job that nobody waits for."""
 
 
 @dataclass(frozen=True)

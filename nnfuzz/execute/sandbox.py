@@ -59,18 +59,19 @@ class Sandbox:
     ):
         self.name = name or service
         self.limits = limits or Limits()
-        self._setup = wire.encode(
-            {
-                "service": service,
-                "arguments": arguments or {},
-                "memory_bytes": 2 * self.limits.memory_bytes,
-            }
-        )
+        self._service = service
+        self.rearm(arguments or {})
         self._owns_server = server is None
         self.server = server if server is not None else ForkServer(preload)
         self._process: WorkerProcess | None = None
         self._job: _Job | None = None
         self._last_words = ""
+
+    def rearm(self, arguments: dict[str, Any]) -> None:
+        """Sets what the factory gets in workers that start from now on."""
+        memory = 2 * self.limits.memory_bytes
+        setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}
+        self._setup = wire.encode(setup)
 
     @property
     def busy(self) -> bool:

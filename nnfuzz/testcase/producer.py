@@ -25,7 +25,8 @@ from nnfuzz.spec.carriers import array
 from nnfuzz.spec.motif import MotifRegistry
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.street import Report, Street
+from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.street import Parts, Report, Street
 
 PYTORCH = "pytorch"
 DIRECT = "@direct"
@@ -43,24 +44,23 @@ class Producer:
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
-        self._motifs = MotifRegistry.load(plugins).motifs()
+        motifs = MotifRegistry.load(plugins).motifs()
+        library = SeedLibrary(self.registry)
+        self._parts = Parts(self.registry, motifs, self.exporters, library)
         self.configure(config)
 
     def configure(self, config: CaseConfig) -> None:
         """From now on, makes the test cases of another configuration with the same plug-ins.
 
-        Raises: as the constructor does.
+        What has been read and learnt already is kept. Raises: as the constructor does.
         """
         self.streets: dict[str, Street] = {}
         empty: dict[str, NothingLeft] = {}
         for name in config.exporters:
-            own = config.only(name)
             try:
-                street = Street(self.seed, own, self.registry, self._motifs, self.exporters)
+                self.streets[name] = Street(self.seed, config.only(name), self._parts)
             except NothingLeft as error:
                 empty[name] = error
-            else:
-                self.streets[name] = street
         if not self.streets:
             raise next(iter(empty.values()))
         left_out = (f"exporter {name} is left out: {empty[name]}" for name in empty)

@@ -46,42 +46,61 @@ def digest(files: Sequence[str | Path]) -> str:
     return total.hexdigest()[:16]
 
 
-def load(config: CaseConfig, registry: OpRegistry) -> SeedModels:
-    """Reads the files at the configured opset; those that cannot be used are noted and left out.
+class SeedLibrary:
+    """Reads seed models, each set of them once."""
 
-    Raises: SeedError if they have changed since the campaign began, or if none can be used.
-    """
+    def __init__(self, registry: OpRegistry) -> None:
+        self._registry = registry
+        self._read: dict[tuple[object, ...], SeedModels] = {}
+
+    def load(self, config: CaseConfig) -> SeedModels:
+        """The models of a configuration of one exporter, at its opset.
+
+        Those that cannot be used are noted and left out. Raises: SeedError if they have changed
+        since the campaign began, or if none can be used.
+        """
+        if not config.seed_models:
+            return SeedModels()
+        key = config.seed_models, config.seed_digest, config.opset, config.exporter
+        if key not in self._read:
+            self._read[key] = _load(config, self._registry)
+        return self._read[key]
+
+
+def _load(config: CaseConfig, registry: OpRegistry) -> SeedModels:
+    """As SeedLibrary.load."""
+    files = config.seed_models
+    if digest(files) != config.seed_digest:
+        raise SeedError("the seed models have changed since the campaign began; start a new one")
+    graphs, notes = [], []
+    for file in files:
+        graph, note = _start(file, config, registry)
+        graphs += [graph] if graph is not None else []
+        notes += [note] if note else []
+    if not graphs:
+        raise SeedError("no seed model can be read:\n  " + "\n  ".join(notes))
+    return SeedModels(tuple(graphs), tuple(notes))
+
+
+def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph | None, str]:
+    """The graph of a model, if it can be used, and what users should know about it."""
     import onnx
 
     from nnfuzz.materialize.reading import opaque_nodes, read_model
     from nnfuzz.materialize.static import ReadingError
 
-    files = config.seed_models
-    if not files:
-        return SeedModels()
-    if digest(files) != config.seed_digest:
-        raise SeedError("the seed models have changed since the campaign began; start a new one")
-    graphs, notes = [], []
-    for file in files:
-        try:
-            graph = read_model(onnx.load(file), registry, config.opset)
-        except ReadingError as error:
-            notes.append(f"seed model {file} is left out: {error}")
-            continue
-        except Exception as error:  # whatever a broken file leads to
-            notes.append(f"seed model {file} is left out: {type(error).__name__}: {error}")
-            continue
-        opaque = opaque_nodes(graph)
-        if opaque and config.exporter != "direct":
-            notes.append(f"seed model {file} is left out: {opaque[0]} needs --exporter direct")
-            continue
-        graphs.append(graph)
-        if opaque:
-            kinds = ", ".join(dict.fromkeys(opaque))
-            notes.append(
-                f"seed model {file}: {len(opaque)} of {len(graph.nodes)} nodes have no spec "
-                f"({kinds}); what depends on them is run, but not compared"
-            )
-    if not graphs:
-        raise SeedError("no seed model can be read:\n  " + "\n  ".join(notes))
-    return SeedModels(tuple(graphs), tuple(notes))
+    try:
+        graph = read_model(onnx.load(file), registry, config.opset)
+    except ReadingError as error:
+        return None, f"seed model {file} is left out: {error}"
+    except Exception as error:  # whatever a broken file leads to
+        return None, f"seed model {file} is left out: {type(error).__name__}: {error}"
+    opaque = opaque_nodes(graph)
+    if not opaque:
+        return graph, ""
+    if config.exporter != "direct":
+        return None, f"seed model {file} is left out: {opaque[0]} needs --exporter direct"
+    return graph, (
+        f"seed model {file}: {len(opaque)} of {len(graph.nodes)} nodes have no spec "
+        f"({', '.join(dict.fromkeys(opaque))}); what depends on them is run, but not compared"
+    )

@@ -7,6 +7,7 @@ Jobs, by the header's "do":
            operator alone; without a name, the first exporter's
   signatures {} -> {"signatures": {exporter: [key, ...]}, "variables": {operator: [input, ...]},
                     "notes": [line for the user, ...]}
+  configure {"config": CaseConfig.to_json()} -> {}; the next jobs are done under it
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   expose   {"case": header} with the case's blobs -> the case with every value as an output
   lift     the same -> the case in the next wider floating dtypes
@@ -55,6 +56,9 @@ class ProducerService:
             variables = self.producer.variables()
             answer = {"signatures": self.producer.signatures(), "variables": variables}
             return {**answer, "notes": list(self.producer.notes)}, {}
+        if header["do"] == "configure":
+            self.producer.configure(CaseConfig.from_json(header["config"]))
+            return {}, {}
         if header["do"] == "lower":
             case = TestCase.from_frame(header["case"], blobs)
             return {}, {"model": self.producer.lower(case)}

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nnfuzz.check.legality import lawful
@@ -23,9 +23,9 @@ from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
-from nnfuzz.testcase import seeds
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.resized import sized
+from nnfuzz.testcase.seeds import SeedLibrary
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
@@ -35,20 +35,23 @@ QUICK = SearchConfig(restarts=2, steps=12)
 """A new graph costs a tenth of what the last two of a hundred graphs cost the full search."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What the streets of a producer share, whatever their configuration."""
+
+    registry: OpRegistry
+    motifs: Sequence[Motif]
+    exporters: Mapping[str, Exporter]
+    seeds: SeedLibrary
+
+
 class Street:
     """Makes the test cases of a configuration with one exporter.
 
     catalog: what graphs are made of; narrowed: for most of them, without what they shall avoid.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        config: CaseConfig,
-        registry: OpRegistry,
-        motifs: Sequence[Motif],
-        exporters: Mapping[str, Exporter],
-    ) -> None:
+    def __init__(self, seed: int, config: CaseConfig, parts: Parts) -> None:
         """Raises: KeyError for an unknown operator or exporter; NothingLeft if there is nothing
         to generate from; OpsetError if the exporter does not reach the opset; SeedError.
         """
@@ -57,11 +60,11 @@ class Street:
             raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
         self.seed = seed
         self.config = config
-        self.specs = _specs(config, registry)
-        self._exporters = exporters
+        self.specs = _specs(config, parts.registry)
+        self._exporters = parts.exporters
         self.generate = lawful(_generate(config), self.specs)
-        self.catalog = Catalog(self.specs, self.generate, motifs)
-        self.seeds = seeds.load(config, registry)
+        self.catalog = Catalog(self.specs, self.generate, parts.motifs)
+        self.seeds = parts.seeds.load(config)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
         self.restrained = replace(
             self.generate,
@@ -70,7 +73,7 @@ class Street:
         )
         self.narrowed = self.catalog
         if avoided:
-            self.narrowed = Catalog(self.specs, self.restrained, motifs)
+            self.narrowed = Catalog(self.specs, self.restrained, parts.motifs)
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -73,9 +74,17 @@ def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
 
 
 class Stub:
-    """`plan` is a list of doc_strings, repeated; "produce HOW" misbehaves in the producer."""
+    """`plan` is a list of doc_strings, repeated; "produce HOW" misbehaves in the producer.
 
-    def __init__(self, seed: int, plan: list[str], config: dict | None = None) -> None:
+    It may depend on the configuration.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        plan: list[str] | Callable[[dict], list[str]],
+        config: dict | None = None,
+    ) -> None:
         self.seed = seed
         self.plan = plan
         self.config = config
@@ -85,13 +94,17 @@ class Stub:
         do = header["do"]
         if do == "signatures":
             return {"signatures": {STREET: [KEY, *MORE]}, "variables": VARIABLES}, {}
+        if do == "configure":
+            self.config = self.config and header["config"]
+            return {}, {}
         if do == "judge":
             return {"verdict": verdict(header, blobs)}, {}
         if do == "lower":
             return {}, {"model": model("right")}
         if do == "probe":
             return frame(self.seed, -1, "nothing import none")
-        doc = self.plan[header["index"] % len(self.plan)]
+        plan = self.plan(self.config) if callable(self.plan) else self.plan
+        doc = plan[header["index"] % len(plan)]
         if self.avoids(header["index"], doc):
             doc = "right"
         how = doc.split()[1] if doc.startswith("produce ") else ""
@@ -207,5 +220,28 @@ def wrong_exp(seed, config):
 
 def mended_exp(seed, config):
     """Wrong until it is avoided, as if the compiler were mended then."""
-    now = "right" if config["avoid"] else "wrong"
-    return Stub(seed, [f"{now}:Exp", "right:Abs"], config)
+
+    def plan(config: dict) -> list[str]:
+        return ["right:Exp" if config["avoid"] else "wrong:Exp", "right:Abs"]
+
+    return Stub(seed, plan, config)
+
+
+class Echo:
+    """Tells its process and the opset that it was configured with."""
+
+    def __init__(self, config: dict) -> None:
+        self.config = config
+
+    def handle(self, header, blobs, report):
+        if header["do"] == "configure":
+            if header["config"]["exclude"]:
+                raise ValueError("nothing is left")
+            self.config = header["config"]
+        if header["do"] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"pid": os.getpid(), "opset": self.config["opset"]}, {}
+
+
+def echo(seed, config):
+    return Echo(config)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import parser
 
-from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files
 
@@ -67,6 +68,23 @@ def test_notes_tell_what_is_left_out(folder):
     notes = Producer(1, config(folder)).notes
     assert any("broken.onnx is left out" in note for note in notes)
     assert any("1 of 4 nodes have no spec (Conv)" in note for note in notes)
+
+
+def test_seeds_are_read_once_for_many_configurations(folder, monkeypatch):
+    settings = config(folder)
+    producer = Producer(1, settings)
+    fresh = Producer(1, replace(settings, refused=("Tanh(float32)->float32",)))
+
+    def unread(*arguments):
+        raise AssertionError("a seed model is read again")
+
+    monkeypatch.setattr("nnfuzz.materialize.reading.read_model", unread)
+    (folder / "block.onnx").unlink()
+    producer.configure(fresh.streets["direct"].config)
+    cases = [(producer.produce(i), fresh.produce(i)) for i in range(4)]
+    for case, other in cases:
+        assert type(case) is type(other)
+        assert isinstance(case, NotProduced) or case.model == other.model
 
 
 def test_what_is_opaque_is_run_but_not_compared(folder):

@@ -1,0 +1,67 @@
+"""Producers from one epoch to the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.campaign.config import ProducerSettings
+from nnfuzz.campaign.pools import Job, PoolError, ProducerPool
+from nnfuzz.execute.events import Death, Reply
+from nnfuzz.execute.sandbox import wait
+from nnfuzz.testcase.case import CaseConfig
+
+CONFIG = CaseConfig()
+PRELOAD = ("numpy", "stub_producer")
+
+
+@pytest.fixture
+def pool(monkeypatch) -> Iterator[ProducerPool]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    pool = ProducerPool(ProducerSettings("stub_producer:echo", PRELOAD, seconds=5.0), 1, 1)
+    yield pool
+    pool.close()
+
+
+def ask(pool: ProducerPool, do: str) -> tuple[Reply | Death, int]:
+    """The end of a job, and the epoch that it ran under."""
+    ends = []
+    jobs = [Job({"do": do}, lambda event, epoch, seconds: ends.append((event, epoch)))]
+    deadline = time.monotonic() + 20
+    while not ends and time.monotonic() < deadline:
+        pool.dispatch(lambda: jobs.pop() if jobs else None)
+        for sandbox, event in wait(pool.sandboxes(), 0.1):
+            pool.feed(sandbox, event)
+    return ends[0]
+
+
+def test_a_worker_stays_and_is_told_the_new_configuration(pool):
+    pool.configure(1, CONFIG)
+    first, epoch = ask(pool, "echo")
+    assert (first.header["opset"], epoch) == (CONFIG.opset, 1)
+    pool.configure(2, replace(CONFIG, opset=17))
+    second, epoch = ask(pool, "echo")
+    assert (second.header["opset"], epoch) == (17, 2)
+    assert second.header["pid"] == first.header["pid"]
+
+
+def test_a_worker_that_replaces_another_has_the_newest_configuration(pool):
+    pool.configure(1, CONFIG)
+    first, _ = ask(pool, "echo")
+    pool.configure(2, replace(CONFIG, opset=17))
+    assert isinstance(ask(pool, "die")[0], Death)
+    second, epoch = ask(pool, "echo")
+    assert (second.header["opset"], epoch) == (17, 2)
+    assert second.header["pid"] != first.header["pid"]
+
+
+def test_a_configuration_that_a_worker_refuses_ends_the_campaign(pool):
+    pool.configure(1, CONFIG)
+    ask(pool, "echo")
+    with pytest.raises(PoolError, match="nothing is left"):
+        pool.configure(2, replace(CONFIG, exclude=("Add",)))
+        ask(pool, "echo")
