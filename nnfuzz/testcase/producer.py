@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,8 +78,8 @@ class Producer:
 
     def street(self, index: int) -> Street:
         """The one that the test case of an index comes from."""
-        draw = zlib.crc32(f"{self.seed}/{index}/exporter".encode())
-        return list(self.streets.values())[draw % len(self.streets)]
+        rng = random.Random(f"{self.seed}/{index}/exporter")
+        return rng.choice(list(self.streets.values()))
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
