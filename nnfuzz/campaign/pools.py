@@ -53,15 +53,18 @@ class ProducerPool:
     the new one before its next job.
     """
 
-    def __init__(self, settings: ProducerSettings, seed: int, count: int) -> None:
+    def __init__(
+        self, settings: ProducerSettings, seed: int, count: int, config: CaseConfig
+    ) -> None:
+        """config: what later epochs only add refusals to."""
         self.settings = settings
         self.seed = seed
-        self.server = ForkServer(settings.preload)
+        self._config = config
+        self.server = ForkServer(settings.preload, warm=(settings.service, self._arguments()))
         self.urgent: deque[Job] = deque()
         self.lanes = [_ProducerLane() for _ in range(count)]
         self.epoch = 0
         self.deaths = 0
-        self._config = CaseConfig()
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:
@@ -119,8 +122,7 @@ class ProducerPool:
         if lane.epoch == self.epoch:
             return
         lane.epoch = self.epoch
-        config = self._config.to_json()
-        arguments = {"seed": self.seed, "config": config}
+        arguments = self._arguments()
         if lane.sandbox is None:
             s = self.settings
             limits = Limits(s.seconds, s.memory_bytes, s.jobs)
@@ -128,7 +130,11 @@ class ProducerPool:
             lane.sandbox.start()
         else:
             lane.sandbox.rearm(arguments)
-            self._submit(lane, Job({"do": CONFIGURE, "config": config}, _ignore))
+            self._submit(lane, Job({"do": CONFIGURE, "config": arguments["config"]}, _ignore))
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the factory of the service is called with."""
+        return {"seed": self.seed, "config": self._config.to_json()}
 
     def _count(self, event: Reply | Fault | Death, job: Job) -> None:
         if isinstance(event, Reply):

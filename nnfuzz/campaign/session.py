@@ -164,7 +164,7 @@ def _open(
     refuse: bool = True,
 ) -> Iterator[_Session]:
     with ExitStack() as stack:
-        producers = ProducerPool(config.producer, config.seed, config.producers)
+        producers = ProducerPool(config.producer, config.seed, config.producers, config.case)
         stack.callback(producers.close)
         pools = []
         for spec in config.backends:

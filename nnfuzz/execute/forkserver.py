@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 SINGLE_THREAD = {
     name: "1"
@@ -30,11 +31,18 @@ class ForkServer:
 
     Several sandboxes may share one. `environment` is added to the environment of this process and
     reaches every worker; by default it makes numeric libraries single-threaded, since a library
-    that ran threads before a fork hangs after it.
+    that ran threads before a fork hangs after it. `warm`, a service's factory "pkg.module:factory"
+    with its arguments (JSON), is called once ahead: what it loads and caches, workers begin with.
     """
 
-    def __init__(self, preload: Iterable[str] = (), environment: Mapping[str, str] = SINGLE_THREAD):
+    def __init__(
+        self,
+        preload: Iterable[str] = (),
+        environment: Mapping[str, str] = SINGLE_THREAD,
+        warm: tuple[str, dict[str, Any]] | None = None,
+    ):
         self.preload = tuple(dict.fromkeys(preload))
+        self.warm = warm
         self._environment = dict(environment)
         self._on_end: dict[int, Callable[[int], None]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
@@ -57,7 +65,12 @@ class ForkServer:
                 start_new_session=True,  # Ctrl-C in the terminal reaches the campaign alone
             )
         path = [os.path.abspath(entry) for entry in sys.path]
-        setup = {"path": path, "preload": self.preload, "scratch": str(self.scratch)}
+        setup = {
+            "path": path,
+            "preload": self.preload,
+            "warm": self.warm,
+            "scratch": str(self.scratch),
+        }
         self._control.send(json.dumps(setup).encode())
         self._control.setblocking(False)
 

@@ -135,7 +135,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
 
     setup, _ = wire.decode(channel.receive(sock)[1])
     try:
-        service = _build(setup["service"], setup["arguments"])
+        service = build_service(setup["service"], setup["arguments"])
     except Exception as error:
         answer(channel.FAULT, wire.encode(describe(error)))
         return
@@ -240,7 +240,8 @@ def _isolate(scratch: Path) -> None:
         sys.modules["numpy"].random.seed()
 
 
-def _build(service: str, arguments: dict[str, Any]) -> Service:
+def build_service(service: str, arguments: dict[str, Any]) -> Service:
+    """Calls the factory "pkg.module:factory" of a service."""
     module, _, factory = service.partition(":")
     return getattr(importlib.import_module(module), factory)(**arguments)
 

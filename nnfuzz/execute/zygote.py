@@ -21,7 +21,9 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MESSAGE_BYTES = 1 << 16
@@ -172,6 +174,20 @@ def _watch_campaign() -> None:
     signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
 
 
+def _warm_up(factory: str, arguments: dict[str, Any]) -> None:
+    from nnfuzz.execute.worker import build_service
+
+    build_service(factory, arguments)
+
+
+def _attempt(what: str, action: Callable[[], object]) -> None:
+    """Does it if it can: the worker that needs it meets the same error and reports it."""
+    try:
+        action()
+    except (Exception, SystemExit) as error:
+        print(f"{what} failed: {error!r}", file=sys.stderr, flush=True)
+
+
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = json.loads(control.recv(MESSAGE_BYTES))
@@ -179,10 +195,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _watch_campaign()
     for name in ("nnfuzz.execute.worker", *setup["preload"]):
-        try:
-            importlib.import_module(name)
-        except Exception as error:  # the worker that needs it meets the same error and reports it
-            print(f"preload of {name} failed: {error!r}", file=sys.stderr, flush=True)
+        _attempt(f"preload of {name}", lambda name=name: importlib.import_module(name))
+    if setup["warm"]:
+        _attempt(f"warming up {setup['warm'][0]}", lambda: _warm_up(*setup["warm"]))
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     prctl(PR_SET_CHILD_SUBREAPER, 1)

@@ -22,7 +22,7 @@ PRELOAD = ("numpy", "stub_producer")
 @pytest.fixture
 def pool(monkeypatch) -> Iterator[ProducerPool]:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    pool = ProducerPool(ProducerSettings("stub_producer:echo", PRELOAD, seconds=5.0), 1, 1)
+    pool = ProducerPool(ProducerSettings("stub_producer:echo", PRELOAD, seconds=5.0), 1, 1, CONFIG)
     yield pool
     pool.close()
 

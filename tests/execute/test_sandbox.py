@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import (
     Death,
     DeathKind,
@@ -96,6 +97,25 @@ def test_closing_while_the_libraries_are_imported_is_quick():
     start = time.monotonic()
     sandbox.close()
     assert time.monotonic() - start < 0.5
+
+
+def test_workers_begin_with_what_the_warm_up_left():
+    with ForkServer(warm=("warmed:service", {"by": 3})) as server:
+        server.pump()
+        sandboxes = [Sandbox("warmed:service", {"by": 0}, server=server) for _ in range(2)]
+        try:
+            assert [sandbox.call({}).header["total"] for sandbox in sandboxes] == [3, 3]
+        finally:
+            for sandbox in sandboxes:
+                sandbox.close()
+
+
+def test_a_failing_warm_up_is_left_to_the_worker():
+    with ForkServer(warm=("warmed:service", {"by": "three"})) as server:
+        sandbox = Sandbox("warmed:service", {"by": 1}, server=server)
+        assert sandbox.call({}).header["total"] == 1
+        assert "warming up warmed:service failed: TypeError" in server.log()
+        sandbox.close()
 
 
 def test_a_crash_leaves_a_python_trace(sandbox):
