@@ -18,7 +18,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,9 +123,19 @@ class SupportCache:
 
     def newest(self, backend: str) -> tuple[dict[str, Any], Support] | None:
         """The table of a backend that was saved last, and what it is about."""
+        return next(self._newest_first(backend), None)
+
+    def newest_by_exporter(self, backend: str) -> list[tuple[dict[str, Any], Support]]:
+        """The same for each exporter, by its name."""
+        found: dict[str, tuple[dict[str, Any], Support]] = {}
+        for about, support in self._newest_first(backend):
+            found.setdefault(about["exporter"], (about, support))
+        return [found[name] for name in sorted(found)]
+
+    def _newest_first(self, backend: str) -> Iterator[tuple[dict[str, Any], Support]]:
         files = self.folder.glob(f"support-{backend}-*.json")
         newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
-        return next(filter(None, map(self._read, newest_first)), None)
+        return filter(None, map(self._read, newest_first))
 
     def known(self, backend: str) -> tuple[str, Support]:
         """The backend's version in its newest table, and all that any table says of that version.

@@ -52,7 +52,7 @@ def table(
 
     \b
     nnfuzz ops                       all operators, and what each backend is known to support
-    nnfuzz ops --backend tvm         what TVM was found not to support, by probes and campaigns
+    nnfuzz ops --backend tvm         what TVM was found not to support, with each exporter
     nnfuzz ops check Conv MatMul     hold specs against PyTorch and ONNX
     """
     if context.invoked_subcommand:
@@ -172,24 +172,23 @@ def _console() -> Console:
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
-    """The newest support table of a backend, whatever versions it was made with."""
+    """The newest support table of a backend with each exporter, whatever versions made it."""
     from nnfuzz.campaign.support import SupportCache
     from nnfuzz.cli.folders import cache_folder
     from nnfuzz.execute.registry import BackendRegistry
 
     BackendRegistry.discover(plugins).get(name)
-    found = SupportCache(cache_folder()).newest(name)
-    if found is None:
+    found = SupportCache(cache_folder()).newest_by_exporter(name)
+    if not found:
         print(
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,
         )
-        return
-    about, support = found
-    print(
-        f"{name} ({', '.join(f'{k} {v}' for k, v in about['versions'].items())}), exporter "
-        f"{about['exporter']}, opset {about['opset']}: {len(support.entries)} of "
-        f"{about['signatures']} signatures known, {len(support.refused())} refused"
-    )
-    for key, why in sorted(support.refused().items()):
-        print(f"  {key}: {why}")
+    for about, support in found:
+        print(
+            f"{name} ({', '.join(f'{k} {v}' for k, v in about['versions'].items())}), exporter "
+            f"{about['exporter']}, opset {about['opset']}: {len(support.entries)} of "
+            f"{about['signatures']} signatures known, {len(support.refused())} refused"
+        )
+        for key, why in sorted(support.refused().items()):
+            print(f"  {key}: {why}")

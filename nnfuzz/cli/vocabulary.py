@@ -1,24 +1,30 @@
-"""The table of operators: opset, dtypes, ranks, and what each backend is known to support."""
+"""The table of operators: opset, dtypes, ranks, what exporters write and what backends support."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnfuzz.campaign.support import Support
-from nnfuzz.check.legality import legal_signatures
-from nnfuzz.generate.catalog import signature_key
+from nnfuzz.check.legality import lawful, legal_signatures
+from nnfuzz.generate.catalog import Catalog, NothingLeft, signature_key
+from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize.opsets import OPSETS, default_opset
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from nnfuzz.spec.operator import OpSpec
 
-HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes")
+EXPORTERS = tuple(name for name in OPSETS if name != "direct")
+"""Direct emission has no column: it writes whatever is legal."""
+HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"
+_WRAPPED = {"ranks": 8, "dtypes": 36}
+"""Headings of columns that may wrap in a terminal, and their least widths."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +37,11 @@ class Row:
 
 def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list[Row]:
     """One row per operator, sorted by name; `supports` has the table of each backend."""
+    specs = list(specs)
+    written = [_written(specs, exporter) for exporter in EXPORTERS]
     found = []
     for spec in sorted(specs, key=lambda s: s.name.lower()):
-        keys = [signature_key(spec, *signature) for signature in legal_signatures(spec)]
+        keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
         lo, hi = spec.arity()
         cells = (
             spec.name,
@@ -42,6 +50,7 @@ def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list
             str(lo) if lo == hi else f"{lo}-{hi}",
             _ranks(spec),
             _dtypes(spec),
+            *(_share(len(keys & made), len(keys)) for made in written),
             *(verdict(support, keys) for support in supports.values()),
         )
         found.append(
@@ -50,16 +59,31 @@ def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list
     return found
 
 
-def verdict(support: Support, keys: Sequence[str]) -> str:
+def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
+    """The signatures that generation uses with an exporter, at the opset it has by default."""
+    opset = default_opset(exporter)
+    there = [spec for spec in specs if spec.since <= opset]
+    config = lawful(GenerateConfig(exporter=exporter, opset=opset), there)
+    try:
+        return frozenset(Catalog(there, config).signature_keys())
+    except NothingLeft:
+        return frozenset()
+
+
+def _share(part: int, whole: int) -> str:
+    if part in (0, whole):
+        return "no" if not part else "yes"
+    return f"{part} of {whole}"
+
+
+def verdict(support: Support, keys: Collection[str]) -> str:
     """What is known of an operator's signatures: "yes", "no", "12 of 14", with "?" for the rest."""
     known = [support.entries[k] for k in keys if k in support.entries and support.entries[k].status]
     if not known:
         return UNKNOWN
-    refused = sum(entry.refused for entry in known)
+    works = sum(not entry.refused for entry in known)
     open_ = f", {len(keys) - len(known)} {UNKNOWN}" if len(known) < len(keys) else ""
-    if refused in (0, len(known)):
-        return ("no" if refused else "yes") + open_
-    return f"{len(known) - refused} of {len(known)}{open_}"
+    return _share(works, len(known)) + open_
 
 
 def rich_table(rows: Sequence[Row], backends: Iterable[str]) -> Table:
@@ -69,7 +93,8 @@ def rich_table(rows: Sequence[Row], backends: Iterable[str]) -> Table:
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (*HEADINGS, *backends):
-        shown.add_column(heading, no_wrap=heading != "dtypes")
+        wraps = heading in _WRAPPED
+        shown.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
     for row in rows:
         shown.add_row(*row.cells)
     return shown
@@ -85,7 +110,9 @@ def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
         f"{len(rows)} operators. Made by `nnfuzz ops --page docs/OPERATORS.md`; do not edit.",
         "",
         "opset: the first one that the operator can be emitted for. dtypes: of each type variable "
-        "of the inputs; an arrow precedes those of an output of its own. Backends: how many of "
+        "of the inputs; an arrow precedes those of an output of its own. "
+        f"{', '.join(EXPORTERS)}: how many of the operator's signatures the exporter writes at its "
+        "newest opset; direct emission writes all. Backends: how many of "
         f"the operator's signatures ran, as far as probes and campaigns tell (`{UNKNOWN}`: never "
         "tried there, or not legal at the opsets tried).",
         "",

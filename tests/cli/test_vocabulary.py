@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnfuzz.campaign.support import Entry, Support, SupportCache
-from nnfuzz.cli.vocabulary import HEADINGS, markdown, rows, verdict
+from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rows, verdict
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.spec.registry import OpRegistry
 
@@ -30,6 +30,14 @@ def test_rows_tell_types_and_ranks():
     assert found["Where"]["inputs"] == "3"
     assert "->" in found["Cast"]["dtypes"]
     assert found["MatMul"]["family"] == "linalg"
+    assert found["MatMul"]["torchscript"] == "yes"
+
+
+def test_rows_tell_what_exporters_write():
+    specs = OpRegistry.load().select(["Tanh", "Attention"]).specs()
+    found = {row.cells[0]: dict(zip(HEADINGS, row.cells)) for row in rows(specs, {})}
+    assert [found["Attention"][name] for name in EXPORTERS] == ["no", "no"]
+    assert all("of" in found["Tanh"][n] or found["Tanh"][n] == "yes" for n in EXPORTERS)
 
 
 def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
@@ -38,13 +46,17 @@ def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
     for exporter, statuses in (("direct", ("ok", "unsupported")), ("dynamo", ("unsupported", ""))):
         entries = {key: Entry(status) for key, status in zip("ab", statuses)}
         path = cache.path(spec, versions, {"exporter": exporter})
-        cache.save(path, Support("toy", entries), about)
+        cache.save(path, Support("toy", entries), {**about, "exporter": exporter})
     version, support = cache.known("toy")
     assert version == "1"
     assert {key: entry.status for key, entry in support.entries.items()} == {
         "a": "ok",
         "b": "unsupported",
     }
+    assert cache.newest_by_exporter("other") == []
+    newest = cache.newest_by_exporter("toy")
+    assert [about["exporter"] for about, _ in newest] == ["direct", "dynamo"]
+    assert [support.refused().keys() for _, support in newest] == [{"b"}, {"a"}]
     assert cache.known("other") == ("", Support("other"))
 
 
