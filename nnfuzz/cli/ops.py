@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nnfuzz.spec.operator import OpSpec
     from nnfuzz.spec.registry import OpRegistry
 
-LOG_WIDTH = 160
+LOG_WIDTH = 180
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",

@@ -23,7 +23,7 @@ EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 """Direct emission has no column: it writes whatever is legal."""
 HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"
-_WRAPPED = {"ranks": 8, "dtypes": 36}
+_WRAPPED = {"ranks": 8, "dtypes": 22}
 """Headings of columns that may wrap in a terminal, and their least widths."""
 
 
