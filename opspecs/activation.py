@@ -36,6 +36,7 @@ def negative_part(u, y, x):
 @operator
 class Relu(Increasing):
     inputs = (In("T", (*FLOATS, *SIGNED)),)
+    whole = "kept"
     torch = staticmethod(torch.relu)
     proxy = staticmethod(leaking)
 

@@ -34,6 +34,7 @@ AWAY = 1e-3
 class Abs(Unary):
     unexportable = (HALF_PROMOTED,)
     inputs = (In("T", NUMBERS),)
+    whole = "kept"
     torch = staticmethod(torch.abs)
 
     def interval(self, x):
@@ -47,6 +48,7 @@ class Abs(Unary):
 @operator
 class Neg(Decreasing):
     inputs = (In("T", (*FLOATS, *SIGNED)),)
+    whole = "kept"
     torch = staticmethod(torch.neg)
 
     def interval(self, x):
@@ -56,6 +58,7 @@ class Neg(Decreasing):
 @operator
 class Sign(Increasing):
     inputs = (In("T", NUMBERS),)
+    whole = "always"
     torch = staticmethod(torch.sign)
 
     def certain(self, x):

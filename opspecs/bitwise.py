@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from nnfuzz.ir.dtypes import INTS, UNSIGNED
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import Binary, Unary
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import Unexportable
 
 FAR = 2**63 - 1
@@ -25,18 +27,29 @@ class Bitwise(Binary):
 class BitwiseAnd(Bitwise):
     unexportable = (Unexportable("torchscript", "came with opset 18", below=18),)
     proxy = staticmethod(torch.minimum)
+
+    def value_range(self, x, y):
+        return x if x is y else (0, min(x[1], y[1])) if min(x[0], y[0]) >= 0 else ANY_RANGE
+
     torch = staticmethod(torch.bitwise_and)
 
 
 @operator
 class BitwiseOr(Bitwise):
     proxy = staticmethod(torch.maximum)
+
+    def value_range(self, x, y):
+        return x if x is y else (max(x[0], y[0]), math.inf) if min(x[0], y[0]) >= 0 else ANY_RANGE
+
     torch = staticmethod(torch.bitwise_or)
 
 
 @operator
 class BitwiseXor(Bitwise):
     torch = staticmethod(torch.bitwise_xor)
+
+    def value_range(self, x, y):
+        return (0, 0) if x is y else ANY_RANGE
 
     def proxy(self, x, y):
         return (x - y).abs()
@@ -51,6 +64,10 @@ class BitwiseNot(Unary):
     proxy = staticmethod(torch.neg)
     torch = staticmethod(torch.bitwise_not)
 
+    def value_range(self, x):
+        """All unsigned numbers wrap around."""
+        return -1 - x[1], -1 - x[0]
+
 
 @operator
 class BitShift(Binary):
@@ -60,6 +77,10 @@ class BitShift(Binary):
     inputs = (In("T", UNSIGNED), In("T", index=True))
     modular = True
     direction = Choice(("LEFT", "RIGHT"))
+
+    def certain(self, x, y):
+        """Search does not keep all elements from losing every bit."""
+        return ((0, 0),)
 
     def torch(self, x, y):
         if self.direction == "LEFT":

@@ -28,6 +28,7 @@ class Cast(Unary):
 
     inputs = (In("T", ALL),)
     output = "to"
+    whole = "kept"
     to = Choice(ALL)
 
     @classmethod

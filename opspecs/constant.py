@@ -30,6 +30,7 @@ class Shaped(OpSpec):
 
     inputs = (In("T", ALL),)
     modular = True
+    constant = True
     weight = 0.5
 
     def cost(self, x):
@@ -127,6 +128,7 @@ class EyeLike(Zeros, Filled):
     """1 on a diagonal, 0 elsewhere. Source: ONNX EyeLike-9."""
 
     inputs = (In("T", FEW, (2, 2)),)
+    whole = "always"
     k = Choice((0, 0, 1, -1, 2, -3))
 
     def value_range(self, x):
@@ -142,6 +144,7 @@ class ConstantOfShape(Filled):
     """One number everywhere. Source: ONNX ConstantOfShape-9."""
 
     number = Choice((0, 0, 1, 2, 7))
+    whole = "always"
     source = SOURCE
 
     def value_range(self, x):
@@ -223,6 +226,7 @@ class Constant(Shaped):
     """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13."""
 
     weight = 0.3
+    whole = "always"
     seed = Choice(by=lambda draw, *_: draw.integer(0, 999))
     style = Choice(("tensor", "list"))
 

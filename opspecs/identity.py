@@ -42,11 +42,8 @@ class Dropout(Moving):
         kept = torch.ones_like(x.lo, dtype=torch.bool)
         return [x, Box(kept, kept)] if self.mask else [x]
 
-    def value_range(self, x):
-        return (min(x[0], 1), max(x[1], 1)) if self.mask else x
-
-    def certain(self, x):
-        return ((1, 1),) if self.mask else ()
+    def further(self, x):
+        return (((1, 1),),) if self.mask else ()
 
     def onnx(self, emit, x):
         inputs = [x] if self.form == "plain" else [x, emit.const(self.ratio, DType.FLOAT32)]

@@ -173,6 +173,7 @@ class Where(Broadcasting):
     inputs = (In("B", BOOLS), In("T", ALL), In("T"))
     torch = staticmethod(torch.where)
     modular = True
+    whole = "kept"
 
     def proxy(self, condition, x, y):
         return condition * x + (1 - condition) * y

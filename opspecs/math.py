@@ -184,6 +184,7 @@ class Erf(Increasing):
 class ToInteger(Increasing):
     """Rounding to an integer: exact, with steps."""
 
+    whole = "always"
     step = 0.0
     """Where, between two integers, the function jumps."""
 

@@ -47,6 +47,11 @@ class Pad(Moving):
     pads = Choice(by=_pads)
     value = Choice(_fill)
 
+    @property
+    def whole(self):
+        fills = self.mode == "constant" and self.value % 1
+        return "" if fills else "kept"
+
     def _sides(self, x):
         return zip(x.shape, self.pads[: x.rank], self.pads[x.rank :])
 

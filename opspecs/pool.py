@@ -80,6 +80,7 @@ class MaxPool(Pool):
 
     inputs = (In("T", (*FLOATS, DType.INT8, DType.UINT8), (3, 5)),)
     monotone = (1,)
+    whole = "kept"
     dilations = per_axis(1, 1, 1, 2)
 
     def distrusted(self):

@@ -225,6 +225,11 @@ class DynamicQuantizeLinear(OpSpec):
     def value_range(self, x):
         return 0, 255
 
+    def further(self, x):
+        """The scale, and the zero: an end of the range if all numbers have the same sign."""
+        zero = (0, 0) if x[0] >= 0 else (255, 255) if x[1] <= 0 else (0, 255)
+        return ((1e-4, 255.0),), (zero,)
+
     def feasible(self, x):
         return x[0] != x[1] or x[0] != 0
 

@@ -93,7 +93,10 @@ class ThresholdedRelu(Unary):
         ]
 
     def value_range(self, x):
-        return min(0.0, max(x[0], self.alpha)), max(0.0, x[1])
+        lo, hi = x
+        if hi <= self.alpha:
+            return 0.0, 0.0
+        return x if lo > self.alpha else (min(0.0, self.alpha), max(0.0, hi))
 
 
 def _point(draw, op, x, *_):

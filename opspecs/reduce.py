@@ -54,6 +54,7 @@ class Extreme(Reduction):
     inputs = (In("T", ORDERED),)
     monotone = (1,)
     wraps = False
+    whole = "kept"
 
     def value_range(self, x):
         return x

@@ -33,7 +33,7 @@ class Resizing(Moving):
     the same source positions. Source: ONNX Resize-19; torch.nn.functional.interpolate.
     """
 
-    method = ""
+    whole = method = ""
     named = 0
     """Whether the spatial axes are named, all others left out."""
     antialias = 0
@@ -112,7 +112,7 @@ class Resizing(Moving):
 class ResizeNearest(Resizing):
     """Positions are stable: multiples of a power of 2, or thirds away from where they jump."""
 
-    method = "nearest"
+    whole, method = "kept", "nearest"
     inputs = (In("T", NEAREST, (3, 5)),)
     transformation = Choice(("asymmetric", "asymmetric", "half_pixel", "pytorch_half_pixel"))
     nearest_mode = chosen(

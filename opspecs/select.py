@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from nnfuzz.ir.dtypes import NUMBERS, DType
@@ -89,8 +87,11 @@ class TopK(OpSpec):
         return [gaps.narrow(self.axis, first, count)] if count > 0 else []
 
     def value_range(self, x):
-        """Elements and positions alike."""
-        return min(x[0], 0), math.inf
+        return x
+
+    def further(self, x):
+        """Of many positions, some is the first."""
+        return (((0, DType.INT64.limits[1]), (0, 0)),)
 
 
 def _constant(x):

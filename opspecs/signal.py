@@ -66,8 +66,9 @@ class CosineWindow(Unary):
         return 1.001 * min(x[0], 0.0), 1.001 * max(x[1], 0.0)
 
     def certain(self, x):
-        """The first coefficients add up to 0, but for the Hamming window."""
-        return ((0, 0),) if self.window(1)[0] < 0.01 else ()
+        """The first coefficients add up to 0, but for rounding errors and the Hamming window."""
+        first = self.window(1)[0]
+        return () if first > 0.01 else ((first, first),)
 
     def radius(self, u, y, x):
         """The window is known to some u of its terms, whose angles are as far as 4 pi.
@@ -145,10 +146,11 @@ class Fourier(Summing):
         return length // 2 + 1 if self.onesided else length
 
     def certain(self, x, *_):
-        """Of a real signal, the imaginary part is 0 in front and has both signs behind."""
+        """Of a real signal, the imaginary part is 0 in front, and in the middle but for rounding
+        errors; it has both signs behind."""
         if (x.shape[-1] == 1) is False:
             return ()
-        return ((0, 0),) if self.onesided else ((0, 0), (-math.inf, 0.0))
+        return ((0, 0), (-1e-12, -1e-12) if self.onesided else (-math.inf, 0.0))
 
     def interval(self, *boxes):
         return [linear(self.torch, *boxes, weights=range(len(boxes)), absolute=self.absolute)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from nnfuzz.opspecs.pool import MaxPool, Pool, strideless
 
@@ -68,9 +66,8 @@ class MaxPoolIndices(Located, MaxPool):
         (y,) = super().type_transfer(x)
         return [y, TensorType(DType.INT64, y.shape)]
 
-    def value_range(self, x):
-        """Of both outputs."""
-        return min(x[0], 0.0), math.inf
+    def further(self, x):
+        return (((0, DType.INT64.limits[1]), (0, 0)),)
 
     def torch(self, x):
         return self.pooled(x)

@@ -15,6 +15,7 @@ class Folded(Variadic):
     """A step from tensor to tensor that grows with both; `of_ends` does the same to numbers."""
 
     monotone = (1,)
+    whole = "kept"
     step = staticmethod(torch.add)
     of_ends = staticmethod(sum)
 
@@ -53,7 +54,7 @@ class Sum(Folded):
 class Mean(Sum):
     """The sum, divided by the number of tensors. Source: ONNX Mean-13."""
 
-    exactness = ""
+    exactness = whole = ""
 
     def torch(self, *xs):
         return super().torch(*xs) / len(xs)

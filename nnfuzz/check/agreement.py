@@ -143,10 +143,12 @@ def _range(array: np.ndarray) -> Range:
 
 
 def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> list[str]:
-    lo, hi = op.value_range(*ranges)
-    if not lo <= hi:
-        return [f"value_range{tuple(ranges)} is the empty [{lo}, {hi}]"]
-    for result, least, most in zip(expected.native, expected.los, expected.his):
+    rows = list(zip(expected.native, expected.los, expected.his))
+    bounds = [op.value_range(*ranges), *(b[0] for b in op.further(*ranges))]
+    bounds += bounds[:1] * (len(rows) - len(bounds))
+    for (lo, hi), (result, least, most) in zip(bounds, rows):
+        if not lo <= hi:
+            return [f"value_range{tuple(ranges)} is the empty [{lo}, {hi}]"]
         if result.size and least is not None and most is not None:
             low, high = float(most.min()), float(least.max())
         elif result.size and not _wraps(result, lo, hi):

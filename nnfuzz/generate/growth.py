@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
@@ -65,8 +65,9 @@ class Growth:
         for node in start.nodes:
             types = start.types(node.inputs)
             derived = derive(node.op, types, [self.known[n] for n in node.inputs])
-            for name in node.outputs:
-                self.known[name] = replace(derived) if derived else unread(start.type(name))
+            if derived is None:
+                derived = map(unread, start.types(node.outputs))
+            self.known.update(zip(node.outputs, derived))
             self.makers.update(dict.fromkeys(node.outputs, node.op.name))
         self.exposed.update(start.outputs)
         readers = start.consumers()
@@ -90,7 +91,7 @@ class Growth:
         produced = [self._declare(t, "v") for t in outputs]
         self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
         self.known.update(zip(names, narrowed(op, inputs)))
-        self.known.update((name, replace(derived)) for name in produced)
+        self.known.update(zip(produced, derived))
         self.makers.update(dict.fromkeys(produced, op.name))
         self.loose.update(dict.fromkeys(produced))
         for name in names:
@@ -118,14 +119,18 @@ class Growth:
             *(a == b for a, b in zip(outputs[0].shape, wanted.shape)),
             *self._limits(outputs),
         ]
-        known = self._known_behind(op, types, target)
+        derived = derive(op, types, [unread(t) for t in types])
+        if derived is None:
+            return False
+        known = self._known_behind(next(derived), target)
         if known is None or not self._extend(op, plan, types, outputs, constraints, smt):
             return False
         names = self._declare_inputs(plan, types)
         produced = [target, *(self._declare(t, "v") for t in outputs[1:])]
         self.graph.nodes.insert(0, Node(op, tuple(names), tuple(produced)))
         self.known.update(known)
-        self.known.update((name, replace(known[target])) for name in produced[1:])
+        self.known.update(zip(produced[1:], derived))
+        self.known.update(zip(names, narrowed(op, [self.known[name] for name in names])))
         self.makers.update(dict.fromkeys(produced, op.name))
         self.loose.update(dict.fromkeys(produced[1:]))
         del self.placeholders[target]
@@ -219,24 +224,22 @@ class Growth:
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def _known_behind(
-        self, op: OpSpec, types: Sequence[TensorType], target: str
-    ) -> dict[str, Known] | None:
-        """What is known of all values once `op` computes `target`; None if no input is left."""
+    def _known_behind(self, known: Known, target: str) -> dict[str, Known] | None:
+        """What is known of all values if a placeholder is computed; None if no input is left.
+
+        known: what is known of the placeholder then.
+        """
         found = {n: p.known(self.graph.type(n)) for n, p in self.placeholders.items()}
-        derived = derive(op, types, [unread(t) for t in types])
-        if derived is None:
-            return None
-        if derived.range == found[target].range and not derived.special:
+        if known.same(found[target]):
             return {target: self.known[target]}  # No news for the readers.
-        found[target] = derived
+        found[target] = known
         for node in self.graph.nodes:
             inputs = [found[name] for name in node.inputs]
             derived = derive(node.op, self.graph.types(node.inputs), inputs)
             if derived is None:
                 return None
             found.update(zip(node.inputs, narrowed(node.op, inputs)))
-            found.update((name, replace(derived)) for name in node.outputs)
+            found.update(zip(node.outputs, derived))
         return found
 
     # -- names --------------------------------------------------------------------------------

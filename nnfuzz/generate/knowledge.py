@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import Elementwise
+from nnfuzz.spec.families.elementwise import Branched, Elementwise
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 6
 EDGE = 1e-3
+FEWEST = 2
+"""Of how many whole numbers a valid one must be, if not all of them are."""
+TOP = 2**63
+"""Larger numbers of type uint64 are hardly drawn, and valid for modular operators only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,28 +28,88 @@ class Known:
 
     Those come from `OpSpec.certain`, a constant padding for instance, or are derived. One object
     stands for one value: operands that are the same object are equal, so x - x is known to be 0.
+    whole: every element is a whole number; of integers it need not be said. fixed: no input of the
+    graph changes the elements.
     """
 
     range: Range = ANY_RANGE
     special: tuple[Range, ...] = ()
+    whole: bool = False
+    fixed: bool = False
+
+    def same(self, other: Known) -> bool:
+        """Whether as much is known."""
+        mine = self.range, self.special, self.whole, self.fixed
+        return mine == (other.range, other.special, other.whole, other.fixed)
 
 
-def derive(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> Known | None:
-    """What is known about the outputs; None if no input values give a finite result."""
+def derive(
+    op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]
+) -> Iterator[Known] | None:
+    """What is known about each output, without an end; None if no result is finite."""
     ranges = _ranges(inputs)
-    if not op.feasible(*ranges):
+    fixed = op.constant or all(known.fixed for known in inputs)
+    if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
         return None
     dtype = op.output_dtype(*types)
-    whole = _stored(dtype, _outcome(op, dtype, ranges))
+    bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
     special = [_stored(dtype, r) for r in op.certain(*types)]
     if isinstance(op, Moving):  # Some elements of each input come out.
         special += ranges
     for variant in _variants(op, inputs):
         if not op.feasible(*variant):
             return None
-        special.append(_stored(dtype, _outcome(op, dtype, variant)))
-    narrow = (r for r in dict.fromkeys(special) if r[0] > whole[0] or r[1] < whole[1])
-    return Known(whole, tuple(narrow)[:MOST_SPECIAL])
+        special.append(_stored(dtype, _outcome(op, dtype, variant, fixed)))
+    if fixed:  # Either end may be an element.
+        special += [(end, end) for end in bounds]
+    return _outputs(
+        op, ranges, Known(bounds, _narrow(special, bounds), _whole(op, types, inputs), fixed)
+    )
+
+
+def _narrow(special: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
+    """The special ranges that say more than the bounds of all elements."""
+    lo, hi = bounds
+    return tuple(r for r in dict.fromkeys(special) if r[0] > lo or r[1] < hi)[:MOST_SPECIAL]
+
+
+def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Known]:
+    """One object per output, since they are unlike values."""
+    yield first
+    for bounds, *special in op.further(*ranges):
+        yield Known(bounds, _narrow(special, bounds), fixed=first.fixed)
+    while True:
+        yield replace(first)
+
+
+def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> bool:
+    """Whether the first output consists of whole numbers, as far as that needs saying."""
+    if op.whole != "kept":
+        return op.whole == "always"
+    return all(known.whole or not t.dtype.is_float for known, t in zip(inputs, types))
+
+
+def _chosen(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known], fixed: bool) -> bool:
+    """Whether valid inputs can be chosen: not out of what is fixed, or among very few numbers."""
+    if fixed and isinstance(op, Branched) and not op.constant:
+        return all(known.range[0] == known.range[1] for known in inputs)
+    for known, type_, bounds in zip(inputs, types, op.valid):
+        if bounds is not None and (known.whole or not type_.dtype.is_float):
+            (lo, hi), (least, most) = known.range, bounds
+            if not least <= lo <= hi <= most and _numbers(max(lo, least), min(hi, most)) < FEWEST:
+                return False
+    if not op.modular:
+        return all(
+            known.range[0] < TOP
+            for known, type_ in zip(inputs, types)
+            if type_.dtype is DType.UINT64
+        )
+    return True
+
+
+def _numbers(lo: float, hi: float) -> float:
+    """How many whole numbers there are from `lo` to `hi`."""
+    return math.floor(hi) - math.ceil(lo) + 1 if math.isfinite(hi - lo) else math.inf
 
 
 def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
@@ -56,7 +120,7 @@ def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
             (lo, hi), (least, most) = known.range, bounds
             if lo < least or hi > most:
                 cut = (max(lo, least), min(hi, most))
-                result[i] = Known(cut, known.special)
+                result[i] = replace(known, range=cut)
     return result
 
 
@@ -66,17 +130,24 @@ def unread(type_: TensorType) -> Known:
 
 
 def _stored(dtype: DType, range_: Range) -> Range:
-    """Bounds of what is left of a number in a dtype: integers wrap around.
+    """Bounds of what is left of a number in a dtype: integers wrap around, all of them or some.
 
     Bounds of floats are of type float.
     """
     if dtype.is_float:
         return float(range_[0]), float(range_[1])
     lo, hi = dtype.limits
-    return range_ if lo <= range_[0] and range_[1] <= hi else (lo, hi)
+    if lo <= range_[0] and range_[1] <= hi:
+        return range_
+    if all(isinstance(end, int) for end in range_):
+        span = 2 * TOP if dtype is DType.UINT64 else hi - lo + 1
+        turns = (range_[0] - lo) // span
+        if turns == (range_[1] - lo) // span:
+            return range_[0] - turns * span, range_[1] - turns * span
+    return lo, hi
 
 
-def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range]) -> Range:
+def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> Range:
     """The output's bounds; exact where every input is one number."""
     if isinstance(op, Elementwise) and all(lo == hi for lo, hi in ranges):
         numbers = tuple(float(lo) for lo, _ in ranges)
@@ -84,7 +155,7 @@ def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range]) -> Range:
         if exact is not None:
             return exact, exact
     lo, hi = op.value_range(*ranges)
-    approached = math.isfinite(hi - lo) and not _finite(ranges)
+    approached = not fixed and math.isfinite(hi - lo) and not _finite(ranges)
     if approached and dtype.is_float and isinstance(op, Elementwise):
         # Ends that are reached at infinity or at isolated points only are not found by search.
         short = EDGE * (hi - lo)

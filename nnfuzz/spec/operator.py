@@ -389,6 +389,21 @@ class OpSpec:
         """
         return ()
 
+    def further(self, *ranges: Range) -> Sequence[tuple[Range, ...]]:
+        """Per output behind the first: bounds of its elements, then ranges that hold some of them.
+
+        For outputs that are no elements of the first one's kind, positions for instance.
+        Default: `value_range` and `certain` speak of all outputs.
+        """
+        return ()
+
+    whole: ClassVar[str] = ""
+    """When every element of the (first) output is a whole number: "always", or "kept" where all
+    inputs are whole numbers; "" for nothing of the kind."""
+
+    constant: ClassVar[bool] = False
+    """Whether the outputs follow from shapes and attributes, whatever the values of the inputs."""
+
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Bound of the local rounding error of a correct implementation (see ORACLE in docs).
 

@@ -187,6 +187,7 @@ class Modular(Arithmetic):
 
     rounding = (2, 0)
     modular = True
+    whole = "kept"
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         return too_large(self.torch(*tensors))  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ class Indexed(OpSpec):
     """
 
     modular = True
+    whole = "kept"
 
     def cost(self, *inputs: TensorType) -> int:
         return 0

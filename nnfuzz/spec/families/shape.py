@@ -22,6 +22,7 @@ class Moving(RankChanging):
 
     inputs = (In("T", ALL),)
     modular = True
+    whole = "kept"
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
         return super().interval(*boxes) if self.monotone else moved(self, *boxes)
