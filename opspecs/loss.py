@@ -6,6 +6,7 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.loss import ClassLoss
 from nnfuzz.spec.families.norm import exponential_sums, spread_mask
 from nnfuzz.spec.intervals import Box, growth
@@ -18,6 +19,18 @@ class NegativeLogLikelihoodLoss(ClassLoss):
 
     Source: ONNX NegativeLogLikelihoodLoss-13, its function body for the mean.
     """
+
+    untrusted = (
+        reference(
+            "divides by the number of all positions, not of those that count, for an ignore_index "
+            "of -1",
+            "NegativeLogLikelihoodLoss-13: \"'mean': the sum of the output will be divided by the "
+            'sum of applied weights", which the function body has 0 where target = ignore_index',
+            where=lambda op, *types: (
+                op.ignore_index == -1 and op.reduction == "mean" and len(types) == 2
+            ),
+        ),
+    )
 
     def torch(self, x, target, *weight):
         return self.loss(x, target, *weight)

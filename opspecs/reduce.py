@@ -8,6 +8,7 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.dispute import body, reference
 from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
@@ -145,7 +146,13 @@ class ReduceL1(SumOfMagnitudes):
 
 @operator
 class ReduceSumSquare(SumOfMagnitudes):
-    untrusted = {"onnx.reference": "yields int64 for int32 (onnx 1.23, op_reduce_sum_square.py)"}
+    untrusted = (
+        reference(
+            "yields 64 bits for integers of 32",
+            "ReduceSumSquare-18: data and reduced are both of type T",
+            dtypes=(DType.INT32, DType.UINT32),
+        ),
+    )
 
     def reduce(self, x, axes, keepdim):
         return total(x * x, axes, keepdim)
@@ -165,6 +172,14 @@ def square_summable(op, x):
 
 @operator
 class ReduceL2(Magnitudes):
+    untrusted = (
+        body(
+            "takes the root in float32, whatever the type",
+            "ReduceL2-18: data and reduced are both of type T",
+            dtypes=(DType.FLOAT64,),
+        ),
+    )
+
     def reduce(self, x, axes, keepdim):
         return torch.sqrt(torch.sum(x * x, axes, keepdim=keepdim))
 

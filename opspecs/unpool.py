@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import torch
-from nnfuzz.opspecs.pool import MaxPool, Pool, strideless
+from nnfuzz.opspecs.pool import MISREAD, MaxPool, Pool, strideless
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
+
+MISPLACED = reference(
+    "takes the position within a window for one within the output, if windows have stride 1",
+    'MaxPool-22: "The indices are computed as flatten 1-D tensor, and the indices do not consider '
+    'padding. So the values in indices are in [0, N x C x D1 x ... x Dn)."',
+    where=strideless,
+)
 
 
 class Located(Pool):
@@ -22,6 +30,7 @@ class Located(Pool):
     """
 
     storage_order = 0
+    untrusted = (MISREAD, MISPLACED)
 
     def located(self, x):
         """The elements of every window, -inf beyond the tensor, and their positions or -1.
@@ -44,9 +53,6 @@ class Located(Pool):
         values = elements.gather(-1, best).squeeze(-1).to(x.dtype)
         return values, positions.gather(-1, best).squeeze(-1)
 
-    def distrusted(self):
-        return strideless(self) or super().distrusted()
-
     def margins(self, x):
         elements = self.windows(x, -torch.inf) if x.is_floating_point() else None
         if elements is None or elements.shape[-1] < 2:
@@ -61,6 +67,7 @@ class MaxPoolIndices(Located, MaxPool):
     counts with the first spatial axis fastest. Source: ONNX MaxPool-12."""
 
     storage_order = Choice((0, 0, 1))
+    untrusted = (*MaxPool.untrusted, MISPLACED)
 
     def type_transfer(self, x):
         (y,) = super().type_transfer(x)

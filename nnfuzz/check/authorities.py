@@ -1,17 +1,16 @@
-"""What two authorities say of an operator application: PyTorch, and ONNX with its runtimes."""
+"""What two authorities say of an operator application: PyTorch, and ONNX's type inference."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnfuzz.check.instances import Instance
-from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -21,21 +20,13 @@ if TYPE_CHECKING:
     import onnx
     from torch import Tensor
 
-    from nnfuzz.execute.backend import Backend
-
 Arrays = list[np.ndarray]
-Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
-"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
 SPANS = ((-3.0, 3.0), (-1.0, 1.0), (-0.25, 0.25), (0.25, 0.75), (1.25, 4.0))
 """Ranges of values tried in turn until the operator's domain admits one."""
 
 
 class Rejected(Exception):
     """ONNX does not accept a model; the text is its reason."""
-
-
-class Unavailable(Exception):
-    """A runtime is not installed, or says that it does not implement the operator."""
 
 
 @dataclass(frozen=True)
@@ -201,49 +192,3 @@ def _inferred(type_: Any) -> Inferred:
         return Inferred(dtype, None)
     dims = type_.shape.dim
     return Inferred(dtype, tuple(d.dim_value if d.HasField("dim_value") else None for d in dims))
-
-
-def run_reference(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-    """What onnx.reference computes. Raises: Unavailable for whatever it raises.
-
-    It is written operator by operator in Python, so an exception of its own says nothing of a
-    model that the checker has passed.
-    """
-    from onnx.reference import ReferenceEvaluator
-
-    try:
-        with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(model).run(None, _named(arrays))
-    except Exception as error:
-        raise Unavailable(f"{type(error).__name__}: {error}") from None
-    return [np.asarray(a) for a in found]
-
-
-def runtime_of(backend: Backend) -> Runtime:
-    """A backend at its least optimised level, run in this process.
-
-    Raises (the runtime): Unavailable for what the backend says it does not implement.
-    """
-
-    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-        stage = Stage.COMPILE
-        try:
-            imported = backend.import_model(model.SerializeToString())
-            program = backend.compile(imported, backend.levels[0])
-            stage = Stage.EXECUTE
-            found = program(_named(arrays))
-        except Exception as error:
-            if backend.is_unsupported(error, stage):
-                raise Unavailable(str(error)) from None
-            raise
-        return [found[name] for name in imported.outputs]
-
-    return run
-
-
-def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"x{i}": array for i, array in enumerate(arrays)}
-
-
-REFERENCE: Mapping[str, Runtime] = {"onnx.reference": run_reference}
-"""The runtime that comes with onnx; it is asked first, backends arbitrate."""

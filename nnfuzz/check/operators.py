@@ -22,10 +22,10 @@ import numpy as np
 from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
 from nnfuzz.check.agreement import Expected, numeric_faults
-from nnfuzz.check.authorities import Runtime
 from nnfuzz.check.instances import Instance, Signature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
+from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import ConstraintError, OpSpec
@@ -37,7 +37,7 @@ def check_operator(
     spec: type[OpSpec],
     rng: random.Random,
     instances: int = 20,
-    runtimes: Mapping[str, Runtime] = auth.REFERENCE,
+    runtimes: Mapping[str, Runtime] = REFERENCE,
 ) -> CheckReport:
     """Check one operator on about `instances` instances of each kind.
 
@@ -52,7 +52,7 @@ def check_operators(
     specs: Iterable[type[OpSpec]],
     seed: int = 0,
     instances: int = 20,
-    runtimes: Mapping[str, Runtime] = auth.REFERENCE,
+    runtimes: Mapping[str, Runtime] = REFERENCE,
 ) -> Iterator[CheckReport]:
     """Check operators one by one, each with dice that depend on the seed and its name only."""
     for spec in specs:
@@ -194,25 +194,25 @@ class _Check:
         if not all(i.admits(t) for i, t in zip(inferred, outputs)):
             self.report.problem(f"{instance}, opset {opset}: ONNX infers {inferred}, not {outputs}")
             return
-        confirmed, text = self.values_agree(instance, arrays, model)
+        confirmed, text = self.values_agree(instance, arrays, model, opset)
         self.report.unconfirmed += confirmed is None
         if confirmed is False:
             self.report.problem(f"{instance}, opset {opset}: {text}")
 
     def values_agree(
-        self, instance: Instance, arrays: auth.Arrays, model: Any
+        self, instance: Instance, arrays: auth.Arrays, model: Any, opset: int
     ) -> tuple[bool | None, str]:
         """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
         expected = Expected.of(instance.op, arrays)
         reasons: list[str] = []
-        distrusted = instance.op.distrusted()
-        for name in distrusted.keys() & self.runtimes.keys():
-            self.report.notes[f"{name} is not asked, it {distrusted[name]}"] += 1
-        trusted = self.runtimes.keys() - distrusted.keys()
+        disputes = {d.authority: d for d in instance.op.disputes(opset, *instance.types)}
+        for name in disputes.keys() & self.runtimes.keys():
+            self.report.notes[f"{name} is not asked, it {disputes[name].claim}"] += 1
+        trusted = self.runtimes.keys() - disputes.keys()
         for name, run in [(n, r) for n, r in self.runtimes.items() if n in trusted]:
             try:
                 text = expected.contradicts(run(model, arrays))
-            except auth.Unavailable:
+            except Unavailable:
                 self.report.notes[f"{name} can not run it"] += 1
                 continue
             except Exception as error:
@@ -258,9 +258,10 @@ class _Check:
     ) -> bool:
         """Whether ONNX infers the types and a runtime computes the values that PyTorch gives."""
         try:
-            model = auth.one_node(instance, actual, self.legal[-1])
+            opset = self.legal[-1]
+            model = auth.one_node(instance, actual, opset)
             defined = all(i.admits(t) for i, t in zip(auth.infer(model), actual))
-            return defined and self.values_agree(instance, arrays, model)[0] is True
+            return defined and self.values_agree(instance, arrays, model, opset)[0] is True
         except Exception:
             return False
 

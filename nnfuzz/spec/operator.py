@@ -22,6 +22,7 @@ from nnfuzz.spec.unexportable import Unexportable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from nnfuzz.spec.dispute import Dispute
     from nnfuzz.spec.draw import Draw
     from nnfuzz.spec.intervals import Box
 
@@ -85,9 +86,8 @@ class OpSpec:
     declared: ClassVar[dict[str, Attribute]] = {}
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to the others."""
-    untrusted: ClassVar[Mapping[str, str]] = {}
-    """Runtimes that get the operator wrong ("onnx.reference", "onnxruntime"), each with the reason;
-    `nnfuzz.check` does not ask them."""
+    untrusted: ClassVar[tuple[Dispute, ...]] = ()
+    """Where authorities on ONNX get the operator wrong, so that `nnfuzz.check` does not follow."""
 
     unexportable: ClassVar[tuple[Unexportable, ...]] = ()
     """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
@@ -282,9 +282,9 @@ class OpSpec:
         """
         return self if self.variadic and position > 0 else None
 
-    def distrusted(self) -> Mapping[str, str]:
-        """`untrusted` with these attributes. Default: whatever the attributes."""
-        return self.untrusted
+    def disputes(self, opset: int, *inputs: TensorType) -> list[Dispute]:
+        """What of `untrusted` concerns the operator on such inputs (concrete) at an opset."""
+        return [d for d in self.untrusted if d.covers(self, opset, inputs)]
 
     def check(self, *inputs: TensorType) -> None:
         """Check concrete inputs against the patterns and `requires`.

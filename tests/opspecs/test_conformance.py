@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from nnfuzz.check.authorities import REFERENCE, runtime_of
+from nnfuzz.check.runtimes import REFERENCE, runtime_of
 from nnfuzz.check.operators import check_operator
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.spec.registry import OpRegistry

@@ -10,6 +10,7 @@ from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, decode
 from nnfuzz.spec.body import Body, Execution, Pool
+from nnfuzz.spec.dispute import Dispute
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE
@@ -55,10 +56,12 @@ class ControlFlow(Composite):
     def bodies(self) -> list[Body]:
         return [value for value in self.attributes.values() if isinstance(value, Body)]
 
-    def distrusted(self) -> Mapping[str, str]:
-        """Whoever gets an operator of a body wrong."""
-        steps = [step.op.distrusted() for body in self.bodies for step in body.steps]
-        return {name: why for known in (self.untrusted, *steps) for name, why in known.items()}
+    def disputes(self, opset: int, *inputs: TensorType) -> list[Dispute]:
+        """Its own, and those on the operators of its bodies."""
+        inner = self.inner(*inputs)
+        steps = [step for body in self.bodies for step in body.steps]
+        found = [step.op.disputes(opset, *[inner] * len(step.inputs)) for step in steps]
+        return [d for known in (super().disputes(opset, *inputs), *found) for d in known]
 
     def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
         """Its own, or that of an operator of a body."""

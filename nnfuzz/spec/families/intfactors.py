@@ -113,7 +113,3 @@ class ConvProduct(Convolution, IntegerProduct):
 
     def onnx_attributes(self):
         return {k: v for k, v in self.attributes.items() if k != "channels"}
-
-    def distrusted(self):
-        planes = not self.channels or len(self.strides) == 2
-        return {} if planes else {"onnx.reference": "takes parameters per channel for 2-D images"}

@@ -81,10 +81,6 @@ class ClassLoss(OpSpec):
     def onnx_attributes(self) -> dict[str, Any]:
         return {"reduction": self.reduction, "ignore_index": self.ignore_index}
 
-    def distrusted(self) -> dict[str, str]:
-        known = {"onnx.reference": "takes an ignore_index of -1 for none at all (onnx 1.23)"}
-        return known if self.ignore_index == -1 else {}
-
     # -- numbers ------------------------------------------------------------------------------
 
     def picked(self, x: Tensor, target: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool, Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
+from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.cells import Activation, Cell, chosen, concat, stack
 from nnfuzz.spec.families.composite import Apply, Composite, Moves
@@ -57,6 +58,21 @@ class Recurrent(Composite):
         In("T", ranks=(2, 3), weight=True),
     )
     unexportable = (Unexportable("torchscript", UNROLLED), Unexportable("dynamo", UNROLLED))
+
+    untrusted = (
+        reference(
+            "ignores sequence_lens",
+            'RNN-14, GRU-14, LSTM-14: sequence_lens "specif[ies] lengths of the sequences in a '
+            'batch"',
+            where=lambda op, *_: bool(op.lens),
+        ),
+        reference(
+            "ignores clip",
+            'RNN-14, GRU-14, LSTM-14: "Clipping bounds the elements of a tensor in the range of '
+            '[-threshold, +threshold] and is applied to the input of activations."',
+            where=lambda op, *_: op.clip is not None,
+        ),
+    )
 
     gates: ClassVar[str] = ""
     """In the order of the rows of W."""
@@ -143,10 +159,6 @@ class Recurrent(Composite):
     def cost(self, *inputs: TensorType) -> int:
         x, w, r = inputs[:3]
         return 2 * product(x.shape[:2]) * (w.numel + r.numel)  # type: ignore[return-value]
-
-    def distrusted(self) -> Mapping[str, str]:
-        plain = not (self.activations or self.lens) and self.clip is None
-        return {} if plain else {"onnx.reference": "ignores activations, clip and sequence_lens"}
 
     def without_input(self, position: int) -> OpSpec | None:
         if position < 3:

@@ -119,6 +119,15 @@ class Window(OpSpec):
             counts.append((room + (stride - 1 if self.ceil_mode else 0)) // stride + 1)
         return tuple(counts)
 
+    def overhang(self, x: TensorType) -> Int:
+        """By how many elements windows leave the padded input at most."""
+        return max(
+            (count - 1) * stride + dilation * (window - 1) + 1 - size - before - behind
+            for count, (size, window, stride, dilation, before, behind) in zip(
+                self.window_counts(x), self.axes(x)
+            )
+        )
+
     def symmetric(self) -> bool:
         """Whether the padding is the same on both sides of every axis."""
         n = len(self.pads) // 2

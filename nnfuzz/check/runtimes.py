@@ -1,0 +1,121 @@
+"""Who is asked for the values of an ONNX model: the authorities on what its operators mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnfuzz.check.authorities import Arrays
+from nnfuzz.execute.outcome import Stage
+
+if TYPE_CHECKING:
+    import onnx
+    from onnx.reference.op_run import OpRun
+
+    from nnfuzz.execute.backend import Backend
+
+Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
+"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
+EVALUATOR = "onnx.reference"
+BODY = "function body"
+READING = "reading"
+
+
+class Unavailable(Exception):
+    """A runtime is not installed, or says that it does not implement the operator."""
+
+
+def run_reference(
+    model: onnx.ModelProto, arrays: Sequence[np.ndarray], own: Sequence[type[OpRun]] = ()
+) -> Arrays:
+    """What onnx.reference computes. Raises: Unavailable for whatever it raises.
+
+    It is written operator by operator in Python, so an exception of its own says nothing of a
+    model that the checker has passed. own: implementations that take precedence over its own.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(model, new_ops=list(own)).run(None, _named(arrays))
+    except Exception as error:
+        raise Unavailable(f"{type(error).__name__}: {error}") from None
+    return [np.asarray(a) for a in found]
+
+
+def run_body(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+    """The operators that ONNX defines by a function are replaced by its body for onnx.reference.
+
+    Raises: Unavailable if there is none, or it needs a type that is not known beforehand.
+    """
+    import onnx.inliner
+
+    given = {("", node.op_type) for node in model.graph.node}
+    try:
+        opened = onnx.inliner.inline_selected_functions(
+            model, sorted(given), inline_schema_functions=True
+        )
+    except RuntimeError as error:  # The inliner (onnx 1.23) does not know types of constants.
+        raise Unavailable(str(error)) from None
+    if [n.op_type for n in opened.graph.node] == [n.op_type for n in model.graph.node]:
+        raise Unavailable("no operator of the model is defined by a function")
+    return run_reference(opened, arrays)
+
+
+def runtime_of_readings(own: Iterable[type[OpRun]]) -> Runtime:
+    """onnx.reference with other implementations of some operators, for models that have these.
+
+    Raises (the runtime): Unavailable.
+    """
+    known = list(own)
+    names = {op.__name__ for op in known}
+
+    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+        if names.isdisjoint(_operators(model.graph)):
+            raise Unavailable("there is no reading of these operators")
+        return run_reference(model, arrays, known)
+
+    return run
+
+
+def runtime_of(backend: Backend) -> Runtime:
+    """A backend at its least optimised level, run in this process.
+
+    Raises (the runtime): Unavailable for what the backend says it does not implement.
+    """
+
+    def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
+        stage = Stage.COMPILE
+        try:
+            imported = backend.import_model(model.SerializeToString())
+            program = backend.compile(imported, backend.levels[0])
+            stage = Stage.EXECUTE
+            found = program(_named(arrays))
+        except Exception as error:
+            if backend.is_unsupported(error, stage):
+                raise Unavailable(str(error)) from None
+            raise
+        return [found[name] for name in imported.outputs]
+
+    return run
+
+
+def _operators(graph: onnx.GraphProto) -> Iterator[str]:
+    """The types of all nodes, of sub-graphs too."""
+    for node in graph.node:
+        yield node.op_type
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _operators(attribute.g)
+
+
+def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"x{i}": array for i, array in enumerate(arrays)}
+
+
+REFERENCE: Mapping[str, Runtime] = {EVALUATOR: run_reference}
+"""The runtime that comes with onnx; it is asked first, backends arbitrate."""
+STANDARD: Mapping[str, Runtime] = {**REFERENCE, BODY: run_body}
+"""What onnx itself says of its operators."""

@@ -1,0 +1,73 @@
+"""Operators on elements and along axes, read from the ONNX standard."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnfuzz.check.reading import Reading
+
+
+class Erf(Reading):
+    def read(self, x):
+        return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+class LpNormalization(Reading):
+    def read(self, x, axis=-1, p=2):
+        """ "output = input / Lp_norm(input, axis)"."""
+        return x / (np.abs(x) ** p).sum(axis, keepdims=True) ** (1 / p)
+
+
+class LRN(Reading):
+    def read(self, x, alpha=1e-4, beta=0.75, bias=1.0, size=1):
+        """square_sum over max(0, c - floor((size - 1) / 2)) <= i <=
+        min(C - 1, c + ceil((size - 1) / 2)).
+        """
+        total = np.zeros_like(x)
+        for c in range(x.shape[1]):
+            first, last = c - math.floor((size - 1) / 2), c + math.ceil((size - 1) / 2)
+            total[:, c] = (x[:, max(0, first) : last + 1] ** 2).sum(1)
+        return x / (bias + alpha / size * total) ** beta
+
+
+class BatchNormalization(Reading):
+    def read(self, x, scale, bias, mean, var, epsilon=1e-5, **options):
+        """ "Y = (X - input_mean) / sqrt(input_var + epsilon) * scale + B"."""
+        shape = (-1, *[1] * (x.ndim - 2))
+        scale, bias, mean, var = (p.reshape(shape) for p in (scale, bias, mean, var))
+        return (x - mean) / np.sqrt(var + epsilon) * scale + bias
+
+
+class OneHot(Reading):
+    def _run(self, indices, depth, values, axis=-1):
+        """ "Values outside the range [-depth, depth-1] will result in [...] all 'off_value'"."""
+        depth = int(np.asarray(depth).item())
+        indices = np.asarray(indices).astype(np.int64)
+        indices = np.where(indices < 0, indices + depth, indices)
+        axis = axis % (indices.ndim + 1)
+        places = np.arange(depth).reshape(-1, *[1] * (indices.ndim - axis))
+        return (np.where(np.expand_dims(indices, axis) == places, values[1], values[0]),)
+
+
+class ReduceSumSquare(Reading):
+    def _run(self, data, axes=None, keepdims=1, noop_with_empty_axes=0):
+        wide = data.astype(np.float64) if data.dtype.kind not in "iu" else data
+        if axes is None or not len(axes):
+            if noop_with_empty_axes:
+                return ((wide * wide).astype(data.dtype),)
+            axes = range(data.ndim)
+        found = (wide * wide).sum(tuple(int(a) for a in axes), keepdims=bool(keepdims))
+        return (np.asarray(found).astype(data.dtype),)
+
+
+class Optional(Reading):
+    def _run(self, x, **attributes):
+        return (x,)
+
+
+class OptionalGetElement(Reading):
+    def _run(self, x):
+        """ "If the input is an optional type, it outputs the element in the input."."""
+        return (x,)
