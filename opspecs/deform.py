@@ -14,7 +14,7 @@ from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
 from nnfuzz.spec.intervals import Box, sum_radius
 from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 @operator
@@ -27,6 +27,7 @@ class DeformConv(Summing, Window):
     """
 
     since = 19
+    unexportable = DECOMPOSED
     inputs = (
         In("T", FLOATS, (4, 4)),
         In("T", ranks=(4, 4), weight=True),
@@ -43,7 +44,6 @@ class DeformConv(Summing, Window):
         ),
     )
     exactness = ""
-    unexportable = (Unexportable("dynamo", "emits Floor behind its readers (torch 2.13)"),)
     group = Choice(by=group)
     offset_group = Choice((1, 1, 1, 2, 3))
     kernel_shape = Sym(1, 4, lambda op, *_: 2)

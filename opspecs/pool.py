@@ -15,7 +15,7 @@ from nnfuzz.spec.families.sums import Averaging, Summing, largest
 from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
 from nnfuzz.spec.intervals import Box, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import HALF_PROMOTED
+from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
 
 def strideless(op, *types):
@@ -161,6 +161,7 @@ class AveragePoolDilated(AveragePool):
     """The mean over windows with gaps. Source: ONNX AveragePool-19."""
 
     since = 19
+    unexportable = DECOMPOSED
     dilations = per_axis(2, 2, 1, 3)
 
     def torch(self, x):
@@ -223,6 +224,7 @@ class LpPool(PowerSum, Pool):
     """The p-norm of each window. Source: ONNX LpPool-18."""
 
     since = 18
+    unexportable = DECOMPOSED
     dilations = per_axis(1, 1, 1, 2)
     untrusted = (
         reference(

@@ -10,6 +10,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 class Aligning(OpSpec):
@@ -22,6 +23,7 @@ class Aligning(OpSpec):
     """
 
     since = 16
+    unexportable = DECOMPOSED
     inputs = (
         In("T", FLOATS, (4, 4)),
         In("T", ranks=(2, 2), weight=True),
@@ -218,6 +220,7 @@ class MaxRoiPool(OpSpec):
     """
 
     inputs = (In("T", FLOATS, (4, 4)),)
+    unexportable = DECOMPOSED
     monotone = (1,)
     size = Choice(by=lambda draw, *_: (draw.choice((1, 2, 4)), draw.choice((1, 2, 4))))
     regions = Choice(by=_regions)

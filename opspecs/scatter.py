@@ -14,6 +14,7 @@ from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, withi
 from nnfuzz.spec.families.scatter import Reduced, Scattering, put
 from nnfuzz.spec.families.shape import resized
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 REDUCED = In("T", NUMBERS, (1, 5))
 
@@ -51,6 +52,7 @@ class Slices(Scattering):
     """Index tuples, the last axis of `indices`, say where slices of updates go."""
 
     kernel = "ScatterND"
+    unexportable = DECOMPOSED
     inputs = (
         In("T", ALL, (1, 5)),
         In("I", INDICES[:1], (1, 5), index=True),

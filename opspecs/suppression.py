@@ -10,6 +10,7 @@ from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.elementwise import single
 from nnfuzz.spec.intervals import Box, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 @operator
@@ -22,6 +23,7 @@ class NonMaxSuppression(OpSpec):
 
     inputs = (In("T", (DType.FLOAT32,), (3, 3)), In("T", ranks=(3, 3)))
     output = DType.INT64
+    unexportable = DECOMPOSED
     weight = 2.0  # few graphs hold boxes
     center_point_box = Choice((0, 1))
     most = Choice((1, 2, 3, 5))

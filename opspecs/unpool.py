@@ -14,6 +14,7 @@ from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 MISPLACED = reference(
     "takes the position within a window for one within the output, if windows have stride 1",
@@ -29,6 +30,7 @@ class Located(Pool):
     ONNX does not say which one of several; all known implementations take the first.
     """
 
+    unexportable = DECOMPOSED
     storage_order = 0
     untrusted = (MISREAD, MISPLACED)
 

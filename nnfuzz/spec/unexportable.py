@@ -58,6 +58,15 @@ SCALAR_DOUBLES = Unexportable(
 )
 SCALAR_DOUBLE = replace(SCALAR_DOUBLES, scalars=1)
 
+DECOMPOSED = tuple(
+    Unexportable(
+        exporter,
+        "spells it out in dozens to hundreds of primitive operators; compilers never see the "
+        "operator itself, which direct emission gives them",
+    )
+    for exporter in ("torchscript", "dynamo")
+)
+
 HALF_PROMOTED = Unexportable(
     "dynamo",
     "casts 16-bit floats to float32 in front of abs, amax, amin, sum, prod and cumsum, and not "

@@ -17,14 +17,13 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.cells import Activation, Cell, chosen, concat, stack
 from nnfuzz.spec.families.composite import Apply, Composite, Moves
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LONGEST = 10
 """Steps; the reference runs them one by one."""
-UNROLLED = "unrolls it: hundreds of nodes and no recurrent operator among them"
 
 
 def _drawn_activations(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[str, ...]:
@@ -57,7 +56,7 @@ class Recurrent(Composite):
         In("T", ranks=(3, 3), weight=True),
         In("T", ranks=(2, 3), weight=True),
     )
-    unexportable = (Unexportable("torchscript", UNROLLED), Unexportable("dynamo", UNROLLED))
+    unexportable = DECOMPOSED
 
     untrusted = (
         reference(
