@@ -85,12 +85,24 @@ def _wish(
     """
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
-    accepts = _valid_on_samples if _pointwise(node.op) else _by_ranges
+    accepts = _valid_on_samples
+    if not _pointwise(node.op):
+        valid = [*node.op.valid, *[None] * len(have)]
+        accepts, have = _by_ranges, [_cut(h, v or ANY_RANGE) for h, v in zip(have, valid)]
+        found.update((n, h) for n, h in zip(node.inputs, have) if h != ANY_RANGE)
+        if wanted is None:
+            return
     for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
         for ranges in _combinations(node, dtypes, have, rng, shuffled):
             if accepts(node.op, dtypes, ranges, goal):
                 found.update(zip(node.inputs, ranges))
                 return
+
+
+def _cut(have: Range, bounds: Range) -> Range:
+    """A range within bounds; the bounds where they are disjoint."""
+    cut = max(have[0], bounds[0]), min(have[1], bounds[1])
+    return cut if cut[0] <= cut[1] else bounds
 
 
 def _combinations(
