@@ -10,6 +10,7 @@ bytes from the seed. Prints the figures; exits 1 if a promise is broken.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -18,8 +19,9 @@ from collections import Counter
 import typer
 from rich.progress import track
 
+from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
+from nnfuzz.cli.values import opsets_of
 from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -46,10 +48,10 @@ def digests(seed: int, config: dict, count: int) -> list[str]:
 
 def main(
     count: int = typer.Option(2000, help="Test cases."),
-    nodes: int = typer.Option(10, help="Operators per model."),
-    seed: int = typer.Option(0, help="Campaign seed."),
-    exporter: str = typer.Option("torchscript", help="torchscript, dynamo or direct."),
-    opset: int = typer.Option(0, help="ONNX opset [default: the exporter's newest]."),
+    nodes: Nodes = 10,
+    seed: Seed = 0,
+    exporter: Exporter = None,
+    opset: Opset = None,
     again: bool = typer.Option(True, help="Regenerate in another process and compare."),
 ) -> None:
     import onnx
@@ -58,10 +60,11 @@ def main(
     from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.producer import Producer
 
-    config = CaseConfig(nodes=nodes, exporter=exporter, opset=opset or default_opset(exporter))
+    config = CaseConfig(nodes=nodes).written_by(opsets_of(exporter, opset))
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()
-    outcomes, operators, milliseconds, checks, hashes = Counter(), Counter(), [], [], []
+    outcomes, exporters, operators = Counter(), Counter(), Counter()
+    milliseconds, checks, hashes = [], [], []
     broken: list[str] = []
     with BackendRunner(registry.parse("onnxruntime"), registry) as runner:
         for index in track(range(count), "generate, check, run"):
@@ -75,6 +78,7 @@ def main(
                 continue
             milliseconds.append(case.seconds["generate"] * 1000)
             checks.append(case.solver_checks)
+            exporters[f"{case.exporter} {case.opset}"] += 1
             operators.update(node["op"] for node in case.graph["nodes"])
             try:
                 onnx.checker.check_model(case.model, full_check=True)
@@ -84,19 +88,20 @@ def main(
             outcomes[outcome.kind.value] += 1
             if outcome.kind not in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED):
                 broken.append(f"{index}: {outcome.kind} in {outcome.stage}: {outcome.message}")
-    names = [spec.name for spec in producer.catalog.signatures]
+    keys = itertools.chain.from_iterable(producer.signatures().values())
+    names = sorted({key.partition("(")[0] for key in keys})
     left_out = sorted(set(producer.registry) - set(names))
     mean = operators.total() / len(names)
     rarest = min(names, key=lambda name: operators[name])
     if operators[rarest] < mean / 10:
         broken.append(f"{rarest} starves")
-    print(f"outcomes: {dict(outcomes)}")
+    print(f"outcomes: {dict(outcomes)}; exporters: {dict(exporters)}")
     print(f"generation: median {statistics.median(milliseconds) / nodes:.2f} ms a vertex, ", end="")
     print(f"{statistics.fmean(checks):.2f} Z3 checks a graph")
     print(f"rarest operator: {rarest} {operators[rarest]} times, mean {mean:.0f}, ", end="")
     print(f"ratio {operators[rarest] / mean:.2f}, {len(operators)} operators")
     if left_out:
-        print(f"the exporter cannot write: {', '.join(left_out)} (nnfuzz ops says why)")
+        print(f"no exporter writes: {', '.join(left_out)} (nnfuzz ops says why)")
     if again:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             other = pool.apply(digests, (seed, config.to_json(), count))

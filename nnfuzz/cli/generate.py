@@ -19,7 +19,7 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
-from nnfuzz.cli.values import exporting, listed, seeded
+from nnfuzz.cli.values import listed, opsets_of, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
@@ -52,7 +52,6 @@ def generate(
     The folder may be there already: the same settings complete it, and a larger --count extends
     it. Nothing is ever half-written. Run it against a compiler with nnfuzz verify.
     """
-    from nnfuzz.materialize.opsets import default_opset
     from nnfuzz.testcase.case import CaseConfig
 
     given = {
@@ -65,8 +64,7 @@ def generate(
     given = {name: value for name, value in given.items() if value}
     if motifs is not None:
         given["motifs"] = motifs
-    names = exporting(exporter or ("direct" if seed_models else None), opset)
-    opsets = {name: opset or default_opset(name) for name in names}
+    opsets = opsets_of(exporter or ("direct" if seed_models else None), opset)
     config = CaseConfig(**given).written_by(opsets)
     _fill(out, _plan(count, seed or 0, config.to_json()))
     raise typer.Exit(OK)

@@ -56,6 +56,16 @@ def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
     return tuple(reach) or names[:1]
 
 
+def opsets_of(text: str | None, opset: int | None = None) -> dict[str, int]:
+    """The exporters that `--exporter` names, each with the opset, or else its newest.
+
+    Raises: UsageError.
+    """
+    from nnfuzz.materialize.opsets import default_opset
+
+    return {name: opset or default_opset(name) for name in exporting(text, opset)}
+
+
 def seeded(folder: Path | None) -> dict[str, Any]:
     """The settings that `--seed-models` stands for; none without it. Raises: UsageError."""
     from nnfuzz.testcase.seeds import SeedError, digest, seed_files
