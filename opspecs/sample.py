@@ -255,6 +255,7 @@ class GridSampleNearest(Sampling):
     """The nearest element; which one of two at the same distance is not said."""
 
     since = 16
+    untrusted = ()
     mode = "nearest"
     inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from nnfuzz.opspecs.pool import MISREAD, MaxPool, Pool, strideless
+from nnfuzz.opspecs.pool import MaxPool, Pool, strideless
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
@@ -17,7 +17,8 @@ from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 MISPLACED = reference(
-    "takes the position within a window for one within the output, if windows have stride 1",
+    "takes the position within a window for one within the output, and misreads pads as it does "
+    "for MaxPool, if windows have stride 1",
     'MaxPool-22: "The indices are computed as flatten 1-D tensor, and the indices do not consider '
     'padding. So the values in indices are in [0, N x C x D1 x ... x Dn)."',
     where=strideless,
@@ -32,7 +33,7 @@ class Located(Pool):
 
     unexportable = DECOMPOSED
     storage_order = 0
-    untrusted = (MISREAD, MISPLACED)
+    untrusted = (MISPLACED,)
 
     def located(self, x):
         """The elements of every window, -inf beyond the tensor, and their positions or -1.
@@ -69,7 +70,6 @@ class MaxPoolIndices(Located, MaxPool):
     counts with the first spatial axis fastest. Source: ONNX MaxPool-12."""
 
     storage_order = Choice((0, 0, 1))
-    untrusted = (*MaxPool.untrusted, MISPLACED)
 
     def type_transfer(self, x):
         (y,) = super().type_transfer(x)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import typer
 
 from nnfuzz.cli.backends import backends
+from nnfuzz.cli.check import ops
 from nnfuzz.cli.errors import FAULT, USAGE, UsageError
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
-from nnfuzz.cli.ops import ops
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report

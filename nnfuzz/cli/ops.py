@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from rich.console import Console
 
     from nnfuzz.campaign.support import Support
-    from nnfuzz.check.authorities import Runtime
     from nnfuzz.spec.operator import OpSpec
     from nnfuzz.spec.registry import OpRegistry
 
@@ -64,45 +63,6 @@ def table(
         _show_operators(load_operators(plugin or []).specs(), page)
 
 
-@ops.command()
-def check(
-    operators: Annotated[
-        list[str] | None, typer.Argument(help="Names of operators [default: all].")
-    ] = None,
-    instances: Annotated[int, typer.Option(min=1, help="Instances of each kind.")] = 20,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    backend: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--backend", "-b", help="Compiler whose least optimised level arbitrates as well."
-        ),
-    ] = None,
-    plugin: Plugins = None,
-) -> None:
-    """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
-
-    Solved instances must run and have the inferred type, instances with one broken condition must
-    be rejected, and what PyTorch accepts should not be refused (the share that is, is shown).
-    """
-    from nnfuzz.check.operators import check_operators
-    from nnfuzz.check.report import listing
-    from nnfuzz.check.report import table as report_table
-    from nnfuzz.cli.steps import steps
-
-    specs = _selected(load_operators(plugin or []), operators or [])
-    runtimes = _runtimes(backend or [], plugin or [])
-    reports = []
-    with steps("checking operators", len(specs)) as advance:
-        for report in check_operators(specs, seed, instances, runtimes):
-            reports.append(report)
-            advance(report.operator)
-    console = _console()
-    console.print(report_table(reports))
-    for text in listing(reports):
-        console.print(text, markup=False, soft_wrap=True)
-    raise typer.Exit(OK if all(report.ok for report in reports) else FINDINGS)
-
-
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     """All operators, with those of plug-in files. Raises: UsageError."""
     from nnfuzz.spec.registry import OpRegistry
@@ -112,26 +72,6 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
         return OpRegistry.load(load_module(str(path)) for path in plugins)
     except (FileNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
-
-
-def _selected(registry: OpRegistry, names: Sequence[str]) -> list[type[OpSpec]]:
-    try:
-        return registry.select(names or list(registry)).specs()
-    except KeyError as error:
-        raise UsageError(str(error.args[0])) from error
-
-
-def _runtimes(backends: Sequence[str], plugins: Sequence[Path]) -> dict[str, Runtime]:
-    from nnfuzz.check.runtimes import REFERENCE, runtime_of
-    from nnfuzz.cli.settings import chosen_backends
-    from nnfuzz.execute.registry import BackendRegistry
-
-    found = dict(REFERENCE)
-    if backends:
-        registry = BackendRegistry.discover(plugins)
-        for spec in chosen_backends(registry, list(backends)):
-            found[spec.name] = runtime_of(spec.load())
-    return found
 
 
 def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
@@ -144,7 +84,7 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
         supports[name], versions[name] = support, version
     found = rows(specs, supports)
     if page is None:
-        _console().print(rich_table(found, supports))
+        terminal().print(rich_table(found, supports))
         print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
         return
     try:
@@ -164,7 +104,7 @@ def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
     return {name: cache.known(name) for name in names}
 
 
-def _console() -> Console:
+def terminal() -> Console:
     """The terminal, or lines that are wide enough for a table in a log."""
     from rich.console import Console
 

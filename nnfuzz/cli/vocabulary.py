@@ -116,14 +116,15 @@ def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
         f"the operator's signatures ran, as far as probes and campaigns tell (`{UNKNOWN}`: never "
         "tried there, or not legal at the opsets tried).",
         "",
-        _line(headings),
-        _line(["---"] * len(headings)),
-        *(_line((f"`{row.cells[0]}`", *row.cells[1:], row.summary)) for row in rows),
+        line(headings),
+        line(["---"] * len(headings)),
+        *(line((f"`{row.cells[0]}`", *row.cells[1:], row.summary)) for row in rows),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Iterable[str]) -> str:
+def line(cells: Iterable[str]) -> str:
+    """A row of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

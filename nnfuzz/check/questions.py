@@ -1,0 +1,129 @@
+"""Questions to authorities on ONNX: instances of one operator with inputs and an answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnfuzz.check import authorities as auth
+from nnfuzz.check import instances as draws
+from nnfuzz.check.agreement import Expected
+from nnfuzz.check.instances import Instance, Signature
+from nnfuzz.check.legality import legal_opsets
+from nnfuzz.check.runtimes import Runtime, Unavailable
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.dispute import Dispute
+from nnfuzz.spec.draw import Draw, Sizes
+from nnfuzz.spec.operator import OpSpec
+
+Kind = tuple[Signature, list[int]]
+"""A signature, and the opsets at which it is legal."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """An instance with inputs and its lowering at an opset, and what `torch` makes of it."""
+
+    instance: Instance
+    opset: int
+    arrays: auth.Arrays
+    expected: Expected
+
+    def __str__(self) -> str:
+        return f"{self.instance}, opset {self.opset}"
+
+    def ask(self, runtime: Runtime) -> str:
+        """How the runtime contradicts `torch`; empty if it does not. Raises: Unavailable."""
+        op, types = self.instance.op, self.instance.types
+        model = auth.one_node(self.instance, op.type_transfer(*types), self.opset)
+        try:
+            return self.expected.contradicts(runtime(model, self.arrays))
+        except Unavailable:
+            raise
+        except Exception as error:
+            return f"raises {type(error).__name__}: {str(error)[:200]}"
+
+    def shows(self, runtime: Runtime) -> str:
+        """How the runtime contradicts `torch`; empty also where it can not run."""
+        try:
+            return self.ask(runtime)
+        except Unavailable:
+            return ""
+
+    @property
+    def size(self) -> int:
+        """Elements of all inputs."""
+        return sum(array.size for array in self.arrays)
+
+    def disputes(self, authority: str) -> list[Dispute]:
+        """What is declared of an authority there."""
+        return _disputes(self.instance, self.opset, authority)
+
+
+class Questions:
+    """Questions on one operator, of all signatures in turn.
+
+    dispute: only where nothing but that is declared of its authority.
+    """
+
+    def __init__(
+        self, spec: type[OpSpec], rng: random.Random, sizes: Sizes, dispute: Dispute | None = None
+    ) -> None:
+        self.spec, self.draw, self.dispute = spec, Draw(rng, sizes), dispute
+        self.values = np.random.default_rng(rng.getrandbits(32))
+        opsets = [(s, legal_opsets(spec, s)) for s in spec.signatures()]
+        self.opsets = [(s, _below(o, dispute)) for s, o in opsets if _below(o, dispute)]
+        if dispute and dispute.dtypes:
+            chosen = [(s, o) for s, o in self.opsets if _dtypes(s) & {*dispute.dtypes}]
+            self.opsets = chosen or self.opsets
+        self.rounds: Iterator[Kind] = iter(())
+        self.last: Kind | None = None
+        self.good: list[Kind] = []
+
+    def served(self) -> None:
+        """The last question was of a good kind."""
+        if self.last is not None and self.last not in self.good:
+            self.good.append(self.last)
+
+    def draw_one(self, good: bool = False) -> Question | None:
+        """The next one, if it could be solved; `good`: of a kind that is known to be good."""
+        self.last = self.draw.choice(self.good) if good and self.good else self._next()
+        signature, opsets = self.last
+        lo, hi = self.spec.inputs[0].ranks
+        instance = draws.solved(self.spec, signature, self.draw.integer(lo, min(hi, 5)), self.draw)
+        opset = self.draw.choice(opsets)
+        if instance is None or not self._wanted(instance, opset):
+            return None
+        arrays, inside = auth.inputs_for(instance, self.values)
+        if not inside:
+            return None
+        expected = Expected.of(instance.op, arrays)
+        return Question(instance, opset, arrays, expected)
+
+    def _wanted(self, instance: Instance, opset: int) -> bool:
+        known = self.dispute and _disputes(instance, opset, self.dispute.authority)
+        return known in (None, [self.dispute])
+
+    def _next(self) -> Kind:
+        found = next(self.rounds, None)
+        if found is None:
+            self.rounds = iter(self.draw.shuffled(self.opsets))
+            found = next(self.rounds)
+        return found
+
+
+def _disputes(instance: Instance, opset: int, authority: str) -> list[Dispute]:
+    found = instance.op.disputes(opset, *instance.types)
+    return [d for d in found if d.authority == authority]
+
+
+def _below(opsets: list[int], dispute: Dispute | None) -> list[int]:
+    return [o for o in opsets if not (dispute and dispute.below and o >= dispute.below)]
+
+
+def _dtypes(signature: Signature) -> set[DType]:
+    binding, output = signature
+    return {*binding.values(), output}

@@ -1,0 +1,173 @@
+"""What authorities on ONNX say of the operators, as a table and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnfuzz.check.arbitration import AGREES, STRICT, UNABLE, Arbitration, Example, Weighed
+from nnfuzz.check.runtimes import EVALUATOR
+from nnfuzz.cli.vocabulary import line
+from nnfuzz.ir.dtypes import plain
+from nnfuzz.spec.dispute import Dispute
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SHOWN = 12
+"""Elements of a tensor that the page shows."""
+COMMAND = "nnfuzz ops check --readings tests/check/readings -b onnxruntime --page docs/AGREEMENT.md"
+INTRODUCTION = """\
+What `nnfuzz ops check` found. Made by `{command}`
+with {versions}; do not edit.
+
+Each operator's `torch` is compared with authorities on what ONNX means: **onnx.reference**, the
+**function body** that the operator's schema brings along (run by onnx.reference), a **reading** of
+the standard in float64 (`tests/check/readings`, written from the specification only), and ONNX
+Runtime without optimisations. Instances are random: solved attributes, shapes and values, every
+dtype and opset that ONNX admits. They are drawn until onnx.reference has agreed with {wanted} of
+them, in its own dtype; where it has no implementation, until any authority has. Agreement is within
+the rounding error that the oracle grants (twice it, see `SLACK`); shapes and dtypes are exact.
+
+{total} operators; with {served} of them onnx.reference agrees {wanted} times or more{others}.
+{confirmed} of {drawn} instances are confirmed by one authority at least. Problems: {problems}."""
+COLUMNS = """\
+## Figures
+
+sound: solved instances, forward and backward, that ran and have the type and value claimed.
+refused: instances that both PyTorch and ONNX accept and `requires` refuses, of all drawn blindly.
+needless: broken conditions without which both authorities accept the instance, of all broken.
+Then how often an authority agreed; "50 of 57" where it gave another answer 7 times, all of which
+are declared below (or a backend's). confirmed: instances with which at least one authority agreed.
+"""
+DISPUTES = """\
+## Where authorities are wrong
+
+Declared beside the operators (`untrusted`), each with the clause of the standard that decides;
+`tests/check/test_disputes.py` fails for what a new version of onnx mends. The example is the
+smallest of some hundred instances, its inputs are given where they are small.
+"""
+
+
+def table(found: Sequence[Weighed]) -> Table:
+    """The answers for a terminal, one operator a line."""
+    from rich.table import Table
+
+    names = authorities(found)
+    shown = Table()
+    for heading in ("operator", "drawn", "confirmed", *names):
+        shown.add_column(heading, justify="left" if heading == "operator" else "right")
+    for report, said in found:
+        counts = (str(said.drawn), str(said.confirmed))
+        cells = [_answers(said, name) for name in names]
+        shown.add_row(said.operator, *counts, *cells, style="" if report.ok else "red")
+    return shown
+
+
+def disputes(found: Iterable[Weighed]) -> Iterator[str]:
+    """What is declared of authorities and shows, one line each, with the example behind it."""
+    for _, said in found:
+        for dispute, example in said.examples.items():
+            count = said.shown[dispute]
+            yield f"{said.operator}: {dispute.authority} {dispute.claim} ({count} times here)"
+            yield f"    decided by {dispute.clause}"
+            if example is not None:
+                yield from (f"    {text}" for text in _example(example))
+
+
+def authorities(found: Iterable[Weighed]) -> list[str]:
+    """All that were asked, in order."""
+    return list(dict.fromkeys(name for _, said in found for name in said.answers))
+
+
+def _answers(said: Arbitration, name: str) -> str:
+    """ "50", "50 of 57", or nothing where the authority can not run any."""
+    counts = said.answers.get(name, {})
+    able = sum(counts.values()) - counts.get(UNABLE, 0)
+    agreed = counts.get(AGREES, 0)
+    return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")
+
+
+# -- the page ---------------------------------------------------------------------------------
+
+
+def markdown(
+    found: Sequence[Weighed], declared: Sequence[tuple[str, Dispute]], wanted: int, versions: str
+) -> str:
+    """The page for docs/. declared: all disputes, with the operators' names."""
+    found = sorted(found, key=lambda pair: pair[1].operator.lower())
+    lines = ["# Agreement", "", _introduction(found, wanted, versions), "", COLUMNS]
+    lines += _figures(found)
+    lines += ["", DISPUTES]
+    shown = {(said.operator, d): (said, e) for _, said in found for d, e in said.examples.items()}
+    for name, dispute in sorted(declared, key=lambda pair: pair[0].lower()):
+        lines += entry(name, dispute)
+        said, example = shown.get((name, dispute), (None, None))
+        if said is not None and example is not None:
+            lines += ["", f"Shown by {said.shown[dispute]} of {said.drawn} instances. Example:"]
+            lines += ["", *(f"    {text}" for text in _example(example))]
+        lines.append("")
+    lines += [*_backends(found)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def entry(name: str, dispute: Dispute) -> list[str]:
+    """How the page names a dispute, and what decides."""
+    return [f"**{name}**: {dispute.authority} {dispute.claim}.", f"Decided by {dispute.clause}."]
+
+
+def _introduction(found: Sequence[Weighed], wanted: int, versions: str) -> str:
+    said = [s for _, s in found]
+    rest = [s for s in said if s.agreed(EVALUATOR) < wanted]
+    texts = (f"{s.operator} {s.agreed(EVALUATOR)} ({s.confirmed} confirmed)" for s in rest)
+    return INTRODUCTION.format(
+        command=COMMAND,
+        versions=versions,
+        wanted=wanted,
+        total=len(said),
+        served=len(said) - len(rest),
+        others=f"; the others: {', '.join(texts)}" if rest else "",
+        confirmed=sum(s.confirmed for s in said),
+        drawn=sum(s.drawn for s in said),
+        problems=sum(len(report.problems) for report, _ in found),
+    )
+
+
+def _figures(found: Sequence[Weighed]) -> Iterator[str]:
+    names = authorities(found)
+    yield line(("operator", "sound", "refused", "needless", *names, "confirmed"))
+    yield line(["---"] + ["---:"] * (len(names) + 4))
+    for report, said in found:
+        sound = str(report.forward + report.backward)
+        refused = f"{report.refused} of {report.accepted}"
+        needless = f"{report.needless} of {report.broken}"
+        cells = [_answers(said, name) for name in names]
+        last = f"{said.confirmed} of {said.drawn}"
+        yield line((f"`{said.operator}`", sound, refused, needless, *cells, last))
+
+
+def _backends(found: Sequence[Weighed]) -> Iterator[str]:
+    texts = [
+        f"- {name}: {text[:400]}"
+        for _, said in found
+        for name, text in dict(said.unexplained).items()
+        if name not in STRICT
+    ]
+    if texts:
+        yield "## Where a backend differs from all of them"
+        yield ""
+        yield "Without optimisations; what is wrong there is for a campaign to find. One each."
+        yield ""
+        yield from texts
+
+
+def _example(example: Example) -> list[str]:
+    question, text = example
+    lines = [str(question)]
+    for i, array in enumerate(question.arrays):
+        if array.size <= SHOWN:
+            values = np.array2string(plain(array), separator=", ", max_line_width=1 << 20)
+            lines.append(f"x{i} = {' '.join(values.split())}")
+    return [*lines, text]

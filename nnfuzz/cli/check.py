@@ -1,0 +1,146 @@
+"""`nnfuzz ops check`: whether the specs of operators hold, and who else says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.ops import load_operators, ops, terminal
+from nnfuzz.cli.options import Plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nnfuzz.check.arbitration import Weighed
+    from nnfuzz.check.runtimes import Runtime
+    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.spec.registry import OpRegistry
+
+
+@ops.command()
+def check(
+    operators: Annotated[
+        list[str] | None, typer.Argument(help="Names of operators [default: all].")
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Instances of each kind.")] = 20,
+    agreements: Annotated[
+        int, typer.Option(min=1, help="Instances on which onnx.reference has to agree.")
+    ] = 50,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend", "-b", help="Compiler whose least optimised level arbitrates as well."
+        ),
+    ] = None,
+    readings: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.py", help="Further authority: operators in NumPy (or a folder of such)."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write a Markdown page about all operators as well."),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
+
+    Solved instances must run and have the inferred type, instances with one broken condition must
+    be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
+    PyTorch's results are compared with what onnx.reference and further authorities make of the
+    ONNX operators: a difference must be declared beside the operator, and must show.
+    """
+    from nnfuzz.check.arbitration import weigh
+    from nnfuzz.check.operators import check_operators
+    from nnfuzz.cli.steps import steps
+
+    if page and operators:
+        raise UsageError("--page is about all operators: name none")
+    specs = _selected(load_operators(plugin or []), operators or [])
+    compilers = _compilers(backend or [], plugin or [])
+    authorities = {**_authorities(readings or []), **dict(compilers)}
+    found: list[Weighed] = []
+    with steps("checking operators", len(specs)) as advance:
+        reports = check_operators(specs, seed, instances, authorities)
+        for spec, report in zip(specs, reports):
+            found.append((report, weigh(spec, seed, agreements, authorities)))
+            for text in found[-1][1].problems():
+                report.problem(text)
+            advance(report.operator)
+    _show(found)
+    if page:
+        _write(page, found, specs, agreements)
+    raise typer.Exit(OK if all(report.ok for report, _ in found) else FINDINGS)
+
+
+def _selected(registry: OpRegistry, names: Sequence[str]) -> list[type[OpSpec]]:
+    try:
+        return registry.select(names or list(registry)).specs()
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+
+
+def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tuple[str, Runtime]]:
+    from nnfuzz.check.runtimes import runtime_of
+    from nnfuzz.cli.settings import chosen_backends
+    from nnfuzz.execute.registry import BackendRegistry
+
+    if backends:
+        registry = BackendRegistry.discover(plugins)
+        for spec in chosen_backends(registry, list(backends)):
+            yield spec.name, runtime_of(spec.load())
+
+
+def _authorities(paths: Sequence[Path]) -> dict[str, Runtime]:
+    """What onnx says itself, and readings of the standard. Raises: UsageError."""
+    from nnfuzz.check.reading import readings_of
+    from nnfuzz.check.runtimes import READING, STANDARD, runtime_of_readings
+    from nnfuzz.testcase.producer import load_module
+
+    files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
+    try:
+        own = [reading for file in files for reading in readings_of(load_module(str(file)))]
+    except FileNotFoundError as error:
+        raise UsageError(str(error)) from error
+    return {**STANDARD, READING: runtime_of_readings(own)} if own else dict(STANDARD)
+
+
+def _show(found: Sequence[Weighed]) -> None:
+    from nnfuzz.check.report import listing
+    from nnfuzz.check.report import table as report_table
+    from nnfuzz.cli.agreement import disputes
+    from nnfuzz.cli.agreement import table as agreement_table
+
+    reports = [report for report, _ in found]
+    console = terminal()
+    console.print(report_table(reports))
+    console.print(agreement_table(found))
+    for text in [*disputes(found), *listing(reports)]:
+        console.print(text, markup=False, soft_wrap=True)
+
+
+def _write(
+    page: Path, found: Sequence[Weighed], specs: Sequence[type[OpSpec]], wanted: int
+) -> None:
+    """The page, with the versions of what was asked. Raises: UsageError."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from nnfuzz.cli.agreement import authorities, markdown
+
+    versions = []
+    for name in ("torch", "onnx", *authorities(found)):
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    declared = [(spec.name, dispute) for spec in specs for dispute in spec.untrusted]
+    try:
+        page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
+    except OSError as error:
+        raise UsageError(f"cannot write {page}: {error.strerror}") from error
+    print(f"wrote {page}: {len(found)} operators, {len(declared)} disputes")

@@ -1,0 +1,117 @@
+"""Authorities are asked, counted, and believed unless something is declared of them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from nnfuzz.check.arbitration import arbitrate, example_of, weigh
+from nnfuzz.check.reading import Reading
+from nnfuzz.check.runtimes import BODY, EVALUATOR, READING, STANDARD, runtime_of_readings
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.dispute import Dispute, body, reference
+from nnfuzz.spec.families.elementwise import Increasing
+from nnfuzz.spec.operator import operator
+
+
+def spec_of(torch_, *untrusted, name="Tanh"):
+    """An increasing function, under the name of an ONNX operator that may be another one."""
+    fields = {"torch": staticmethod(torch_), "untrusted": untrusted, "rounding": (8, 4)}
+    return operator(type(name, (Increasing,), {**fields, "name": name}))
+
+
+def said(spec, runtimes=STANDARD, wanted=8):
+    return arbitrate(spec, random.Random(0), wanted, runtimes)
+
+
+def test_agreement_is_counted_until_there_is_enough():
+    found = said(spec_of(torch.tanh))
+    assert found.agreed(EVALUATOR) == found.confirmed == found.drawn == 8
+    assert found.answers[BODY]["unable"] == 8
+    assert not list(found.problems())
+
+
+def test_a_function_body_is_an_authority():
+    found = said(spec_of(torch.nn.functional.softplus, name="Softplus"))
+    assert found.agreed(BODY) > 0 and not list(found.problems())
+
+
+def test_a_difference_that_nobody_declares_is_a_problem():
+    found = said(spec_of(torch.sin), wanted=2)
+    assert found.agreed(EVALUATOR) < found.drawn == found.answers[EVALUATOR].total()
+    (text, *_) = found.problems()
+    assert "elements differ" in text and EVALUATOR in text
+
+
+def test_a_difference_that_is_declared_is_none():
+    dispute = reference("computes something else", "Tanh-13: not at all")
+    found = weigh(spec_of(torch.sin, dispute), 0, 2)
+    assert found.shown[dispute] > 0 and not found.unexplained and not list(found.problems())
+    question, text = found.examples[dispute]
+    assert question.size <= 3 and "elements differ" in text
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {},
+        {"dtypes": (DType.FLOAT64,)},
+        {"where": lambda op, x: x.rank == 2},
+        {"below": 14},
+    ],
+)
+def test_what_does_not_show_is_a_problem(scope):
+    found = weigh(spec_of(torch.tanh, reference("is wrong", "Tanh-13", **scope)), 0, 2, search=99)
+    assert [text for text in found.problems() if "nothing shows" in text]
+
+
+def test_a_dispute_covers_what_it_says():
+    narrow = reference("is wrong", "Tanh-13", dtypes=(DType.FLOAT64,), below=14)
+    spec = spec_of(torch.sin, narrow, body("is no better", "Tanh-13"))
+    question, _ = example_of(spec, narrow, random.Random(0))
+    (type_,) = question.instance.types
+    assert type_.dtype is DType.FLOAT64 and question.opset == 13
+    op = question.instance.op
+    assert op.disputes(14, type_) == [spec.untrusted[1]]
+    assert op.disputes(13, type_.with_dtype(DType.FLOAT32)) == [spec.untrusted[1]]
+
+
+def test_the_first_of_two_disputes_does_not_show_the_second():
+    always, never = (reference(claim, "Tanh-13") for claim in ("is wrong", "is just as wrong"))
+    spec = spec_of(torch.sin, always, never)
+    assert example_of(spec, never, random.Random(0)) is None
+
+
+class Tanh(Reading):
+    def read(self, x):
+        assert x.dtype == np.float64
+        return np.tanh(x)
+
+
+class Cosh(Reading):
+    def read(self, x):
+        raise NotImplementedError
+
+
+def test_a_reading_is_asked_for_its_operator_only():
+    runtimes = {READING: runtime_of_readings([Tanh, Cosh])}
+    assert said(spec_of(torch.tanh), runtimes).answers == {READING: {"agrees": 8}}
+    found = said(spec_of(torch.cosh, name="Cosh"), runtimes, 2)
+    assert set(found.answers[READING]) == {"unable"} and found.confirmed == 0
+    assert set(said(spec_of(torch.sinh, name="Sinh"), runtimes, 2).answers[READING]) == {"unable"}
+
+
+def test_a_backend_may_differ():
+    def wrong(model, arrays):
+        return [np.zeros_like(a) for a in arrays]
+
+    found = said(spec_of(torch.tanh), {**STANDARD, "toy": wrong}, 2)
+    assert found.answers["toy"]["differs"] and not list(found.problems())
+
+
+def test_a_dispute_names_any_authority():
+    dispute = Dispute("toy", "is wrong", "Tanh-13")
+    assert weigh(spec_of(torch.tanh, dispute), 0, 2).examples == {}
