@@ -39,9 +39,9 @@ class Arbitration:
 
     drawn: instances that ran. confirmed: those with which one authority agreed at least.
     answers: per authority, how often it agrees, is disputed, differs, or is unable. shown: how
-    often which dispute explained a difference. unexplained: differences without a dispute, with
-    the authority. examples: of the disputes on the authorities that were asked, None where no
-    instance shows what is claimed.
+    often which dispute explained a difference; settled: how often another authority agreed then.
+    unexplained: differences without a dispute, with the authority. examples: of the disputes on
+    the authorities that were asked, None where no instance shows what is claimed.
     """
 
     operator: str
@@ -49,6 +49,7 @@ class Arbitration:
     confirmed: int = 0
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     shown: Counter[Dispute] = field(default_factory=Counter)
+    settled: Counter[Dispute] = field(default_factory=Counter)
     unexplained: list[tuple[str, str]] = field(default_factory=list)
     examples: dict[Dispute, Example | None] = field(default_factory=dict)
 
@@ -67,10 +68,14 @@ class Arbitration:
     def take(self, question: Question, runtimes: Mapping[str, Runtime]) -> None:
         """Ask all authorities one question."""
         answers = {name: self._asked(question, name, run) for name, run in runtimes.items()}
+        confirmed = AGREES in answers.values()
         for name, answer in answers.items():
             self.answers.setdefault(name, Counter())[answer] += 1
+            if answer == DISPUTED:
+                self.shown.update(question.disputes(name))
+                self.settled.update(question.disputes(name) * confirmed)
         self.drawn += 1
-        self.confirmed += AGREES in answers.values()
+        self.confirmed += confirmed
 
     def _asked(self, question: Question, name: str, runtime: Runtime) -> str:
         try:
@@ -79,9 +84,7 @@ class Arbitration:
             return UNABLE
         if not text:
             return AGREES
-        disputes = question.disputes(name)
-        self.shown.update(disputes)
-        if disputes:
+        if question.disputes(name):
             return DISPUTED
         self.unexplained.append((name, f"{question}: {text}"))
         return DIFFERS

@@ -106,8 +106,7 @@ def markdown(
         lines += entry(name, dispute)
         said, example = shown.get((name, dispute), (None, None))
         if said is not None and example is not None:
-            lines += ["", f"Shown by {said.shown[dispute]} of {said.drawn} instances. Example:"]
-            lines += ["", *(f"    {text}" for text in _example(example))]
+            lines += ["", _shown(said, dispute), "", *(f"    {s}" for s in _example(example))]
         lines.append("")
     lines += [*_backends(found)]
     return "\n".join(lines).rstrip() + "\n"
@@ -116,6 +115,14 @@ def markdown(
 def entry(name: str, dispute: Dispute) -> list[str]:
     """How the page names a dispute, and what decides."""
     return [f"**{name}**: {dispute.authority} {dispute.claim}.", f"Decided by {dispute.clause}."]
+
+
+def _shown(said: Arbitration, dispute: Dispute) -> str:
+    count, settled = said.shown[dispute], said.settled[dispute]
+    where = f"of {said.drawn} instances"
+    if not count:
+        return f"None {where} above shows it, this one does. Example:"
+    return f"Shown by {count} {where}; another authority confirms {settled} of them. Example:"
 
 
 def _introduction(found: Sequence[Weighed], wanted: int, versions: str) -> str:

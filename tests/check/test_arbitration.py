@@ -50,6 +50,7 @@ def test_a_difference_that_is_declared_is_none():
     dispute = reference("computes something else", "Tanh-13: not at all")
     found = weigh(spec_of(torch.sin, dispute), 0, 2)
     assert found.shown[dispute] > 0 and not found.unexplained and not list(found.problems())
+    assert found.settled[dispute] == 0
     question, text = found.examples[dispute]
     assert question.size <= 3 and "elements differ" in text
 
@@ -110,6 +111,12 @@ def test_a_backend_may_differ():
 
     found = said(spec_of(torch.tanh), {**STANDARD, "toy": wrong}, 2)
     assert found.answers["toy"]["differs"] and not list(found.problems())
+
+
+def test_another_authority_settles_a_dispute():
+    dispute = Dispute("toy", "is wrong", "Tanh-13")
+    found = said(spec_of(torch.tanh, dispute), {**STANDARD, "toy": lambda model, arrays: []}, 2)
+    assert found.shown[dispute] == found.settled[dispute] == found.drawn == 2
 
 
 def test_a_dispute_names_any_authority():
