@@ -20,7 +20,7 @@ from nnfuzz.campaign.judgement import (
 from nnfuzz.campaign.pools import BackendPool, Job, Run, describe
 from nnfuzz.campaign.probe import Probe
 from nnfuzz.campaign.recorder import Evidence
-from nnfuzz.campaign.store import EventRow
+from nnfuzz.campaign.rows import EventRow
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import RunnerError

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from nnfuzz.campaign.store import FindingRow, TestRow
+from nnfuzz.campaign.rows import FindingRow, TestRow
 from nnfuzz.execute.outcome import OutcomeKind
 
 PHASES = ("generate", "materialize", "export", "inputs", "execute", "compare")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nnfuzz.campaign.loop import Observer, Snapshot
-from nnfuzz.campaign.store import FindingRow
+from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import typer
 from nnfuzz.cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.store import Store, TestRow
+    from nnfuzz.campaign.rows import TestRow
+    from nnfuzz.campaign.store import Store
     from nnfuzz.ir.features import Features
     from nnfuzz.report.page import Campaign
     from nnfuzz.report.page_figures import TestLine

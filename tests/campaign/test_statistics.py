@@ -6,8 +6,8 @@ import statistics
 
 import pytest
 
+from nnfuzz.campaign.rows import TestRow
 from nnfuzz.campaign.statistics import Histogram, Statistics, summary
-from nnfuzz.campaign.store import TestRow
 
 
 def test_medians_are_good_to_one_percent():

@@ -7,16 +7,8 @@ import sqlite3
 import pytest
 
 from nnfuzz.campaign.recorder import mend
-from nnfuzz.campaign.store import (
-    FILE,
-    EventRow,
-    FindingRow,
-    Occurrence,
-    Record,
-    Store,
-    StoreError,
-    TestRow,
-)
+from nnfuzz.campaign.rows import EventRow, FindingRow, Occurrence, Record, TestRow
+from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.ir.features import Features
 
 

@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nnfuzz.campaign.store import FindingRow, Occurrence, Record, Store, TestRow
+from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, TestRow
+from nnfuzz.campaign.store import Store
 from nnfuzz.cli.main import application, run
 from nnfuzz.ir.features import features
 from tests.report.graphs import branching
