@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.dispute import reference
+from nnfuzz.spec.families.axes import may_be_one
 from nnfuzz.spec.families.loss import ClassLoss
 from nnfuzz.spec.families.norm import exponential_sums, spread_mask
 from nnfuzz.spec.intervals import Box, growth
@@ -34,6 +37,9 @@ class NegativeLogLikelihoodLoss(ClassLoss):
 
     def torch(self, x, target, *weight):
         return self.loss(x, target, *weight)
+
+    def value_range(self, x, target, *weight):
+        return self.lost(x, *weight)
 
     def radius(self, u, y, x, target, *weight):
         return self.loss_radius(u, y, x, 0.0, target, *weight)
@@ -68,6 +74,17 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
     def torch(self, x, target, *weight):
         y = torch.log_softmax(x, 1)
         return [self.loss(y, target, *weight), *[y] * self.log_prob]
+
+    def value_range(self, x, target, *weight):
+        return self.lost((-math.inf, 0.0), *weight)
+
+    def further(self, x, target, *weight):
+        return (((-math.inf, 0.0),),) * self.log_prob
+
+    def certain(self, x, *_):
+        """A single class is for sure."""
+        alone = ((0, 0),) if may_be_one(x.shape[1]) else ()
+        return (*alone, *super().certain(x))
 
     def radius(self, u, y, x, target, *weight):
         """`y` is the loss or, with the rank of x, the logarithms."""

@@ -36,7 +36,7 @@ class ReduceSum(Reduction, Summing):
     reduce = staticmethod(total)
 
     def value_range(self, x):
-        return accumulated(x)
+        return accumulated(x) if self.axes else x
 
 
 @operator
@@ -120,6 +120,8 @@ class ReduceProd(Reduction):
         return self.torch(torch.clamp(x.abs(), min=1.0))
 
     def value_range(self, x):
+        if not self.axes:
+            return x
         size = max(abs(x[0]), abs(x[1]))
         top = size if size <= 1 else math.inf
         return (0.0 if 0 <= x[0] < 1 else x[0] if x[0] >= 1 else -top), top
@@ -162,7 +164,7 @@ class ReduceSumSquare(SumOfMagnitudes):
 
     def value_range(self, x):
         least, most = super().value_range(x)
-        return least * least, most
+        return least * least, most * most
 
 
 def square_summable(op, x):
@@ -210,10 +212,10 @@ class ReduceLogSum(Reduction):
         return [1e-4 + whole / 16 - self._sum(x), whole - largest(x) / 2]
 
     def feasible(self, x):
-        return x[1] > 0
+        return x[1] >= 2e-4
 
     def value_range(self, x):
-        return (math.log(x[0]) if x[0] > 0 else -math.inf), math.inf
+        return math.log(max(x[0], 1e-4)), math.inf
 
     def radius(self, u, y, x):
         off = sum_radius(u, self.terms(x), self._sum(x.abs())) / y.exp()
@@ -238,7 +240,7 @@ class ReduceLogSumExp(Reduction):
         return x[0] < 709.0
 
     def value_range(self, x):
-        return x[0], math.inf
+        return x[0], (math.inf if self.axes else x[1])
 
     def radius(self, u, y, x):
         """Each exponential is off by u (8 + 2 |x|), all of them by what underflows."""

@@ -12,7 +12,8 @@ from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.elementwise import flags
+from nnfuzz.spec.families.elementwise import flags, products, within
+from nnfuzz.spec.families.sums import accumulated
 from nnfuzz.spec.intervals import Box, corners, distinct, hull, sum_radius
 from nnfuzz.spec.operator import In, OpSpec, Range
 
@@ -45,6 +46,8 @@ class ClassLoss(OpSpec):
             yield have == want
         for weight in weights:
             yield weight.shape[0] == x.shape[1]
+        if self.reduction == "mean" and self.ignore_index == 0:
+            yield x.shape[1] >= 2
 
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
         shape = inputs[1].shape if self.reduction == "none" else ()
@@ -82,6 +85,23 @@ class ClassLoss(OpSpec):
         return {"reduction": self.reduction, "ignore_index": self.ignore_index}
 
     # -- numbers ------------------------------------------------------------------------------
+
+    def lost(self, x: Range, *weight: Range) -> Range:
+        """Bounds of the result for scores within bounds."""
+        terms = -x[1], -x[0]
+        if self.reduction != "mean":
+            terms = products(terms, within(weight[0], self.valid[2]) if weight else (1.0, 1.0))
+            if self.ignore_index is not None:
+                terms = min(terms[0], 0.0), max(terms[1], 0.0)
+        return accumulated(terms) if self.reduction == "sum" else terms
+
+    def certain(self, x: TensorType, *_: TensorType) -> tuple[Range, ...]:
+        """Some position is ignored, if that can be."""
+        if self.reduction != "none" or self.ignore_index is None:
+            return ()
+        classes = x.shape[1]
+        most = classes if isinstance(classes, int) else classes.hi
+        return ((0, 0),) if self.ignore_index < most else ()
 
     def picked(self, x: Tensor, target: Tensor) -> Tensor:
         """x at the true class of every position; anything where that is ignored."""

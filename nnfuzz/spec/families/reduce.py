@@ -162,7 +162,8 @@ class Magnitudes(Reduction):
 
     def value_range(self, *ranges: Range) -> Range:
         ((lo, hi),) = ranges
-        return max(lo, -hi, 0.0), (0.0 if lo == 0 == hi else math.inf)
+        most = max(hi, -lo)
+        return max(lo, -hi, 0.0), (most if most == 0 or not self.axes else math.inf)
 
 
 def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor | None:
