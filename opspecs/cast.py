@@ -16,7 +16,10 @@ from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import Unexportable
 
 EXPORTERS = ("torchscript", "dynamo")
-TO_INT4 = '"4 bit integer types": "rounding to the nearest integer (with ties to even)"'
+TO_INT4 = (
+    'technical/int4.md: "Cast to a 4 bit type is done by rounding to the nearest-integer (with '
+    'ties to even)"'
+)
 
 
 def _to_int4(op, x, *_):

@@ -76,6 +76,7 @@ class Loop(ControlFlow):
             "concatenates what it should stack",
             "Loop-13: user_defined_vals[i] = user_defined_val; a dimension is added in front",
             where=lambda op, x, *_: op.stacked and x.rank != 1,
+            known="onnx/onnx#3122",
         ),
     )
 

@@ -77,6 +77,7 @@ class ConvTranspose(Weighing, Kernels):
             'ConvTranspose-22: group is the "number of groups input channels and output channels '
             'are divided into"; W has the shape (C x M/group x kH x kW)',
             where=_mixed,
+            known="onnx/onnx#8446",
         ),
     )
 

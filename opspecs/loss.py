@@ -32,6 +32,7 @@ class NegativeLogLikelihoodLoss(ClassLoss):
             where=lambda op, *types: (
                 op.ignore_index == -1 and op.reduction == "mean" and len(types) == 2
             ),
+            known="onnx/onnx#8433",
         ),
     )
 

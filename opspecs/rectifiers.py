@@ -29,7 +29,7 @@ class Celu(Increasing):
     untrusted = (
         body(
             "makes alpha a vector of one, and a scalar with it",
-            'Celu-12: "element-wise"; Constant-13, value_float: "the sole element for the scalar"',
+            'Celu-12, Constant-13: "element-wise"; value_float is the value of "the scalar"',
             dtypes=(DType.FLOAT32,),
             where=lambda op, x: x.rank == 0,
         ),

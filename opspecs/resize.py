@@ -68,6 +68,7 @@ class Resizing(Moving):
             'Resize-19: if coordinate_transformation_mode is "pytorch_half_pixel", x_original = '
             "length_resized > 1 ? (x_resized + 0.5) / scale - 0.5 : 0",
             where=_shrinks_to_one,
+            known="onnx/onnx#4275",
         ),
     )
 

@@ -155,6 +155,7 @@ class LpNormalization(AlongAxis):
             "adds up the numbers for p = 1, not their absolute values",
             "LpNormalization-22: output = input / Lp_norm(input, axis)",
             where=lambda op, *_: op.p == 1,
+            known="onnx/onnx#8427",
         ),
     )
 
@@ -255,6 +256,7 @@ class LRN(Unary):
             "LRN-13: square_sum[n, c, d1, ..., dk] = sum(X[n, i, d1, ..., dk] ^ 2), where "
             "max(0, c - floor((size - 1) / 2)) <= i <= min(C - 1, c + ceil((size - 1) / 2))",
             where=lambda op, x: x.shape[0] < x.shape[1],
+            known="onnx/onnx#7805",
         ),
     )
     size = Choice((1, 3, 3, 5, 7))

@@ -114,7 +114,9 @@ def markdown(
 
 def entry(name: str, dispute: Dispute) -> list[str]:
     """How the page names a dispute, and what decides."""
-    return [f"**{name}**: {dispute.authority} {dispute.claim}.", f"Decided by {dispute.clause}."]
+    known = f" Known as {dispute.known}." if dispute.known else ""
+    first = f"**{name}**: {dispute.authority} {dispute.claim}."
+    return [first, f"Decided by {dispute.clause}.{known}"]
 
 
 def _shown(said: Arbitration, dispute: Dispute) -> str:

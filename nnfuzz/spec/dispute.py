@@ -19,7 +19,7 @@ class Dispute:
     the words of the standard that decide, after the operator and version that they are from.
     dtypes: only where an input or output has one of these; empty means any. where: only where this
     holds of the operator and its input types; None means always. below: only under that opset; 0
-    means at all.
+    means at all. known: the thread of its project's tracker, where there is one.
     `tests/check/test_disputes.py` fails for what a new version of the authority makes obsolete.
     """
 
@@ -29,6 +29,7 @@ class Dispute:
     dtypes: tuple[DType, ...] = ()
     where: Callable[..., bool] | None = None
     below: int = 0
+    known: str = ""
 
     def covers(self, op: Any, opset: int, types: Sequence[TensorType]) -> bool:
         """Whether the authority is not to be trusted with an instance (types are concrete)."""
