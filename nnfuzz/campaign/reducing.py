@@ -14,6 +14,7 @@ from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.report.overview import REDUCED
 
 HARD_SECONDS = 600.0
 """After the time that a reduction is given: for the start of workers, and for localisation, which
@@ -69,8 +70,21 @@ class Reducer:
             "workers": workers,
             "budget": settings.budget,
             "seconds": settings.seconds,
+            "known": self.known(self._row),
         }
         self._worker().submit(job)
+
+    def known(self, row: FindingRow) -> list[str]:
+        """The folders of what is reduced, of the same backend and kind; the likeliest first."""
+        suspected = self.recorder.suspects.get(row.signature, "")
+        alike = [
+            other
+            for other in self.recorder.findings()
+            if other.refined and (other.backend, other.kind) == (row.backend, row.kind)
+        ]
+        alike.sort(key=lambda other: other.refined != suspected)
+        folder = self.recorder.store.folder
+        return [str((folder / other.folder / REDUCED).resolve()) for other in alike]
 
     def _order(self, row: FindingRow) -> tuple[Any, ...]:
         """What looks like nothing known first; models of campaigns before those of probes."""

@@ -1,7 +1,9 @@
 """The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
 
-Job: {"do": "reduce", "folder": absolute path, "workers", "budget", "seconds"} -> the fields of
-nnfuzz.campaign.rows.ReductionRow but for the signature. What cannot be reduced has a "reason".
+Job: {"do": "reduce", "folder": absolute path, "workers", "budget", "seconds", "known": folders of
+reduced findings of the same kind} -> the fields of nnfuzz.campaign.rows.ReductionRow but for the
+signature. What cannot be reduced has a "reason"; what fails for the cause of one of the known
+findings is "explained", and not reduced further.
 
 The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
 next finding of the same backend; they end with it.
@@ -9,14 +11,15 @@ next finding of the same backend; they end with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
+from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.reduce.case import NotReduced, ReduceConfig
+from nnfuzz.reduce.known import Cause
 from nnfuzz.reduce.lanes import Servers, WorkerError
 from nnfuzz.report.finding import Finding, FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
@@ -42,25 +45,32 @@ class ReductionService:
     def __init__(self, plugins: Sequence[str] = ()) -> None:
         self._registry = BackendRegistry.discover(plugins)
         self._servers: Servers | None = None
-        self._for: str | None = None
+        self._for: tuple[str, ...] = ()
+        self._causes: dict[str, Cause | None] = {}
 
     def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
         report("reduce")
         config = ReduceConfig(header["workers"], header["budget"], header["seconds"])
         try:
-            return self.reduced(Path(header["folder"]), config), {}
+            return self.reduced(Path(header["folder"]), config, header.get("known", ())), {}
         except _REASONS as error:
             return {"reason": f"{type(error).__name__}: {error}"}, {}
 
-    def reduced(self, folder: Path, config: ReduceConfig) -> dict[str, Any]:
+    def reduced(
+        self, folder: Path, config: ReduceConfig, known: Iterable[str] = ()
+    ) -> dict[str, Any]:
         """Reduces one finding. Raises: one of _REASONS."""
         finding = read_finding(folder)
-        servers = self._shared(finding.backend)
-        done, reduced = reduce_folder(folder, config, registry=self._registry, servers=servers)
+        servers = self._shared(finding)
+        causes = [cause for path in known if (cause := self._cause(path))]
+        done, reduced = reduce_folder(
+            folder, config, registry=self._registry, servers=servers, causes=causes
+        )
         graph = reduced.case.graph
         signature = refined(reduced.failure, graph, clues(reduced, self._registry))
         return {
-            "refined": signature.hash,
+            "refined": done.cause.refined if done.cause else signature.hash,
+            "explained": done.cause is not None,
             "title": signature.title,
             "pattern": str(pattern_of(graph)),
             "graph": graph,
@@ -74,12 +84,30 @@ class ReductionService:
             self._servers.close()
         self._servers = None
 
-    def _shared(self, backend: BackendSpec | None) -> Servers:
-        name = backend.name if backend else ""
-        if self._servers is None or self._for != name:
+    def _shared(self, finding: Finding) -> Servers:
+        backend = finding.backend
+        key = (backend.name if backend else "", *finding.config.get("plugins", ()))
+        if self._servers is None or self._for != key:
             self.close()
-            self._servers, self._for = Servers(backend, self._registry), name
+            self._servers = Servers(backend, self._registry, finding.config)
+            self._for = key
         return self._servers
+
+    def _cause(self, folder: str) -> Cause | None:
+        """The cause of a reduced finding, read once; None if its folder is gone."""
+        if folder not in self._causes:
+            try:
+                self._causes[folder] = cause_of(read_finding(folder), self._registry)
+            except (FindingError, RegistryError):
+                self._causes[folder] = None
+        return self._causes[folder]
+
+
+def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
+    """What there is to recognise in a reduced finding. Raises: RegistryError."""
+    told = clues(reduced, registry)
+    graph = reduced.case.graph or {}
+    return Cause(refined(reduced.failure, graph, told).hash, graph, told.passes, told.apart)
 
 
 def clues(reduced: Finding, registry: BackendRegistry) -> Clues:

@@ -17,13 +17,14 @@ from nnfuzz.triage.refine import refined
 def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
     """Refines the signatures of what is reduced again; how many have changed.
 
-    Those whose folder cannot be read stay as they are. The folders of what turns out to be a
-    duplicate move when a Recorder opens the store.
+    Those whose folder cannot be read stay as they are; what another one explains goes with it. The
+    folders of what turns out to be a duplicate move when a Recorder opens the store.
     """
     folders = {row.signature: row.folder for row in store.signatures()}
     before, renamed = len(store.findings()), {}
-    for signature, row in store.reductions().items():
-        if not row.refined or signature not in folders:
+    reductions = store.reductions()
+    for signature, row in reductions.items():
+        if not row.refined or row.explained or signature not in folders:
             continue
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
@@ -33,6 +34,9 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
         if found.hash != row.refined:
             renamed[row.refined] = found.hash
             store.add_reduction(replace(row, refined=found.hash))
+    for row in reductions.values():
+        if row.explained and row.refined in renamed:
+            store.add_reduction(replace(row, refined=renamed[row.refined]))
     for signature, suspected in store.suspects().items():
         if suspected in renamed:
             store.suspect(signature, renamed[suspected])

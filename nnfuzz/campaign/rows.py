@@ -110,6 +110,7 @@ class ReductionRow:
     """What came of reducing the finding of a signature. reason: why nothing did, else "".
 
     refined: see nnfuzz.triage.refine. graph: the reduced one, as JSON. before, after: nodes.
+    explained: by another finding with the same refined signature, and so not reduced to the end.
     """
 
     signature: str
@@ -121,6 +122,7 @@ class ReductionRow:
     after: int = 0
     seconds: float = 0.0
     reason: str = ""
+    explained: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,8 @@ def merged(
     reductions: Mapping[str, ReductionRow],
     suspects: Mapping[str, str] | None = None,
 ) -> list[FindingRow]:
-    """One row for all findings with the same refined signature: that of the lowest index.
+    """One row for all findings with the same refined signature: that of the lowest index among
+    those that are reduced to the end.
 
     suspects: signature -> the refined one that its model contains the pattern of; they go with it
     until they are reduced themselves. What is neither stands for itself. In order of discovery.
@@ -186,9 +189,17 @@ def _refined(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> str:
     return known.refined if known else ""
 
 
+def _explained(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> bool:
+    known = reductions.get(row.signature)
+    return bool(known and known.explained)
+
+
 def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
     group = sorted(group, key=lambda row: (row.first_index, row.signature))
     certain = [row for row in group if _refined(row, reductions)] or group[:1]
+    certain.sort(
+        key=lambda row: row.signature in reductions and reductions[row.signature].explained
+    )
     first, *others = certain
     by_levels: dict[str, int] = {}
     for row in group:

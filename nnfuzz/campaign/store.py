@@ -64,6 +64,7 @@ _LATER = {
         pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL,
         after INTEGER NOT NULL, seconds REAL NOT NULL, reason TEXT NOT NULL)""",
     "suspects": "(signature TEXT PRIMARY KEY, refined TEXT NOT NULL)",
+    "explained": "(signature TEXT PRIMARY KEY)",
     "avoided": """(epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
         why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID""",
 }
@@ -422,6 +423,10 @@ class Store:
         self._db.execute(
             "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
         )
+        if row.explained:
+            self._db.execute("INSERT OR REPLACE INTO explained VALUES (?)", [row.signature])
+        else:
+            self._db.execute("DELETE FROM explained WHERE signature = ?", [row.signature])
 
     def suspect(self, signature: str, refined: str) -> None:
         """Notes that the model of a signature contains the pattern of a reduced finding."""
@@ -437,10 +442,11 @@ class Store:
         query = """
             SELECT signature, refined, title, pattern, graph, before, after, seconds, reason
             FROM reductions ORDER BY signature"""
+        explained = {row[0] for row in self._rows("explained", "SELECT signature FROM explained")}
         found = {}
         for signature, refined, title, pattern, graph, *rest in self._rows("reductions", query):
-            row = ReductionRow(signature, refined, title, pattern, json.loads(graph), *rest)
-            found[signature] = row
+            told = (signature, refined, title, pattern, json.loads(graph), *rest)
+            found[signature] = ReductionRow(*told, signature in explained)
         return found
 
     def turn_known(self, signature: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
+from nnfuzz.reduce.known import Cause, Known
 from nnfuzz.reduce.lanes import Lanes, Question, Servers, Tried
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
@@ -72,6 +73,7 @@ class Reduction:
     confirmed: int
     counters: Mapping[str, Counter]
     operators: int
+    cause: Cause | None = None
 
     @property
     def case(self) -> TestCase:
@@ -94,6 +96,7 @@ class Reduction:
             "candidates": self.run,
             "seconds": round(self.seconds, 2),
             "confirmed": [self.confirmed, CONFIRMATIONS],
+            "known": self.cause.refined if self.cause else "",
             "passes": {n: c.to_json() for n, c in self.counters.items() if c.proposed},
         }
 
@@ -104,10 +107,12 @@ def reduce_case(
     watch: Watch = lambda progress: None,
     registry: BackendRegistry | None = None,
     servers: Servers | None = None,
+    causes: Sequence[Cause] = (),
 ) -> Reduction:
     """The smallest test case with a failure of the same likeness that the passes reach.
 
-    servers: to share among reductions. A function of the problem, the budget and the backend's
+    servers: to share among reductions. causes: known ones; a case that fails for one of them is
+    good enough. A function of the problem, the budget and the backend's
     behaviour; the number of workers changes the speed alone.
     Raises: NotReduced if there is no graph or the failure does not occur again; RegistryError,
     OptionError, RunnerError, WorkerError.
@@ -121,9 +126,12 @@ def reduce_case(
         question = _question(problem, lanes)
         found = lanes.run(problem.case, (), question)
         wanted = _wanted(problem.failure, found)
-        engine = Engine(lanes, question, found, wanted, config.budget, watch, config.seconds)
+        known = Known(causes, lanes, question, wanted)
+        rest = known.without(found)
+        limits = config.budget, watch, config.seconds
+        engine = Engine(lanes, question, rest, wanted, *limits, known.recognises)
         best = engine.reduce()
-        confirmed = _confirmed(lanes, question, best, wanted)
+        confirmed = 0 if known.found else _confirmed(lanes, question, best, wanted)
     return Reduction(
         failure=next(f for f, mark in best.failing if mark == wanted),
         best=best,
@@ -133,6 +141,7 @@ def reduce_case(
         confirmed=confirmed,
         counters=engine.progress.counters,
         operators=operators(problem.case.graph),
+        cause=known.found,
     )
 
 

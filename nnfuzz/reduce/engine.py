@@ -62,6 +62,7 @@ class Engine:
     """Reduces one test case.
 
     found: the case as it failed in these lanes; wanted: the likeness that candidates must keep.
+    enough: asked of every better candidate; once it agrees, reduction is over.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Engine:
         budget: int = BUDGET,
         watch: Watch = lambda progress: None,
         seconds: float = math.inf,
+        enough: Callable[[Tried], bool] = lambda tried: False,
     ) -> None:
         self._end = time.monotonic() + seconds
         self.lanes, self.question, self.wanted = lanes, question, wanted
@@ -81,6 +83,8 @@ class Engine:
         self.known: dict[str, Tried] = {found.digest: found}
         self.spent: set[str] = {found.digest}
         self.progress = Progress(budget=budget, measure=found.measure, nodes=found.measure[0])
+        self._enough = enough
+        self.over = enough(found)
 
     @property
     def case(self) -> TestCase:
@@ -104,7 +108,8 @@ class Engine:
         return any(alike == self.wanted for _, alike in tried.failing)
 
     def _left(self) -> int:
-        return self.budget - self.progress.run if time.monotonic() < self._end else 0
+        ended = self.over or time.monotonic() >= self._end
+        return 0 if ended else self.budget - self.progress.run
 
     def _pass(self, name: str) -> None:
         """Applies one pass until it has nothing new to offer.
@@ -172,6 +177,7 @@ class Engine:
 
     def _adopt(self, tried: Tried) -> None:
         self.best = tried
+        self.over = self._enough(tried)
         self.progress.measure, self.progress.nodes = tried.measure, tried.measure[0]
         self.watch(self.progress)
 

@@ -19,7 +19,7 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner, preload_of
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.reduce.edit import Edit, Group
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.triage.signature import (
     FAILURES,
     Failure,
@@ -44,12 +44,13 @@ class Question:
     """What is run, and how: the same for every candidate.
 
     levels: of the backend. both: run the direct lowering as well, to tell the exporter's faults.
-    judged: whether values matter.
+    judged: whether values matter. without: passes of the optimiser to switch off.
     """
 
     levels: tuple[str, ...]
     judged: bool
     both: bool = False
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +169,7 @@ class Lane:
 
     def _outcomes(self, model: bytes, case: TestCase, question: Question):
         assert self.runner is not None
-        self.runner.submit(model, case.inputs, question.levels)
+        self.runner.submit(model, case.inputs, question.levels, question.without)
         while (outcomes := self.runner.feed((yield))) is None:
             pass
         return outcomes
@@ -205,14 +206,27 @@ def _not_exported(found: Tried, failed: Mapping[str, str] | None) -> Tried:
     return replace(found, outcomes=(outcome,), failing=((failure, likeness(failure)),))
 
 
+def bench(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a case's configuration matters once the case is there: the operators there are.
+
+    config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
+    """
+    return CaseConfig(plugins=tuple(config.get("plugins", ()))).to_json()
+
+
 class Servers:
     """The fork servers of a reducer; one for all findings of a backend saves their start.
 
-    A context manager.
+    config: CaseConfig.to_json() of the cases. A context manager.
     """
 
-    def __init__(self, backend: BackendSpec | None, registry: BackendRegistry) -> None:
-        self.service = ForkServer(PRELOAD)
+    def __init__(
+        self,
+        backend: BackendSpec | None,
+        registry: BackendRegistry,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": bench(config or {})}))
         self.backend = ForkServer(preload_of(registry.get(backend.name))) if backend else None
 
     def close(self) -> None:
@@ -246,9 +260,9 @@ class Lanes:
         """
         plugins = backend.plugins if backend else ()
         self._registry = registry or BackendRegistry.discover(plugins)
-        self._own = None if servers else Servers(backend, self._registry)
+        self._own = None if servers else Servers(backend, self._registry, config)
         self._servers = servers or self._own
-        arguments = {"config": dict(config)}
+        arguments = {"config": bench(config)}
         self.lanes: list[Lane] = []
         for i in range(workers):
             runner = self._runner(backend, limits) if backend else None

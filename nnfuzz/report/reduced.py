@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.engine import Watch
-from nnfuzz.reduce.lanes import Servers
+from nnfuzz.reduce.known import Cause
+from nnfuzz.reduce.lanes import Servers, bench
 from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.triage.examine import ProducerClient, ProducerError
@@ -29,9 +31,11 @@ def reduce_folder(
     registry: BackendRegistry | None = None,
     servers: Servers | None = None,
     localised: bool = True,
+    causes: Sequence[Cause] = (),
 ) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
 
+    causes: known ones, see nnfuzz.reduce.case.reduce_case; their places are known as well.
     Returns what reduction did, and the finding that was written.
     Raises: FindingError, and as nnfuzz.reduce.case.reduce_case.
     """
@@ -40,10 +44,10 @@ def reduce_folder(
     problem = problem_of(finding, backend)
     spec = problem.backend
     registry = registry or BackendRegistry.discover(spec.plugins if spec else ())
-    with nullcontext(servers) if servers else Servers(spec, registry) as shared:
-        done = reduce_case(problem, config, watch, registry, shared)
+    with nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared:
+        done = reduce_case(problem, config, watch, registry, shared, causes)
         reduced = reduced_finding(finding, problem, done)
-        if localised and spec is not None:
+        if localised and spec is not None and done.cause is None:
             reduced = _localised_or_why_not(reduced, registry, shared)
     program = program_of(spec, registry, done.case) if spec and done.case.model else None
     target = folder / REDUCED
@@ -66,7 +70,7 @@ def localised_finding(
     ours, theirs = (servers.service, servers.backend) if servers else (None, None)
     with (
         BackendRunner(spec, registry, theirs) as runner,
-        ProducerClient(finding.case.seed, finding.config, ours) as producer,
+        ProducerClient(finding.case.seed, bench(finding.config), ours) as producer,
     ):
         found = localise(
             finding.case, finding.failure, runner, producer.judge, producer.expose, producer.lift

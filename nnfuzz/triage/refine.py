@@ -53,6 +53,10 @@ class Pattern:
         """
         return all(mine <= theirs for mine, theirs in zip(self._bare, other._bare, strict=True))
 
+    def like(self, other: Pattern) -> bool:
+        """Whether the operators and edges are the same, of whatever dtypes."""
+        return self.within(other) and other.within(self)
+
     @cached_property
     def _bare(self) -> tuple[set[str], set[str]]:
         """Operators and edges without dtypes."""
@@ -66,6 +70,13 @@ class Pattern:
         return [dtype for dtype in found if dtype]
 
 
+def first_copy(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The nodes of a graph; of one at several sizes (nnfuzz.ir.sizes), those of the first copy."""
+    copies = [(split(node["outputs"][0])[1], node) for node in graph["nodes"]]
+    first = min((copy for copy, _ in copies), default=0)
+    return [node for copy, node in copies if copy == first]
+
+
 def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
     """The pattern of a concrete graph in its JSON form; empty without a graph.
 
@@ -73,9 +84,7 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
     """
     if not graph:
         return Pattern((), ())
-    copies = [(split(node["outputs"][0])[1], node) for node in graph["nodes"]]
-    first = min((copy for copy, _ in copies), default=0)
-    nodes = [node for copy, node in copies if copy == first]
+    nodes = first_copy(graph)
     sized = len(nodes) < len(graph["nodes"])
     graph = {**graph, "nodes": nodes}
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}

@@ -16,6 +16,7 @@ import drive
 
 from nnfuzz.campaign.afterwards import reduce_campaign
 from nnfuzz.campaign.recorder import Recorder
+from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -170,6 +171,25 @@ def test_the_lowest_index_stands_for_all():
     assert found.by_levels == {"O1": 3, "O0,O1": 1} and found.nodes == (9, 1)
     assert len(merged([*rows, row("c", 9)], reductions)) == 2
     assert [r.signature for r in merged(rows, {})] == ["b", "a"]
+
+
+def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
+    rows = [row("a", 3), row("b", 7)]
+    known = {name: ReductionRow(name, "r", "wrong", "Add", {}, 9, 1) for name in "ab"}
+    known["a"] = replace(known["a"], explained=True)
+    (found,) = merged(rows, known)
+    assert (found.signature, found.duplicates) == ("b", ("a",))
+
+
+def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
+    result, _ = run(tmp_path / "c", 10, "fusing", "once", tame=0, until="reduced")
+    with Store.open(tmp_path / "c") as store:
+        config, _ = drive.settings(10, "fusing", "liar", "reducing", tame=0)
+        recorder = Recorder(store, (), lambda *_: None, lambda row: None)
+        (waiting,) = recorder.unreduced()
+        (known,) = Reducer(config, recorder, print).known(waiting)
+    folder = next(row.folder for row in result.findings if row.refined)
+    assert known == str((tmp_path / "c" / folder / "reduced").resolve())
 
 
 def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.campaign.remerge import remerge, renew_variants
@@ -19,7 +20,7 @@ from nnfuzz.triage.signature import Failure, Signature
 CASES = Path(__file__).parents[1] / "triage" / "testdata" / "reduced"
 
 
-def add(store, index, told):
+def add(store, index, told, **more):
     """A reduced finding of a golden case, with a refined signature of its own."""
     signature = Signature.from_json({**told["signature"], "hash": f"{index}" * 12})
     kind, stage = OutcomeKind(told["kind"]), Stage(told["stage"])
@@ -34,9 +35,8 @@ def add(store, index, told):
     )
     store.record(Record(findings=(row,)))
     pattern = str(pattern_of(told["graph"]))
-    store.add_reduction(
-        ReductionRow(signature.hash, f"old{index}", "", pattern, told["graph"], 9, 2)
-    )
+    reduction = ReductionRow(signature.hash, f"old{index}", "", pattern, told["graph"], 9, 2)
+    store.add_reduction(replace(reduction, **more))
 
 
 def test_what_is_one_by_now_is_merged(tmp_path):
@@ -63,3 +63,16 @@ def test_what_cannot_be_read_stays(tmp_path):
         (tmp_path / "c/findings/0/reduced/finding.json").write_text("{}")
         assert remerge(store, BackendRegistry(), print) == 0
         assert store.findings()[0].refined == "old0"
+
+
+def test_what_another_finding_explains_goes_with_it(tmp_path):
+    with Store.create(tmp_path / "c", {}) as store:
+        (told, *_) = json.loads((CASES / "ort_relu_clip_fusion.json").read_text())
+        other = {**told, "clues": {**told["clues"], "passes": []}}
+        add(store, 1, other, refined="old2", explained=True)
+        add(store, 2, told)
+        assert store.reductions()["1" * 12].explained and not store.reductions()["2" * 12].explained
+        assert store.findings()[0].first_index == 2  # the one that is reduced to the end
+        remerge(store, BackendRegistry(), lambda text: None)
+        (whole,) = store.findings()
+        assert whole.refined != "old2" and whole.duplicates == ("1" * 12,)

@@ -1,0 +1,167 @@
+"""Causes that are known: what has been reduced before need not be reduced again.
+
+Where the model contains the pattern that a known failure was reduced to, that part is tried by
+itself. If it fails for the known cause and the rest, fed with the right values, does not fail, this
+explains the failure; if the rest fails as well, the rest is what is reduced. Reduction is over as
+soon as what is left fails in a way that refines to a known signature.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.lanes import Lanes, Question, Tried
+from nnfuzz.triage.general import sole_operator
+from nnfuzz.triage.refine import Clues, first_copy, pattern_of, refined
+
+MOST_PLACES = 3
+"""Of one pattern in a model."""
+MOST_HINTS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """A reduced failure: its refined signature, graph and accused passes, and the operators that
+    tell which rewrite of a pass it is (nnfuzz.triage.refine.Clues).
+    """
+
+    refined: str
+    graph: Mapping[str, Any]
+    passes: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> list[Mapping[str, Any]]:
+        return first_copy(self.graph) if self.graph else []
+
+
+class Known:
+    """Recognises causes. found: the one that was recognised."""
+
+    def __init__(
+        self, causes: Sequence[Cause], lanes: Lanes, question: Question, wanted: str
+    ) -> None:
+        """wanted: see nnfuzz.reduce.engine.Engine."""
+        self.causes, self.lanes, self.question, self.wanted = causes, lanes, question, wanted
+        self.found: Cause | None = None
+
+    def without(self, tried: Tried) -> Tried:
+        """What is left to be explained of a failing case, once known causes are cut out of it.
+
+        If nothing is, `found` is one of them, and the result is what fails because of it.
+        """
+        if self.causes and tried.case and tried.case.exporter != "direct":
+            emitted = self._run(tried, Edit("direct"))
+            tried = emitted if self._alike(emitted) else tried
+        while hit := self._hit(tried):
+            cause, place, part = hit
+            rest = [n for node in _nodes(tried) if (n := node["outputs"][0]) not in place]
+            other = self._run(tried, _alone(rest)) if rest else None
+            if other is None or not self._alike(other):
+                self.found = cause
+                return part
+            tried = other
+        return tried
+
+    def recognises(self, tried: Tried) -> bool:
+        """Whether a candidate fails for a known cause."""
+        self.found = self._cause(tried)
+        return self.found is not None
+
+    def _hit(self, tried: Tried) -> tuple[Cause, list[str], Tried] | None:
+        """A sub-graph that looks like a known pattern and fails for a known cause; the smallest."""
+        for place in self._places(_nodes(tried)):
+            part = self._run(tried, _alone(place))
+            if cause := self._cause(part):
+                return cause, place, part
+        return None
+
+    def _places(self, nodes: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+        by_size = sorted(self.causes, key=lambda cause: len(cause.nodes))
+        found = [place for cause in by_size for place in occurrences(cause.nodes, nodes)]
+        return [list(place) for place in dict.fromkeys(map(tuple, found))][:MOST_HINTS]
+
+    def _run(self, tried: Tried, edit: Edit) -> Tried:
+        assert tried.case is not None
+        return self.lanes.run(tried.case, (edit,), self.question)
+
+    def _alike(self, tried: Tried) -> bool:
+        return any(mark == self.wanted for _, mark in tried.failing)
+
+    def _cause(self, tried: Tried) -> Cause | None:
+        """Why a case fails, if that is known. It is run without the passes that are suspected."""
+        case = tried.case
+        failing = [failure for failure, mark in tried.failing if mark == self.wanted]
+        if case is None or not failing or not self.causes:
+            return None
+        operator = sole_operator(case.model, case.graph) if case.model else ""
+        clues = Clues(verdict=tried.verdict, operator=operator)
+        plain = refined(failing[0], case.graph, clues).hash
+        for cause in self.causes:
+            # In a larger model, the operator that would be blamed may be there by chance.
+            same = cause.refined == plain and len(_nodes(tried)) <= len(cause.nodes)
+            if same or (cause.passes and self._cures(cause, tried)):
+                return cause
+        return None
+
+    def _cures(self, cause: Cause, tried: Tried) -> bool:
+        """Whether it is the pattern of the cause, and fails because of the same passes."""
+        case = tried.case
+        assert case is not None
+        if not pattern_of(cause.graph).like(pattern_of(case.graph)):
+            return False
+        question = replace(self.question, without=cause.passes)
+        again = self.lanes.run(case, (), question)
+        return bool(again.outcomes) and not any(mark == self.wanted for _, mark in again.failing)
+
+
+def _nodes(tried: Tried) -> list[Mapping[str, Any]]:
+    return first_copy(tried.case.graph) if tried.case and tried.case.graph else []
+
+
+def _alone(place: Sequence[str]) -> Edit:
+    """Nodes by themselves, fed with the values of the whole."""
+    return Edit("neighbourhoods", "input", list(place))
+
+
+def occurrences(
+    wanted: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]
+) -> Iterator[list[str]]:
+    """Where all operators of a pattern are among some nodes, connected as there: the first outputs
+    of these, in their order. At most MOST_PLACES.
+    """
+    have, need = (Counter(node["op"] for node in part) for part in (nodes, wanted))
+    if not wanted or need - have:
+        return
+    position = {node["outputs"][0]: i for i, node in enumerate(nodes)}
+    seen = set()
+    for match in _matches(wanted, nodes, []):
+        place = sorted((node["outputs"][0] for node in match), key=position.__getitem__)
+        if tuple(place) not in seen:
+            seen.add(tuple(place))
+            yield place
+        if len(seen) == MOST_PLACES:
+            return
+
+
+def _matches(
+    wanted: Sequence[Mapping[str, Any]],
+    nodes: Sequence[Mapping[str, Any]],
+    chosen: list[Mapping[str, Any]],
+) -> Iterator[list[Mapping[str, Any]]]:
+    """Nodes that stand for the wanted ones, which are in topological order."""
+    if len(chosen) == len(wanted):
+        yield list(chosen)
+        return
+    node = wanted[len(chosen)]
+    makers = [i for i, n in enumerate(wanted[: len(chosen)]) if {*n["outputs"]} & {*node["inputs"]}]
+    for candidate in nodes:
+        reads = {*candidate["inputs"]}
+        if candidate["op"] != node["op"] or any(candidate is other for other in chosen):
+            continue
+        if all(reads & {*chosen[i]["outputs"]} for i in makers):
+            yield from _matches(wanted, nodes, [*chosen, candidate])

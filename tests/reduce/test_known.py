@@ -1,0 +1,115 @@
+"""Known causes under reduction: recognised at once, and cut out where something else fails too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.campaign.reduction import cause_of
+from nnfuzz.reduce.case import ReduceConfig
+from nnfuzz.reduce.known import Cause, Known, occurrences
+from nnfuzz.reduce.lanes import Question, Servers, Tried
+from nnfuzz.report.finding import write_finding
+from nnfuzz.report.reduced import reduce_folder
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.refine import refined
+from nnfuzz.triage.signature import failures
+from tests.triage.test_refine import graph, single
+from tests.triage.test_signature import outcome, verdict
+
+WANTED = "the likeness"
+
+
+def nodes(*steps):
+    return graph(*steps)["nodes"]
+
+
+CHAIN = nodes(("Relu", "x", "a"), ("Conv", "aw", "b"), ("Relu", "b", "c"), ("Conv", "cb", "y"))
+
+
+def test_occurrences_of_a_pattern():
+    def places(*steps):
+        return list(occurrences(nodes(*steps), CHAIN))
+
+    assert places(("Conv", "x", "y")) == [["b"], ["y"]]
+    assert places(("Relu", "x", "h"), ("Conv", "hw", "y")) == [["a", "b"], ["c", "y"]]
+    assert places(("Conv", "x", "h"), ("Conv", "h", "y")) == [["b", "y"]]
+    assert places(("Conv", "x", "h"), ("Relu", "h", "i"), ("Conv", "ih", "y")) == [["b", "c", "y"]]
+    assert places(("Conv", "x", "h"), ("Relu", "x", "i"), ("Neg", "i", "y")) == []
+    assert len(list(occurrences(nodes(("Abs", "x", "y")), nodes(*[("Abs", "x", "y")] * 9)))) <= 3
+
+
+class Lanes:
+    """Every model with one of the wrong operators returns a wrong value."""
+
+    def __init__(self, *wrong):
+        self.wrong, self.tried = wrong, []
+
+    def run(self, case, edits, question):
+        made = case.graph
+        for edit in edits:
+            kept = [node for node in made["nodes"] if node["outputs"][0] in edit.value]
+            made = {**made, "nodes": kept}
+        self.tried.append([node["op"] for node in made["nodes"]])
+        return fails(made, self.wrong)
+
+
+def fails(made, wrong):
+    case = TestCase(0, 0, made, b"", {}, {}, {}, "direct", 20)
+    bad = [node for node in made["nodes"] if node["op"] in wrong]
+    if not bad:
+        return Tried("digest", case=case)
+    told = verdict(O1=[(bad[0]["outputs"][0], "value")])
+    (failure,) = failures([outcome("O0"), outcome("O1")], told, made)
+    return Tried("digest", case=case, verdict=told, failing=((failure, WANTED),))
+
+
+def cause(operator):
+    made = single(operator)
+    return Cause(refined(fails(made, [operator]).failing[0][0], made).hash, made)
+
+
+@pytest.mark.parametrize(
+    "wrong, left, known",
+    [
+        (("Erf",), ["Erf"], True),
+        (("Erf", "Exp"), ["Exp"], True),
+        (("Erf", "Tan"), ["Abs", "Exp", "Tan"], False),
+        (("Tan",), ["Abs", "Erf", "Exp", "Tan"], False),
+    ],
+)
+def test_what_is_known_is_cut_out_until_nothing_fails(wrong, left, known):
+    whole = graph(("Abs", "x", "a"), ("Erf", "a", "b"), ("Exp", "b", "c"), ("Tan", "c", "y"))
+    lanes = Lanes(*wrong)
+    asked = Known([cause("Erf"), cause("Exp")], lanes, Question(("O0", "O1"), True), WANTED)
+    rest = asked.without(fails(whole, wrong))
+    assert [node["op"] for node in rest.case.graph["nodes"]] == left
+    assert (asked.found is not None) == known
+    assert len(lanes.tried) <= 5
+
+
+@pytest.fixture(scope="module")
+def servers(registry):
+    with Servers(registry.spec("planted", {}), registry) as servers:
+        yield servers
+
+
+def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
+    tmp_path, findings, registry, servers
+):
+    def reduce(i, *causes):
+        folder = write_finding(tmp_path / f"{i}{len(causes)}", findings[i])
+        shared = {"registry": registry, "servers": servers, "causes": causes}
+        return reduce_folder(folder, ReduceConfig(1), **shared)
+
+    full, reduced = reduce(0)
+    fusion = cause_of(reduced, registry)
+    assert fusion.passes == ("FuseMulAdd",) and full.cause is None
+    done, quick = reduce(1, fusion)
+    assert done.cause is fusion and quick.localisation is None
+    assert sorted(node["op"] for node in done.case.graph["nodes"]) == ["Add", "Mul"]
+    assert done.run < full.run and done.to_json()["known"] == fusion.refined
+    innocent = replace(fusion, passes=("Tidy",))
+    done, _ = reduce(2, innocent)
+    assert done.cause is None and done.after[0] == 2
