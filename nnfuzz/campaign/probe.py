@@ -3,7 +3,8 @@
 Full probing takes minutes on a slow compiler. A campaign therefore (1) takes what the cache knows,
 (2) spends a few seconds on probes before it starts, one signature of every operator first, and
 (3) learns while it fuzzes: a test that ran vouches for its signatures, and one that met
-`unsupported` has those of its signatures probed that nothing has vouched for yet.
+`unsupported` has those of its signatures probed that nothing has vouched for yet; only those whose
+operator the backend's message names, if there are any.
 
 Exporters write operators in different ways, so what a backend takes is known per exporter: keys are
 "EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). Probing in advance does with one of them
@@ -13,6 +14,7 @@ one refusal says enough.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,8 +141,9 @@ class Prober:
             table = self.tables[name]
             if ran and all(o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH) for o in ran):
                 table.ran(keys)
-            elif any(o.kind is OutcomeKind.UNSUPPORTED for o in ran):
-                self.ask(sorted(table.unknown(keys)))
+            else:
+                told = [o.message for o in ran if o.kind is OutcomeKind.UNSUPPORTED]
+                self.ask(named(sorted(table.unknown(keys)), told) if told else ())
 
     def learn_export(self, failed: NotProduced) -> None:
         """Takes a test that its exporter could not write."""
@@ -177,6 +180,13 @@ class Prober:
 def signature_of(key: str) -> str:
     """Without its exporter."""
     return key.rpartition(":")[2]
+
+
+def named(keys: Sequence[str], messages: Iterable[str]) -> list[str]:
+    """Those whose operator is mentioned; all if none is."""
+    words = {word for message in messages for word in re.findall(r"\w+", message)}
+    found = [key for key in keys if signature_of(key).partition("(")[0] in words]
+    return found or list(keys)
 
 
 def by_turns(keys: Sequence[str]) -> list[str]:

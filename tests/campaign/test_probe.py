@@ -103,6 +103,15 @@ def test_tests_vouch_for_their_signatures_and_others_are_probed(prober):
     assert prober.next() is None
 
 
+def test_operators_that_the_message_names_are_probed_alone(prober):
+    told = Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, "toy", "O0", message="no Where(16) yet")
+    prober.learn(CASE, {"toy": [told]})
+    assert [prober.next(), prober.next()] == [Probe(KEYS[2], 0), None]
+    prober.tables["toy"].ran([KEYS[2]])
+    prober.learn(CASE, {"toy": [told]})
+    assert [prober.next(), prober.next()] == [Probe(KEYS[0], 0), None]
+
+
 def test_probes_that_wait_can_be_put_off(prober):
     prober.ask_all()
     answer(prober, NO)
