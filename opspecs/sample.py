@@ -235,8 +235,8 @@ class GridSample(Sampling):
         *Sampling.untrusted,
         reference(
             "moves the position to the border, not each of its neighbours",
-            'GridSample-20: "See also in [torch.nn.functional.grid_sample]", which moves those; the '
-            "standard's own words are of locations only",
+            'GridSample-20: "See also in [torch.nn.functional.grid_sample]", which moves those; '
+            "the standard's own words are of locations only",
             where=lambda op, *_: op.mode == "cubic" and op.padding_mode == "border",
         ),
     )
