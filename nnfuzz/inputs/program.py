@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import settled, unfit
+from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
@@ -66,19 +68,29 @@ class Program:
     def _step(self, position: int, values: Values) -> Cause | None:
         node = self.graph.nodes[position]
         inputs = [values[name] for name in node.inputs]
-        if self._special[position]:
-            if not holds(node.op.domain(*inputs)):
-                return Cause.DOMAIN
-        elif node.op.valid and not within(inputs, node.op.valid):
-            return Cause.DOMAIN
         if self._large[position] and unfit(node.op, inputs, [self.dtypes[n] for n in node.inputs]):
             return Cause.DOMAIN
-        for name, result in zip(node.outputs, flatten(node.op.torch(*inputs)), strict=True):
+        results = self._results(position, inputs)
+        if results is None:
+            return Cause.DOMAIN
+        for name, result in zip(node.outputs, flatten(results), strict=True):
             dtype = self.dtypes[name]
             if dtype.is_float and not finite(result):
                 return Cause.FINITE
             values[name] = settled(result, dtype) if dtype.carried else result
         return None
+
+    def _results(self, position: int, inputs: Sequence[Tensor]) -> Any:
+        """What the operator computes; None outside of its domain."""
+        op = self.graph.nodes[position].op
+        if isinstance(op, Composite):
+            terms, results = op.attempt(*inputs)
+            return results if holds(terms) else None
+        if self._special[position]:
+            valid = holds(op.domain(*inputs))
+        else:
+            valid = within(inputs, op.valid)
+        return op.torch(*inputs) if valid else None
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:
         """The nodes that a node depends on, in order, and all values they and it read."""

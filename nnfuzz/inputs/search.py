@@ -164,18 +164,19 @@ class _Search:
             if share >= self.settings.steady:
                 return self._found(best, share)
             drawn, violation = self._draw(wanted, i)
-            if violation is None:
-                best, share = self._steadier(best, share, drawn)
+            if violation is not None:
+                continue
+            found = self._share(drawn)
+            if found <= share:
+                break  # The dtype or the operator is what makes decisions close, not the draw.
+            best, share = drawn, found
         for _ in range(self.settings.nudges):
             nudged = self._nudged(best)
-            if nudged is None:
+            found = 0.0 if nudged is None else self._share(nudged)
+            if nudged is None or found <= share:
                 break
-            best, share = self._steadier(best, share, nudged)
+            best, share = nudged, found
         return self._found(best, share)
-
-    def _steadier(self, best: Values, share: float, other: Values) -> tuple[Values, float]:
-        found = self._share(other)
-        return (other, found) if found > share else (best, share)
 
     def _nudged(self, values: Values) -> Values | None:
         """The values after one gradient step off the first edge; None if none helps or is valid."""

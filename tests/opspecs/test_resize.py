@@ -94,10 +94,10 @@ def test_weights_add_up_to_one(kernel):
 
 def test_positions_of_a_single_element():
     half = Fraction(1, 2)
-    assert positions("half_pixel", 2, 1, half, WHOLE) == [half]
-    assert positions("pytorch_half_pixel", 2, 1, half, WHOLE) == [0]
-    assert positions("align_corners", 2, 1, half, WHOLE) == [0]
-    assert positions("tf_crop_and_resize", 3, 1, Fraction(1, 3), WHOLE) == [1]
+    assert positions("half_pixel", 2, 1, half, WHOLE) == (half,)
+    assert positions("pytorch_half_pixel", 2, 1, half, WHOLE) == (0,)
+    assert positions("align_corners", 2, 1, half, WHOLE) == (0,)
+    assert positions("tf_crop_and_resize", 3, 1, Fraction(1, 3), WHOLE) == (1,)
 
 
 def test_nearest_stays_inside():

@@ -34,15 +34,19 @@ class Composite(OpSpec):
         return self.compose(lambda op, *xs: op.proxy(*xs), *tensors)
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
+        return self.attempt(*tensors)[0]
+
+    def attempt(self, *tensors: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
+        """`domain` and `torch` in one pass; no outputs where a violated step raises."""
         return self._gathered(lambda op, *xs: op.domain(*xs), tensors)
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
-        return self._gathered(lambda op, *xs: op.margins(*xs), tensors)
+        return self._gathered(lambda op, *xs: op.margins(*xs), tensors)[0]
 
     def _gathered(
         self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
-    ) -> list[Tensor]:
-        """The terms of all steps, up to the first that raises since a term is violated."""
+    ) -> tuple[list[Tensor], Sequence[Tensor]]:
+        """The terms of all steps, up to the first that raises since a term is violated; outputs."""
         found: list[Tensor] = []
 
         def apply(op: OpSpec, *xs: Tensor) -> Any:
@@ -50,11 +54,11 @@ class Composite(OpSpec):
             return _run(op, *xs)
 
         try:
-            self.compose(apply, *tensors)
+            return found, self.compose(apply, *tensors)
         except RuntimeError:
             if all(bool((term <= 0).all()) for term in found):
                 raise
-        return found
+        return found, ()
 
 
 def _run(op: OpSpec, *tensors: Tensor) -> Any:

@@ -57,6 +57,8 @@ class Recurrent(Composite):
         In("T", ranks=(2, 3), weight=True),
     )
     unexportable = DECOMPOSED
+    margins = OpSpec.margins
+    """No step jumps."""
 
     untrusted = (
         reference(

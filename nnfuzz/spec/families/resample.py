@@ -1,6 +1,7 @@
 """Where resized elements come from: source positions, and the weights around them.
 
-Positions are exact fractions, so that rounding decides nothing here. Source: ONNX Resize-19.
+Positions are exact fractions, so that rounding decides nothing here. Fractions are slow, hence the
+caches: the input search asks for the same weights again and again. Source: ONNX Resize-19.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,13 +17,14 @@ HALF = Fraction(1, 2)
 Kernel = Callable[[float], float]
 
 
+@lru_cache(maxsize=1 << 10)
 def positions(
     transformation: str,
     size: int,
     count: int,
     scale: Fraction,
     region: tuple[Fraction, Fraction],
-) -> list[Fraction]:
+) -> tuple[Fraction, ...]:
     """The source position of each resized element, for a coordinate transformation mode of ONNX.
 
     size, count: elements before and behind. region: of tf_crop_and_resize.
@@ -44,8 +47,8 @@ def positions(
         "tf_crop_and_resize": (start + end) * span / 2,
     }
     if count == 1 and transformation in single:
-        return [single[transformation]]
-    return [several[transformation](i) for i in range(count)]
+        return (single[transformation],)
+    return tuple(several[transformation](i) for i in range(count))
 
 
 def nearest(position: Fraction, rounding: str, size: int) -> int:
@@ -64,6 +67,7 @@ def triangle(t: float) -> float:
     return max(0.0, 1.0 - abs(t))
 
 
+@lru_cache
 def cubic(a: float) -> Kernel:
     """The kernel of cubic convolution with the coefficient `a`. Source: R. G. Keys, 1981."""
 
@@ -76,14 +80,15 @@ def cubic(a: float) -> Kernel:
     return kernel
 
 
+@lru_cache(maxsize=1 << 10)
 def interpolation(
-    places: Sequence[Fraction],
+    places: tuple[Fraction, ...],
     size: int,
     kernel: Kernel,
     squeeze: Fraction = Fraction(1),
     exclude_outside: bool = False,
 ) -> np.ndarray:
-    """The (len(places), size) matrix of weights.
+    """The (len(places), size) matrix of weights, read-only.
 
     squeeze: at most 1, what distances are multiplied with (antialiasing). What lies beyond the
     ends repeats the outermost element, unless it is excluded and the rest scaled up.
@@ -97,4 +102,5 @@ def interpolation(
             if 0 <= j < size or not exclude_outside:
                 row[min(max(j, 0), size - 1)] += weight
         row /= row.sum()
+    matrix.setflags(write=False)
     return matrix
