@@ -1,0 +1,160 @@
+"""What has failed in a campaign, how often, and what came of reducing it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
+from nnfuzz.campaign.tables.database import Database
+
+
+class Findings(Database):
+    """Findings, their occurrences and repetitions, and reductions, by signature."""
+
+    def findings(self) -> list[FindingRow]:
+        """All unique findings with their counts, in order of discovery.
+
+        Those that reduction has shown to be the same are one (nnfuzz.campaign.rows.merged).
+        """
+        return merged(self.signatures(), self.reductions(), self.suspects())
+
+    def signatures(self) -> list[FindingRow]:
+        """The same with one row per signature, whatever reduction has shown."""
+        query = """
+            SELECT f.signature, f.first_index, f.kind, f.stage, f.backend, f.level, f.title,
+                   f.folder, f.origin, f.found_at, f.party, count(o.idx)
+            FROM findings f LEFT JOIN occurrences o
+                ON o.signature = f.signature AND o.bucket = 'finding'
+            GROUP BY f.signature ORDER BY f.found_at, f.signature"""
+        levels = self._by_levels()
+        rows = [FindingRow(*row) for row in self._db.execute(query)]
+        return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
+
+    def _by_levels(self) -> dict[str, dict[str, int]]:
+        """Signature -> levels that failed -> how often."""
+        query = """
+            SELECT r.signature, r.levels, count(*) FROM repeats r JOIN occurrences o
+                USING (signature, idx, origin) WHERE o.bucket = 'finding'
+            GROUP BY r.signature, r.levels ORDER BY count(*) DESC, r.levels"""
+        table: dict[str, dict[str, int]] = {}
+        for signature, levels, count in self._rows("repeats", query):
+            table.setdefault(signature, {})[levels] = count
+        return table
+
+    def flaky(self) -> list[FlakyRow]:
+        """The failures that did not repeat, the most frequent first."""
+        query = """
+            SELECT o.signature, max(r.title), count(*), sum(r.repeated), sum(r.tried)
+            FROM occurrences o JOIN repeats r USING (signature, idx, origin)
+            WHERE o.bucket = 'flaky' GROUP BY o.signature ORDER BY count(*) DESC, o.signature"""
+        return [FlakyRow(*row) for row in self._rows("repeats", query)]
+
+    def where(self, signature: str) -> list[int]:
+        """The indexes of tests in which a finding occurred."""
+        query = "SELECT idx FROM occurrences WHERE signature = ? AND bucket = 'finding'"
+        return [row[0] for row in self._db.execute(query, [signature]) if row[0] >= 0]
+
+    def signatures_in(self, bucket: str) -> set[str]:
+        """The signatures that were seen in a bucket."""
+        query = "SELECT DISTINCT signature FROM occurrences WHERE bucket = ?"
+        return {row[0] for row in self._db.execute(query, [bucket])}
+
+    def buckets(self) -> dict[str, int]:
+        """Occurrences by bucket."""
+        query = "SELECT bucket, count(*) FROM occurrences GROUP BY bucket"
+        return dict(self._db.execute(query).fetchall())
+
+    def _add_finding(self, finding: FindingRow) -> None:
+        f = finding
+        self._db.execute(
+            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                f.signature,
+                f.first_index,
+                f.kind,
+                f.stage,
+                f.backend,
+                f.level,
+                f.title,
+                f.origin,
+                f.folder,
+                f.found_at,
+                f.party,
+            ],
+        )
+
+    def _add_occurrence(self, seen: Occurrence) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?)",
+            [seen.signature, seen.index, seen.origin, seen.bucket],
+        )
+        if seen.levels or seen.tried:
+            self._add_repeats(seen)
+
+    def _add_repeats(self, seen: Occurrence) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                seen.signature,
+                seen.index,
+                seen.origin,
+                seen.levels,
+                seen.repeated,
+                seen.tried,
+                seen.title,
+            ],
+        )
+
+    def turn_known(self, signature: str) -> None:
+        """A finding that is to be ignored after all: only its occurrences stay, as known ones."""
+        with self._transaction():
+            self._db.execute("DELETE FROM findings WHERE signature = ?", [signature])
+            query = "UPDATE occurrences SET bucket = 'known' WHERE signature = ? AND bucket = ?"
+            self._db.execute(query, [signature, "finding"])
+
+    def move_finding(self, signature: str, folder: str) -> None:
+        """Notes that the folder of a signature lies elsewhere in the campaign."""
+        self._db.execute("UPDATE findings SET folder = ? WHERE signature = ?", [folder, signature])
+
+    def add_reduction(self, row: ReductionRow) -> None:
+        """Keeps what came of reducing a finding, instead of an earlier attempt."""
+        values = [
+            row.signature,
+            row.refined,
+            row.title,
+            row.pattern,
+            json.dumps(row.graph),
+            row.before,
+            row.after,
+            row.seconds,
+            row.reason,
+        ]
+        self._db.execute(
+            "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+        )
+        if row.explained:
+            self._db.execute("INSERT OR REPLACE INTO explained VALUES (?)", [row.signature])
+        else:
+            self._db.execute("DELETE FROM explained WHERE signature = ?", [row.signature])
+
+    def reductions(self) -> dict[str, ReductionRow]:
+        """What came of each reduction, by signature."""
+        query = """
+            SELECT signature, refined, title, pattern, graph, before, after, seconds, reason
+            FROM reductions ORDER BY signature"""
+        explained = {row[0] for row in self._rows("explained", "SELECT signature FROM explained")}
+        found = {}
+        for signature, refined, title, pattern, graph, *rest in self._rows("reductions", query):
+            told = (signature, refined, title, pattern, json.loads(graph), *rest)
+            found[signature] = ReductionRow(*told, signature in explained)
+        return found
+
+    def suspect(self, signature: str, refined: str) -> None:
+        """Notes that the model of a signature contains the pattern of a reduced finding."""
+        query = "INSERT OR REPLACE INTO suspects VALUES (?, ?)"
+        self._db.execute(query, [signature, refined])
+
+    def suspects(self) -> dict[str, str]:
+        """Signature -> refined signature that it may be of."""
+        return dict(self._rows("suspects", "SELECT signature, refined FROM suspects"))

@@ -1,0 +1,82 @@
+"""The time that a campaign has taken, over all of its sessions, and what compilers had of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from nnfuzz.campaign.tables.database import Database, dumps
+
+
+class Sessions(Database):
+    """Each process that works on a campaign is a session."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO | None = None):
+        super().__init__(folder, connection, lock)
+        self._began = time.monotonic()
+        self._ended: float | None = None
+        self._session: int | None = None
+        self._workers = 1
+        self._sut: Callable[[], dict[str, float]] = dict
+
+    def begin_session(self) -> None:
+        """Starts the clock of a session; its time is kept with every record."""
+        self._began, self._ended = time.monotonic(), None
+        cursor = self._db.execute(
+            "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
+            [time.time()],
+        )
+        self._session = cursor.lastrowid
+
+    def account(self, workers: int, sut: Callable[[], dict[str, float]]) -> None:
+        """From now on, the session's time in compilers is kept as well.
+
+        workers: per backend. sut: tells the seconds by backend.
+        """
+        self._workers, self._sut = workers, sut
+
+    def seconds_before(self) -> float:
+        """Wall seconds of all earlier sessions, as far as they were recorded."""
+        query = "SELECT coalesce(sum(seconds), 0) FROM sessions WHERE id IS NOT ?"
+        return self._db.execute(query, [self._session]).fetchone()[0]
+
+    def session_seconds(self) -> float:
+        """Wall seconds from begin_session to stop_clock."""
+        return (self._ended or time.monotonic()) - self._began
+
+    def stop_clock(self) -> None:
+        """What comes now is no longer the campaign's time: reducing what it has found."""
+        self._ended = self._ended or time.monotonic()
+
+    def sut_shares(self) -> dict[str, float]:
+        """Seconds inside each compiler / (wall seconds x workers), over all sessions."""
+        lanes, busy = 0.0, Counter[str]()
+        for seconds, workers, sut in self._db.execute("SELECT seconds, workers, sut FROM sessions"):
+            lanes += seconds * workers
+            busy.update(json.loads(sut))
+        return {backend: spent / lanes for backend, spent in busy.items()} if lanes else {}
+
+    def touch(self) -> None:
+        """Keeps the time of the session."""
+        self._db.execute(
+            "UPDATE sessions SET seconds = ?, workers = ?, sut = ? WHERE id = ?",
+            [self.session_seconds(), self._workers, dumps(self._sut()), self._session],
+        )
+
+    def elapsed(self) -> dict[int, float]:
+        """Index -> seconds of campaign time, over all sessions, at which it was recorded."""
+        query = "SELECT started, seconds FROM sessions ORDER BY id"
+        sessions, before = [], 0.0
+        for started, seconds in self._db.execute(query):
+            sessions.append((started, before))
+            before += seconds
+        times = {}
+        for index, at in self._db.execute("SELECT idx, at FROM tests"):
+            started, earlier = max((s for s in sessions if s[0] <= at), default=(at, 0.0))
+            times[index] = earlier + at - started
+        return times
