@@ -1,0 +1,101 @@
+"""The attributes of an operator: declared, drawn, evaluated, written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from nnfuzz.ir.expr import Expr, Var, evaluate
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode, shown
+
+if TYPE_CHECKING:
+    from nnfuzz.spec.draw import Draw
+
+
+class Attributed:
+    """A class declares attributes (`Sym`, `Choice`, `Real`), an instance has values for them."""
+
+    name: ClassVar[str] = ""
+    declared: ClassVar[dict[str, Attribute]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.declared = {
+            name: value
+            for base in reversed(cls.__mro__)
+            for name, value in vars(base).items()
+            if isinstance(value, (Sym, Choice, Real))
+        }
+
+    def __init__(self, **attributes: Any) -> None:
+        """Raises: TypeError if the attributes are not exactly the declared ones."""
+        if attributes.keys() != self.declared.keys():
+            raise TypeError(
+                f"{self.name} takes the attributes {sorted(self.declared)}, "
+                f"got {sorted(attributes)}"
+            )
+        self.__dict__.update(attributes)
+
+    @classmethod
+    def draw(cls, draw: Draw, *types: TensorType) -> Self:
+        """An instance with fresh attributes. `types` holds at least the first input's type."""
+        return cls.draw_given(draw, {}, *types)
+
+    @classmethod
+    def draw_given(cls, draw: Draw, given: Mapping[str, Any], *types: TensorType) -> Self:
+        """The same with some attributes given, which those declared later may depend on."""
+        op = cls.__new__(cls)
+        for name, declaration in cls.declared.items():
+            drawn = name not in given
+            op.__dict__[name] = declaration.draw(draw, name, op, types) if drawn else given[name]
+        return op
+
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
+        """An instance for backward insertion. Operators that change the rank fit it to `output`."""
+        return cls.draw(draw, first)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.declared}
+
+    def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> Self:
+        """The same operator with every symbolic attribute evaluated under `env`."""
+        if not self.declared:
+            return self
+        return type(self)(**{k: _concrete(v, env, memo) for k, v in self.attributes.items()})
+
+    @classmethod
+    def reading(
+        cls,
+        fields: Mapping[str, Any],
+        takes: Sequence[TensorType],
+        gives: Sequence[TensorType],
+    ) -> Self:
+        """The instance that a node of a foreign model is; whether it really is gets checked.
+
+        fields: ONNX attributes, and constant inputs that the spec declares as attributes, by their
+        ONNX names; None for those left out. takes, gives: types of the other inputs, and of the
+        outputs. Default: every attribute by its name. Raises: KeyError if one is missing.
+        """
+        return cls(**{name: fields[name] for name in cls.declared})
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: encode(value) for name, value in self.attributes.items()}
+
+    @classmethod
+    def from_json(cls, attributes: Mapping[str, Any]) -> Self:
+        return cls(**{name: decode(value) for name, value in attributes.items()})
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}={shown(v)}" for k, v in self.to_json().items())
+        return f"{self.name}<{inner}>" if inner else self.name
+
+
+def _concrete(value: Any, env: Mapping[Var, int], memo: dict | None) -> Any:
+    if isinstance(value, Expr):
+        return int(evaluate(value, env, memo))
+    if isinstance(value, tuple):
+        return tuple(_concrete(v, env, memo) for v in value)
+    return value

@@ -1,0 +1,130 @@
+"""The numbers of an operator: where it is finite, what may come out, how far it may round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.pattern import ANY_RANGE, Range, meets
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nnfuzz.spec.intervals import Box
+
+
+class Numeric:
+    """Ranges of values for generation, inequalities for the input search, boxes for the oracle."""
+
+    valid: ClassVar[tuple[Range | None, ...]] = ()
+    """Per input, the closed range outside of which NaN or Inf appear; None or absent: anything."""
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """Tensors that must be <= 0 everywhere for the result to be finite. Default: `valid`."""
+        terms = []
+        for tensor, bounds in zip(tensors, self.valid):
+            if bounds is not None:
+                lo, hi = bounds
+                terms += [lo - tensor] if lo > -math.inf else []
+                terms += [tensor - hi] if hi < math.inf else []
+        return terms
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        """Distances (>= 0) to the nearest discontinuity. Default: the operator has none."""
+        return []
+
+    def integer_range(self, *inputs: TensorType) -> tuple[Range | None, ...]:
+        """Per input (concrete types), the closed range its integers must lie in; None: any.
+
+        Only inputs whose pattern says `index` have one: generation feeds them from placeholders
+        that nothing else computes, the input search draws their values within the range.
+        A shorter tuple stands for None in the rest. Default: no input is restricted.
+        """
+        return ()
+
+    def value_range(self, *ranges: Range) -> Range:
+        """Bounds of every output element, given bounds of the inputs. Default: `within`."""
+        return self.within
+
+    def feasible(self, *ranges: Range) -> bool:
+        """Whether some values within the ranges give a finite result. Default: by `valid`."""
+        return all(
+            bounds is None or meets(range_, bounds) for range_, bounds in zip(ranges, self.valid)
+        )
+
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """Ranges that hold some output element each, whatever the input values.
+
+        Constant padding, for instance, and the least of several probabilities. Dimensions may be
+        symbolic; a range that may be certain, depending on them, counts. Default: none.
+        """
+        return ()
+
+    def further(self, *ranges: Range) -> Sequence[tuple[Range, ...]]:
+        """Per output behind the first: bounds of its elements, then ranges that hold some of them.
+
+        For outputs that are no elements of the first one's kind, positions for instance.
+        Default: `value_range` and `certain` speak of all outputs.
+        """
+        return ()
+
+    whole: ClassVar[str] = ""
+    """When every element of the (first) output is a whole number: "always", or "kept" where all
+    inputs are whole numbers; "" for nothing of the kind."""
+
+    constant: ClassVar[bool] = False
+    """Whether the outputs follow from shapes and attributes, whatever the values of the inputs."""
+
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        """Bound of the local rounding error of a correct implementation (see ORACLE in docs).
+
+        u: unit roundoff of the working dtype. y, xs: output and inputs in float64.
+        Default: 0, exact (data movement).
+        """
+        return 0.0
+
+    monotone: ClassVar[tuple[int, ...]] = ()
+    """Per input, +1 where every output element grows with it and -1 where it falls; the last
+    entry repeats. What `interval` goes by when it is not overridden."""
+
+    exactness: ClassVar[str] = ""
+    """When the result has no rounding error at all: "rounded", wherever it is representable in
+    the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
+    values add up to less than 1 / u."""
+
+    modular: ClassVar[bool] = False
+    """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
+    + - * and bitwise operators."""
+
+    within: ClassVar[Range] = ANY_RANGE
+    """The range that results of a correct implementation do not leave, not even by rounding."""
+
+    def undefined(self, *boxes: Box) -> Tensor | None:
+        """Mask of output elements that ONNX leaves undefined for some inputs inside of the boxes.
+
+        Out-of-range casts to integers, integer division by zero and the like; values that are not
+        finite are found without it. Default: None, everything is defined.
+        """
+        return None
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        """Output boxes that contain every exact result for inputs inside of the given boxes.
+
+        Default: by `monotone`; without it nothing is known unless every input is exact.
+        """
+        from nnfuzz.spec.intervals import Box, ends, opaque, reached
+
+        if not self.monotone:
+            return opaque(self, *boxes)
+        lo, hi = ends(self.torch, self.monotone, *boxes)
+        return [Box(lo, hi, reached(self, *boxes))]
+
+    def decided(self, u: float, *boxes: Box) -> Sequence[Box] | None:
+        """`interval` of an operator that rounds before it decides, asked for exact inputs as well.
+
+        Quantisation divides, and a rounding error of the quotient turns a tie over.
+        u: the greatest unit roundoff of the inputs' dtypes. Default: None, not such an operator.
+        """
+        return None

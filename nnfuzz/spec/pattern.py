@@ -1,0 +1,44 @@
+"""What an operator says of one input, and ranges of values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nnfuzz.ir.dtypes import ALL, DType
+
+Range = tuple[float, float]
+ANY_RANGE: Range = (-math.inf, math.inf)
+ROOM = 1e-3
+"""How much two ranges overlap for values inside of both to be found by search."""
+
+
+def meets(range_: Range, bounds: Range) -> bool:
+    """Whether a range lies inside of bounds or overlaps with them by more than a single point."""
+    (lo, hi), (least, most) = range_, bounds
+    return least <= lo <= hi <= most or min(hi, most) - max(lo, least) >= ROOM
+
+
+@dataclass(frozen=True)
+class In:
+    """Pattern of one input.
+
+    var: name of the type variable; inputs that share it share their dtype.
+    dtypes: what the variable ranges over (only the first pattern of a variable counts).
+    ranks: inclusive range of ranks.
+    weight: usually a parameter of the model, so usually a fresh placeholder.
+    index: its values are bounded by a shape, so always a fresh placeholder (see `integer_range`).
+    narrow: few values are valid (scales of quantisation), so always a fresh placeholder as well.
+    """
+
+    var: str = "T"
+    dtypes: tuple[DType, ...] = ALL
+    ranks: tuple[int, int] = (0, 5)
+    weight: bool = False
+    index: bool = False
+    narrow: bool = False
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing may compute it."""
+        return self.index or self.narrow
