@@ -20,7 +20,7 @@ ALSO = {
     "MaxPool": "MaxPoolIndices",
     "AveragePool": "AveragePoolDilated",
     "GridSample": "GridSampleVolume",
-    "Resize": "ResizeCubic",
+    "Resize": "ResizeAntialias",
     "Optional": "OptionalGetElement",
 }
 """Operators that lower to the one that is read, where names differ or another one is harder."""

@@ -71,3 +71,56 @@ class OptionalGetElement(Reading):
     def _run(self, x):
         """ "If the input is an optional type, it outputs the element in the input."."""
         return (x,)
+
+
+class Mean(Reading):
+    def read(self, *inputs):
+        """ "Element-wise mean of each of the input tensors (with Numpy-style broadcasting)"."""
+        return sum(np.broadcast_arrays(*inputs)) / len(inputs)
+
+
+class Pad(Reading):
+    def _run(self, data, pads, constant_value=None, axes=None, mode="constant"):
+        """Elements are "add[ed] or remove[d] (if negative)", axis by axis."""
+        axes = range(data.ndim) if axes is None else axes
+        for axis, before, behind in zip(axes, pads[: len(axes)], pads[len(axes) :]):
+            size = data.shape[axis]
+            at = np.arange(-before, size + behind)
+            data = np.take(data, PLACES[mode](at, size), axis)
+            if mode == "constant":
+                outside = ((at < 0) | (at >= size)).reshape(
+                    -1, *[1] * (data.ndim - axis % data.ndim - 1)
+                )
+                value = np.zeros((), data.dtype) if constant_value is None else constant_value
+                data = np.where(outside, np.asarray(value).astype(data.dtype), data)
+        return (data,)
+
+
+def _mirrored(at, size):
+    period = max(2 * (size - 1), 1)
+    return np.minimum(at % period, period - at % period) if size > 1 else at * 0
+
+
+PLACES = {
+    "constant": lambda at, size: at.clip(0, size - 1),
+    "edge": lambda at, size: at.clip(0, size - 1),
+    "reflect": _mirrored,
+    "wrap": lambda at, size: at % size,
+}
+
+
+class Unique(Reading):
+    def _run(self, x, axis=None, sorted=1):
+        """ "In ascending order or optionally in the order of the first occurrence"."""
+        rows = (
+            x.reshape(-1, 1) if axis is None else np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+        )
+        keys = [tuple(row) for row in rows.tolist()]
+        distinct = list(dict.fromkeys(keys))
+        if sorted:
+            distinct.sort()
+        first = np.array([keys.index(key) for key in distinct], np.int64)
+        inverse = np.array([distinct.index(key) for key in keys], np.int64)
+        counts = np.array([keys.count(key) for key in distinct], np.int64)
+        y = x.reshape(-1)[first] if axis is None else np.take(x, first, axis)
+        return (y, first, inverse, counts)[: len(self.onnx_node.output)]

@@ -132,9 +132,11 @@ class AffineGrid(Reading):
 
 class Resize(Reading):
     def read(self, x, roi=None, scales=None, sizes=None, mode="nearest", antialias=0, **options):
-        """Resize-19, axis by axis: output = sum of weights times elements."""
-        if antialias or options.get("keep_aspect_ratio_policy") != "stretch":
-            raise NotImplementedError
+        """Resize-19, axis by axis: output = sum of weights times elements.
+
+        "Antialiasing is achieved by stretching the resampling filter by a factor max(1, 1 /
+        scale)". Where sizes are given for all axes, they say what any policy would.
+        """
         axes = options.get("axes") or range(x.ndim)
         for i, axis in enumerate(axes):
             size = x.shape[axis]
@@ -147,7 +149,8 @@ class Resize(Reading):
             weights = np.zeros((count, size))
             for o in range(count):
                 place = source(o, size, count, scale, ends, **options)
-                for j, weight in self.terms(mode, place, size, **options):
+                squeeze = min(scale, 1.0) if antialias else 1.0
+                for j, weight in self.terms(mode, place, size, squeeze, **options):
                     weights[o, min(max(j, 0), size - 1)] += weight
             x = np.moveaxis(np.tensordot(weights, x.astype(np.float64), (1, axis)), 0, axis)
         return x
@@ -155,21 +158,24 @@ class Resize(Reading):
     def _run(self, x, *args, **attributes):
         return (super()._run(x, *args, **attributes)[0].astype(x.dtype),)
 
-    def terms(self, mode, place, size, **options):
+    def terms(self, mode, place, size, squeeze, **options):
+        """Indices, maybe beyond the tensor, with their weights."""
         if mode == "nearest":
-            half = math.ceil if options["nearest_mode"] == "round_prefer_floor" else math.floor
             rounding = {
                 "floor": math.floor,
                 "ceil": math.ceil,
-                "round_prefer_floor": lambda p: half(p - 0.5),
-                "round_prefer_ceil": lambda p: half(p + 0.5),
+                "round_prefer_floor": lambda p: math.ceil(p - 0.5),
+                "round_prefer_ceil": lambda p: math.floor(p + 0.5),
             }[options["nearest_mode"]]
             return [(rounding(place), 1.0)]
-        found = linear(place) if mode == "linear" else cubic(place, options["cubic_coeff_a"])
-        if mode == "cubic" and options["exclude_outside"]:
-            found = [(j, w) for j, w in found if 0 <= j < size]
-            return [(j, w / sum(w for _, w in found)) for j, w in found]
-        return found
+        reach, a = (2 if mode == "cubic" else 1) / squeeze, options["cubic_coeff_a"]
+        near = range(math.ceil(place - reach), math.floor(place + reach) + 1)
+        if options["exclude_outside"]:
+            near = [j for j in near if 0 <= j < size]
+        off = [(j, abs(j - place) * squeeze) for j in near]
+        found = [(j, keys(t, a) if mode == "cubic" else max(0.0, 1 - t)) for j, t in off]
+        total = sum(weight for _, weight in found)
+        return [(j, weight / total) for j, weight in found]
 
 
 def source(o, size, count, scale, ends, coordinate_transformation_mode="half_pixel", **others):

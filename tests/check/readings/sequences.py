@@ -168,7 +168,8 @@ class Scan(op_scan.Scan):
             parts.append(value[::-1] if option("scan_input_directions", i) else value)
         found = []
         for slices in zip(*parts):
-            inputs = {**(context or {}), **dict(zip(self.body.input_names, [*states, *slices]))}
+            given = map(np.asarray, [*states, *slices])
+            inputs = {**(context or {}), **dict(zip(self.body.input_names, given))}
             results = self._run_body(inputs, bindings=bindings)
             states, rest = results[: len(states)], results[len(states) :]
             found.append(rest)
