@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import reference
+from nnfuzz.spec.dispute import rounds
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
@@ -37,11 +37,7 @@ class DeformConv(Summing, Window):
     )
     variadic = (3, 5)
     untrusted = (
-        reference(
-            "computes positions in float32, whatever the type, by way of GridSample",
-            "DeformConv-19: X and Y are both of type T, which may be float64",
-            dtypes=(DType.FLOAT64,),
-        ),
+        rounds("positions (by way of GridSample)", "DeformConv-19: X and Y are both of type T"),
     )
     exactness = ""
     group = Choice(by=group)

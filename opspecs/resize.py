@@ -9,7 +9,7 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import Dispute, reference
+from nnfuzz.spec.dispute import Dispute, reference, rounds
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
 from nnfuzz.spec.families.shape import Moving
@@ -34,10 +34,9 @@ REGION_IGNORED = Dispute(
     "* (end_x - start_x) * (length_original - 1) / (length_resized - 1)",
     where=lambda op, *_: op.transformation == "tf_crop_and_resize" and 1 in op.scales,
 )
-CUBIC_IN_FLOAT32 = reference(
-    "computes cubic coefficients in float32, whatever the type",
+CUBIC_IN_FLOAT32 = rounds(
+    "cubic coefficients",
     "Resize-19: X and Y are both of type T1",
-    dtypes=(DType.FLOAT64,),
     where=lambda op, *_: op.method == "cubic",
 )
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import reference
+from nnfuzz.spec.dispute import reference, rounds
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Box, linear
@@ -97,11 +97,7 @@ class AffineGrid(Summing):
         return 4 * self.dims
 
 
-POSITIONS_IN_FLOAT32 = reference(
-    "computes positions in float32, whatever the type",
-    "GridSample-20: X and Y are both of type T1, which may be float64",
-    dtypes=(DType.FLOAT64,),
-)
+POSITIONS_IN_FLOAT32 = rounds("positions", "GridSample-20: X and Y are both of type T1")
 
 
 class Sampling(OpSpec):

@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import reference
+from nnfuzz.spec.dispute import reference, rounds
 from nnfuzz.spec.families.axes import AXES, Along, positive
 from nnfuzz.spec.families.elementwise import Unary, narrowed, products, single
 from nnfuzz.spec.families.norm import (
@@ -258,6 +258,7 @@ class LRN(Unary):
             where=lambda op, x: x.shape[0] < x.shape[1],
             known="onnx/onnx#7805",
         ),
+        rounds("alpha / size", "LRN-13: X and Y are both of type T"),
     )
     size = Choice((1, 3, 3, 5, 7))
     alpha = Choice((1e-4, 1e-2, 0.5, 1.0))

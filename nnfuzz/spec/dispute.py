@@ -47,6 +47,12 @@ def reference(claim: str, clause: str, **scope: Any) -> Dispute:
     return Dispute("onnx.reference", f"{claim} (onnx 1.23)", clause, **scope)
 
 
+def rounds(what: str, clause: str, **scope: Any) -> Dispute:
+    """Where onnx.reference has float32 numbers on the way, which shows if the type is float64."""
+    claim = f"computes {what} in float32, whatever the type"
+    return reference(claim, clause, dtypes=(DType.FLOAT64,), **scope)
+
+
 def body(claim: str, clause: str, **scope: Any) -> Dispute:
     """Where the function body of an operator's schema, run by onnx.reference, is wrong."""
     return Dispute("function body", f"{claim} (onnx 1.23)", clause, **scope)

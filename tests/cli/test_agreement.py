@@ -1,0 +1,71 @@
+"""The page on what authorities say, and the command that writes it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from nnfuzz.check.arbitration import weigh
+from nnfuzz.check.report import CheckReport
+from nnfuzz.cli.agreement import disputes, entry, markdown, table
+from nnfuzz.cli.main import application
+from nnfuzz.spec.registry import OpRegistry
+
+PAGE = Path(__file__).parents[2] / "docs" / "AGREEMENT.md"
+
+
+def weighed(*names, wanted=3):
+    specs = OpRegistry.load().select(names).specs()
+    return [(CheckReport(s.name, forward=2), weigh(s, 0, wanted)) for s in specs], specs
+
+
+def test_the_page_in_docs_is_about_all_operators_and_disputes():
+    """If this fails: write the page anew, its first lines say how."""
+    specs, lines = OpRegistry.load().specs(), PAGE.read_text().splitlines()
+    listed = [line.split("`")[1] for line in lines if line[:3] == "| `"]
+    assert listed == sorted((s.name for s in specs), key=str.lower)
+    declared = [entry(s.name, dispute) for s in specs for dispute in s.untrusted]
+    pairs = list(map(list, itertools.pairwise(lines)))
+    named = [pair for pair in pairs if pair[1].startswith("Decided by ")]
+    assert sorted(named) == sorted(declared)
+    assert PAGE.read_text().count("Example:") == len(declared)
+
+
+def test_the_page_counts_answers_and_shows_examples():
+    found, specs = weighed("Tanh", "Erf", "GlobalLpPool")
+    declared = [(s.name, dispute) for s in specs for dispute in s.untrusted]
+    text = markdown(found, declared, 3, "onnx 1")
+    assert "3 operators; with 2 of them onnx.reference agrees 3 times" in text
+    assert "GlobalLpPool 0 (0 confirmed)" in text
+    assert "| `Tanh` | 2 | 0 of 0 | 0 of 0 | 3 |" in text
+    assert "**Erf**: onnx.reference computes results in float32" in text
+    assert "    Erf on [float64" in text and "    x0 = " in text
+
+
+def test_the_terminal_shows_the_same():
+    found, _ = weighed("Tanh", "Erf")
+    assert table(found).row_count == 2
+    lines = list(disputes(found))
+    assert lines[0].startswith("Erf: onnx.reference computes results in float32")
+    assert lines[1].strip().startswith("decided by Erf-13")
+
+
+def test_the_command_asks_readings_and_writes_no_page_of_a_few(tmp_path):
+    readings = tmp_path / "some_readings.py"
+    readings.write_text(
+        "import numpy as np\n"
+        "from nnfuzz.check.reading import Reading\n"
+        "class Tanh(Reading):\n"
+        "    def read(self, x):\n"
+        "        return np.tanh(x) + 1\n"
+    )
+    few = ["ops", "check", "Tanh", "--instances", "2", "--agreements", "2"]
+    page = tmp_path / "page.md"
+    runner = CliRunner()
+    assert runner.invoke(application(), few).exit_code == 0
+    wrong = runner.invoke(application(), [*few, "--readings", str(tmp_path)])
+    assert wrong.exit_code == 1 and "(reading)" in wrong.stdout
+    assert runner.invoke(application(), [*few, "--page", str(page)]).exit_code != 0
+    assert not page.exists()
