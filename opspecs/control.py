@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import BOOLS, DType
@@ -114,6 +115,9 @@ class Loop(ControlFlow):
     def executed(self, *values):
         once = self.trips == 1 and not self.stacked and not self.counted
         return Execution(self.body, tuple(range(len(values))), self.carried) if once else None
+
+    def begun(self, *values):
+        return [*values, *[np.zeros_like(values[0])] * self.counted] if self.trips else []
 
     def onnx(self, emit, *values):
         type_ = emit.type(values[0])
@@ -258,6 +262,9 @@ class Scan(ControlFlow):
 
     def cost(self, x, *_):
         return x.shape[self.axis] * self.body.cost(_slice(x, self.axis))
+
+    def begun(self, x, state, *others):
+        return [state, x.take(-1 if self.reverse else 0, self.axis), *others]
 
     def compose(self, apply, x, state, *others):
         axis, found = self.axis, []

@@ -1,13 +1,15 @@
-"""A pass that puts the body of a control-flow operator in the operator's place."""
+"""Passes that put the body of a control-flow operator in the operator's place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from nnfuzz.ir.graph import Node, Value
 from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.subject import Inapplicable, Subject, node_id, rebuilt, restricted
+from nnfuzz.reduce.subject import Inapplicable, Subject, node_id, pruned, rebuilt, restricted
 from nnfuzz.spec.body import Execution
 from nnfuzz.spec.families.control import ControlFlow
 
@@ -27,11 +29,10 @@ def _execution(subject: Subject, node: Node) -> Execution | None:
 
 def apply_inlining(subject: Subject, edit: Edit) -> Subject:
     """target: the node."""
-    graph = subject.graph
-    node = next((n for n in graph.nodes if node_id(n) == edit.target), None)
-    execution = node and _execution(subject, node)
-    if not node or not execution:
-        raise Inapplicable(f"{edit.target} is gone")
+    graph, node = subject.graph, _node(subject, edit)
+    execution = _execution(subject, node)
+    if not execution:
+        raise Inapplicable(f"{edit.target} does not execute a body once")
     steps, rename = _inlined(node, execution)
     if any(rename.get(name) in subject.params for name in graph.outputs):
         raise Inapplicable("an input would be an output")
@@ -54,3 +55,45 @@ def _inlined(node: Node, execution: Execution) -> tuple[list[Node], dict[str, st
         steps.append(Node(step.op, tuple(names[j] for j in step.inputs), (names[i],)))
     pairs = [(name, names[i]) for name, i in zip(node.outputs, body.outputs)]
     return steps, {name: source for name, source in pairs if name != source}
+
+
+def _node(subject: Subject, edit: Edit) -> Node:
+    for node in subject.graph.nodes:
+        if node_id(node) == edit.target:
+            return node
+    raise Inapplicable(f"{edit.target} is gone")
+
+
+def propose_hoisting(subject: Subject) -> Iterator[Edit]:
+    """Bodies by themselves, with what they read when they are executed for the first time."""
+    for node in subject.graph.nodes:
+        if _begun(subject, node):
+            yield Edit("hoisting", node_id(node))
+
+
+def _begun(subject: Subject, node: Node) -> list[np.ndarray]:
+    if not isinstance(node.op, ControlFlow) or not any(body.steps for body in node.op.bodies):
+        return []
+    return node.op.begun(*[subject.values[name] for name in node.inputs])
+
+
+def apply_hoisting(subject: Subject, edit: Edit) -> Subject:
+    """target: the node."""
+    graph, node = subject.graph, _node(subject, edit)
+    arguments = _begun(subject, node)
+    if not arguments or not isinstance(node.op, ControlFlow):
+        raise Inapplicable(f"{edit.target} executes no body")
+    (body,) = node.op.bodies
+    type_ = node.op.inner(*graph.types(node.inputs))
+    total = body.arguments + len(body.steps)
+    names = [f"{edit.target}_{i}" for i in range(total)]
+    steps = [
+        Node(step.op, tuple(names[j] for j in step.inputs), (name,))
+        for step, name in zip(body.steps, names[body.arguments :], strict=True)
+    ]
+    read = {name for step in steps for name in step.inputs}
+    ends = [n for step in steps for n in step.outputs if n not in read]
+    values = {name: Value(name, type_) for name in names}
+    cut = pruned(values, steps, names[: body.arguments], (), ends)
+    given = dict(zip(names, (np.array(a, order="C") for a in arguments), strict=False))
+    return restricted(subject, cut, given)

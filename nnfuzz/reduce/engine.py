@@ -22,9 +22,9 @@ BUDGET = 800
 """Candidates that are run."""
 SWEEPS = 6
 ORDER = (
-    *("direct", "neighbourhoods", "outputs", "prefixes", "replacements", "bypasses", "inlining"),
-    *("constants", "operands", "sharing", "unfreezing", "attributes", "dtypes", "shrinking"),
-    *("ranks", "numbers", "elements"),
+    *("direct", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements", "bypasses"),
+    *("inlining", "constants", "operands", "sharing", "unfreezing", "attributes", "dtypes"),
+    *("shrinking", "ranks", "numbers", "elements"),
 )
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
 

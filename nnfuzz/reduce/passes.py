@@ -34,6 +34,7 @@ PASSES: Mapping[str, Pass] = {
     for p in (
         Pass("direct", cuts.propose_direct, cuts.apply_direct),
         Pass("neighbourhoods", cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
+        Pass("hoisting", bodies.propose_hoisting, bodies.apply_hoisting),
         Pass("outputs", cuts.propose_outputs, cuts.apply_outputs),
         Pass("prefixes", cuts.propose_prefixes, cuts.apply_outputs),
         Pass("replacements", cuts.propose_replacements, cuts.apply_replacement, merge=True),

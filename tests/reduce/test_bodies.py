@@ -80,3 +80,20 @@ def test_inputs_that_an_operator_can_do_without_go(subject):
     assert made.graph.nodes[1].inputs == ("r", "c") and "y" not in made.params
     assert made.graph.nodes[1].op.then_branch.steps[0].inputs == (0, 0)
     assert made.measure() < subject.measure()
+
+
+def test_a_body_comes_out_of_a_loop_with_what_it_reads_first():
+    registry = OpRegistry.load()
+    x, part = TensorType(DType.FLOAT32, (2, 3)), TensorType(DType.FLOAT32, (3,))
+    attributes = {"others": 0, "axis": 0, "out_axis": 0, "reverse": 1, "out_reverse": 0}
+    scan = registry.get("Scan").from_json({**attributes, "body": {**ADD_CLIP, "outputs": [3, 0]}})
+    types = {"x": x, "s": part, "y": x, "last": part}
+    values = {name: Value(name, type_) for name, type_ in types.items()}
+    graph = Graph(values, [Node(scan, ("x", "s"), ("y", "last"))], ["x", "s"], [], ["y", "last"])
+    given = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.ones(3, np.float32)}
+    subject = Subject(graph, given, "direct")
+    (edit,) = PASSES["hoisting"].propose(subject)
+    made = applied(subject, [edit])
+    assert [n.op.name for n in made.graph.nodes] == ["Add", "Clip"]
+    assert made.measure() < subject.measure()
+    np.testing.assert_array_equal(made.values[made.graph.outputs[0]], [4, 4, 4])

@@ -78,6 +78,13 @@ class ControlFlow(Composite):
         """The only execution of a body for such inputs (arrays), if there is no other."""
         return None
 
+    def begun(self, *inputs: Any) -> list[Any]:
+        """What a body reads when it is executed for the first time, for such inputs (arrays).
+
+        Empty if it is never executed, or if `executed` tells.
+        """
+        return []
+
     def inner(self, *inputs: TensorType) -> TensorType:
         """The type of the values inside of the bodies."""
         return inputs[0]
