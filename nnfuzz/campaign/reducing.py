@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -27,7 +28,8 @@ class Reducer:
     """Hands findings to one worker (nnfuzz.campaign.reduction) and records what comes of them.
 
     `dispatch` starts the next reduction, the loop waits on `sandboxes()` and passes events to
-    `feed`. Neither blocks. note: for people. spent: seconds, over all reductions.
+    `feed`. Neither blocks. note: for people. spent: seconds, over all reductions that were begun
+    beside the campaign; afterwards: over those without a limit, once it was over.
     """
 
     def __init__(
@@ -35,7 +37,8 @@ class Reducer:
     ) -> None:
         self.config = config
         self.recorder = recorder
-        self.spent = 0.0
+        self.spent = self.afterwards = 0.0
+        self._limited = True
         self._note = note
         self._server: ForkServer | None = None
         self._sandbox: Sandbox | None = None
@@ -63,6 +66,7 @@ class Reducer:
         if not waiting:
             return
         self._row, self._began = min(waiting, key=self._order), time.monotonic()
+        self._limited = math.isfinite(allowed)
         settings = self.config.reducer
         job = {
             "do": "reduce",
@@ -102,7 +106,10 @@ class Reducer:
             return True
         row, self._row = self._row, None
         seconds = time.monotonic() - self._began
-        self.spent += seconds
+        if self._limited:
+            self.spent += seconds
+        else:
+            self.afterwards += seconds
         if not self._free:
             self._free = seconds
         self._keep(row, self._result(row, event))

@@ -143,6 +143,7 @@ class _Session:
             "avoided": [asdict(row) for row in self.loop.tamer.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
+            "reduce_seconds_afterwards": round(self.loop.reducer.afterwards, 3),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
             "seed": self.config.seed,

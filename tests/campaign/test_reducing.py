@@ -58,6 +58,7 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     (variant,) = row.variants
     assert (variant.pattern, variant.signatures, variant.occurrences) == (row.pattern, 2, 4)
     assert result.summary["findings"] == 1 and result.summary["unreduced"] == 0
+    assert result.summary["reduce_seconds"] + result.summary["reduce_seconds_afterwards"] > 0
     assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
     assert duplicate.name.endswith(row.duplicates[0])
