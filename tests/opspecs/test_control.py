@@ -8,7 +8,8 @@ import pytest
 import torch
 from nnfuzz.opspecs.control import If, Loop, Scan
 
-from nnfuzz.check.authorities import one_node, run_reference
+from nnfuzz.check.authorities import one_node
+from nnfuzz.check.runtimes import run_reference
 from nnfuzz.check.instances import Instance
 from nnfuzz.compare.envelope import PRECISIONS, Tracked, enclosed
 from nnfuzz.ir.dtypes import DType
