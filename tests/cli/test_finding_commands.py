@@ -99,6 +99,17 @@ def test_generate_again_elsewhere_gives_the_same_bytes(corpus, tmp_path, capsys)
     assert contents(tmp_path / "m") == contents(corpus)
 
 
+def test_exporters_are_mixed_unless_one_is_chosen(tmp_path):
+    few = ["--nodes", "3", "--operators", "Add,Mul,Tanh,Sub", "--opset", "18"]
+    for name in ("one", "two"):
+        assert command("generate", "--count", 6, *few, "--out", tmp_path / name) == 0
+    one, two = (sorted((tmp_path / n).rglob("*.*")) for n in ("one", "two"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    cases = [json.loads(path.read_text()) for path in one if path.name == "nnfuzz.json"]
+    assert {case["exporter"] for case in cases} == {"direct", "torchscript"}
+    assert {case["opset"] for case in cases} == {18}
+
+
 def test_generate_refuses_other_settings_and_operators(corpus, tmp_path, capsys):
     assert command("generate", "--count", 3, "--seed", 6, *OPTIONS, "--out", corpus) == 2
     assert "another seed (5 there, 6 wanted)" in capsys.readouterr().err
