@@ -14,7 +14,7 @@ from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, withi
 from nnfuzz.spec.families.scatter import Reduced, Scattering, put
 from nnfuzz.spec.families.shape import resized
 from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.spec.unexportable import DECOMPOSED, Unexportable
 
 REDUCED = In("T", NUMBERS, (1, 5))
 
@@ -105,6 +105,9 @@ class ScatterElementsReduce(Reduced, Elements):
     """Updates are combined with the elements they meet. Source: ONNX ScatterElements-18."""
 
     inputs = (REDUCED, *Elements.inputs[1:])
+    unexportable = (
+        Unexportable("torchscript", "declares a wrong shape in a branch around it (torch 2.13)"),
+    )
 
 
 @operator

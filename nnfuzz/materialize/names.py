@@ -60,10 +60,13 @@ def _drop_loops(graph: onnx.GraphProto) -> bool:
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
-    """Rename values wherever they are defined, read or declared."""
+    """Rename values wherever they are defined, read or declared, branches and bodies included."""
     for node in graph.node:
         for used in (node.input, node.output):
             used[:] = [names.get(name, name) for name in used]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, names)
     for declared in (graph.input, graph.output, graph.value_info, graph.initializer):
         for item in declared:
             item.name = names.get(item.name, item.name)
