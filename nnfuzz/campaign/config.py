@@ -161,7 +161,8 @@ class CampaignConfig:
 
 
 _CASE = (*(f.name for f in fields(CaseConfig)), "exporters")
-_OPTIONS = {"exporters": "exporter"}
+_OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
+"""Settings whose option has another name."""
 
 
 def _plain(value: Any) -> Any:

@@ -50,8 +50,9 @@ def test_limits_may_change_on_resume():
     [
         ({"seed": 4}, "--seed 4 contradicts the campaign, which has 0"),
         ({"nodes": 6}, "--nodes 6 contradicts the campaign, which has 5"),
-        ({"levels": ("O1",)}, "--levels O1 contradicts"),
-        ({"backends": (BackendSpec("toy"),)}, "--backends toy contradicts .* toy,timeout=3"),
+        ({"levels": ("O1",)}, "--level O1 contradicts"),
+        ({"exporters": ("direct", "dynamo")}, "--exporter direct dynamo contradicts .* torchsc"),
+        ({"backends": (BackendSpec("toy"),)}, "--backend toy contradicts .* toy,timeout=3"),
     ],
 )
 def test_other_options_may_not(given, message):

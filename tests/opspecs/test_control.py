@@ -9,8 +9,8 @@ import torch
 from nnfuzz.opspecs.control import If, Loop, Scan
 
 from nnfuzz.check.authorities import one_node
-from nnfuzz.check.runtimes import run_reference
 from nnfuzz.check.instances import Instance
+from nnfuzz.check.runtimes import run_reference
 from nnfuzz.compare.envelope import PRECISIONS, Tracked, enclosed
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.intervals import Box
