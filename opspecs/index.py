@@ -142,7 +142,7 @@ class Gather(Along, Indexed):
         at = self.axis % data.dim()
         i = indices.long()
         taken = data[(*(slice(None),) * at, i.reshape(-1) if i.dim() == 0 else i)]
-        return taken.squeeze(at) if i.dim() == 0 else taken
+        return taken.select(at, 0) if i.dim() == 0 else taken
 
 
 @operator
