@@ -11,13 +11,14 @@ from typing import Any
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.families.elementwise import Branched, Elementwise
+from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 6
 EDGE = 1e-3
-FEWEST = 2
-"""Of how many whole numbers a valid one must be, if not all of them are."""
+FEWEST, FEW = 2, 4
+"""Of how many whole numbers a valid one must be, if not all of them are; and what is no choice."""
 TOP = 2**63
 """Larger numbers of type uint64 are hardly drawn, and valid for modular operators only."""
 
@@ -37,6 +38,11 @@ class Known:
     whole: bool = False
     fixed: bool = False
 
+    @property
+    def few(self) -> bool:
+        """Whether so few numbers are possible that each should be expected."""
+        return self.whole and _numbers(*self.range) < FEW
+
     def same(self, other: Known) -> bool:
         """Whether as much is known."""
         mine = self.range, self.special, self.whole, self.fixed
@@ -48,7 +54,7 @@ def derive(
 ) -> Iterator[Known] | None:
     """What is known about each output, without an end; None if no result is finite."""
     ranges = _ranges(inputs)
-    fixed = op.constant or all(known.fixed for known in inputs)
+    fixed = op.constant or all(known.fixed or known.few for known in narrowed(op, inputs))
     if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
         return None
     dtype = op.output_dtype(*types)
@@ -193,10 +199,10 @@ def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
     """The input ranges with one input, or all of them, replaced by a special element.
 
     Data movement carries elements along unmixed. Other operators may mix a special element with
-    usual ones (sums do), and special elements of several inputs need not meet; that is ignored,
-    which refuses a little too much.
+    usual ones (sums do), indices may leave it out, and special elements of several inputs need not
+    meet; that is ignored, which refuses a little too much.
     """
-    moves = isinstance(op, Moving)
+    moves = isinstance(op, (Moving, Indexed))
     if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
         yield _ranges([Known(k.special[0]) for k in inputs])
     for chosen in dict.fromkeys(inputs):

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnfuzz.inputs.program import finite, holds
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import rounded, settled
@@ -34,6 +33,8 @@ TRIALS = 24
 """Combinations of ranges tried per node."""
 SAMPLES = 33
 """Elements per trial evaluation."""
+TABLED = 3
+"""Up to how many inputs all combinations are evaluated at once."""
 
 
 def wishes(
@@ -92,11 +93,16 @@ def _wish(
         found.update((n, h) for n, h in zip(node.inputs, have) if h != ANY_RANGE)
         if wanted is None:
             return
+    options = _options(node.op, dtypes, have)
+    if not all(options):
+        return
     for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
-        for ranges in _combinations(node, dtypes, have, rng, shuffled):
-            if accepts(node.op, dtypes, ranges, goal):
-                found.update(zip(node.inputs, ranges))
-                return
+        alike = () if shuffled else _alike(options)
+        ranges = next((r for r in alike if accepts(node.op, dtypes, r, goal)), None)
+        ranges = ranges or _mixed(node.op, dtypes, options, goal, rng)
+        if ranges is not None:
+            found.update((n, r) for n, r in zip(node.inputs, ranges) if r != ANY_RANGE)
+            return
 
 
 def _cut(have: Range, bounds: Range) -> Range:
@@ -105,26 +111,42 @@ def _cut(have: Range, bounds: Range) -> Range:
     return cut if cut[0] <= cut[1] else bounds
 
 
-def _combinations(
-    node: Node,
+def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list[list[Range]]:
+    """Ranges to try, per input. What an index may be depends on shapes, not on wishes."""
+    patterns = op.patterns(len(dtypes))
+    if _pointwise(op) and any(p.index for p in patterns):
+        return [[]]
+    return [
+        [h] if p.index else _narrowed(_choices(d), h) for d, h, p in zip(dtypes, have, patterns)
+    ]
+
+
+def _alike(options: Sequence[Sequence[Range]]) -> Iterator[list[Range]]:
+    """The same choice for all inputs."""
+    for i in range(max(map(len, options))):
+        yield [o[min(i, len(o) - 1)] for o in options]
+
+
+def _mixed(
+    op: OpSpec,
     dtypes: Sequence[DType],
-    have: Sequence[Range],
+    options: Sequence[Sequence[Range]],
+    wanted: Range | None,
     rng: np.random.Generator,
-    shuffled: bool,
-) -> Iterator[list[Range]]:
-    """Ranges per input: the same choice for all of them first, then random ones."""
-    options = [_narrowed(_choices(d), h) for d, h in zip(dtypes, have)]
-    patterns = node.op.patterns(len(dtypes))
-    for option, pattern in zip(options, patterns):
-        if pattern.index or not option:
-            return
-    if not shuffled:
-        for i in range(max(map(len, options))):
-            yield [o[min(i, len(o) - 1)] for o in options]
-        if len(options) == 1:
-            return
+) -> list[Range] | None:
+    """One of the combinations that will do, at random; None if none is found."""
+    if _pointwise(op) and len(options) <= TABLED:
+        key = type(op), tuple(op.attributes.items()), tuple(dtypes), tuple(map(tuple, options))
+        places = _table(*key, wanted)
+        if not places:
+            return None
+        return [o[i] for o, i in zip(options, places[int(rng.integers(len(places)))])]
+    accepts = _valid_on_samples if _pointwise(op) else _by_ranges
     for _ in range(TRIALS):
-        yield [o[int(rng.integers(len(o)))] for o in options]
+        ranges = [o[int(rng.integers(len(o)))] for o in options]
+        if accepts(op, dtypes, ranges, wanted):
+            return ranges
+    return None
 
 
 def _choices(dtype: DType) -> tuple[Range, ...]:
@@ -157,20 +179,53 @@ def _pointwise_valid(
 ) -> bool:
     """Evaluated once per question: the same ones come up in graph after graph."""
     op = spec(**dict(attributes))
-    sample = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
-    terms = op.domain(*sample)
-    if not holds(terms) or (len(sample) == 1 and any(map(_steep, terms))):
-        return False
-    (result,) = flatten(op.torch(*sample))
+    samples = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
+    return bool(_in_domain(op, samples)) and bool(_as_wanted(op, samples, wanted))
+
+
+@lru_cache(maxsize=1 << 12)
+def _table(
+    spec: type[OpSpec],
+    attributes: tuple[tuple[str, Any], ...],
+    dtypes: tuple[DType, ...],
+    options: tuple[tuple[Range, ...], ...],
+    wanted: Range | None,
+) -> list[list[int]]:
+    """Which of the ranges per input go together: their positions, for each combination."""
+    op = spec(**dict(attributes))
+    rows = [
+        torch.stack([_sample(d, r, i) for r in ranges])
+        for i, (d, ranges) in enumerate(zip(dtypes, options))
+    ]
+    places = torch.cartesian_prod(*map(torch.arange, map(len, options))).reshape(-1, len(rows))
+    places = places[_in_domain(op, [row[at] for row, at in zip(rows, places.T)])]
+    if len(places):
+        places = places[_as_wanted(op, [row[at] for row, at in zip(rows, places.T)], wanted)]
+    return places.tolist()
+
+
+def _in_domain(op: OpSpec, samples: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Whether all elements along the last axis are valid."""
+    valid = torch.ones(samples[0].shape[:-1], dtype=torch.bool)
+    for term in op.domain(*samples):
+        valid = valid & (term <= 0).all(-1)
+        if len(samples) == 1:
+            valid = valid & ~_steep(term)
+    return valid
+
+
+def _as_wanted(op: OpSpec, samples: Sequence[torch.Tensor], wanted: Range | None) -> torch.Tensor:
+    """Whether all results along the last axis are finite and in the wanted range."""
+    (result,) = flatten(op.torch(*samples))
     if wanted is None:
-        return not result.is_floating_point() or finite(result)
-    return bool(((result >= wanted[0]) & (result <= wanted[1])).all())
+        return torch.isfinite(result).all(-1)
+    return ((result >= wanted[0]) & (result <= wanted[1])).all(-1)
 
 
-def _steep(term: torch.Tensor) -> bool:
+def _steep(term: torch.Tensor) -> torch.Tensor:
     """Whether a domain term may be positive between two neighbouring points of a sample."""
-    steps = term[1:] - term[:-1]
-    return bool((torch.maximum(term[1:], term[:-1]) + steps.abs() / 2 > 0).any())
+    before, behind = term[..., :-1], term[..., 1:]
+    return (torch.maximum(before, behind) + (behind - before).abs() / 2 > 0).any(-1)
 
 
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:

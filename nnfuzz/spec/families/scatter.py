@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,6 +72,17 @@ class Scattering(Indexed):
         return emit(self.kernel, *values, **self.onnx_attributes())
 
 
+def _multiplied(data: Range, updates: Range) -> Range:
+    """Bounds of numbers that any number of updates multiply."""
+    least = min(data[0], updates[0])
+    if least >= 1:
+        return data[0], math.inf
+    if max(map(abs, updates)) <= 1:
+        size = max(map(abs, data))
+        return (0.0 if least >= 0 else -size), size
+    return (0.0, math.inf) if least >= 0 else ANY_RANGE
+
+
 class Reduced(Scattering):
     """Updates are added, multiplied and so on to what they meet; duplicates are welcome."""
 
@@ -93,7 +105,7 @@ class Reduced(Scattering):
     def value_range(self, *ranges: Range) -> Range:
         data, _, updates = ranges
         if self.reduction == "mul":
-            return ANY_RANGE
+            return _multiplied(data, updates)
         if self.reduction == "add":
             lo, hi = (ANY_RANGE[0], data[1]), (data[0], ANY_RANGE[1])
             return (data[0] if updates[0] >= 0 else lo[0]), (data[1] if updates[1] <= 0 else hi[1])
