@@ -35,6 +35,7 @@ from nnfuzz.triage.signature import export_failure
 TICK_SECONDS = 0.25
 PROBE_SECONDS_PER_TEST = 0.05  # a short campaign gets few probes in advance
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
+TELLING = 1.2  # growth of the refused signatures that is worth another line
 EPOCH_SECONDS = 2.0  # least time between two epochs: each interrupts the producers
 EPOCH_SHARE = 0.05  # and the least share of the time so far
 
@@ -117,6 +118,7 @@ class Loop:
         self._done = recorder.store.done()
         self._indexes = self._remaining(self._done)
         self._refused = set(refused)
+        self._told = len(self._refused)
         self._epoch_at = 0.0
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
@@ -412,10 +414,12 @@ class Loop:
         new = refused - self._refused
         if not new or not self.prober.left(refused) - avoided:
             return {}
-        self.observer.note(
-            f"{len(new)} more operator signatures are refused for generation "
-            f"({len(self._refused | new)} of {len(self.prober.keys)}): {_some(new)}"
-        )
+        if len(self._refused | new) > TELLING * self._told:
+            self._told = len(self._refused | new)
+            self.observer.note(
+                f"{self._told} of {len(self.prober.keys)} operator signatures are refused for "
+                f"generation by now, since they are not supported: {_some(new)}"
+            )
         return {key: reasons.get(key, "") for key in sorted(new)}
 
     def _tamed(self) -> bool:
