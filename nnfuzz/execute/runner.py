@@ -56,7 +56,7 @@ class BackendRunner:
         )
         self._model = b""
         self._inputs: dict[str, np.ndarray] = {}
-        self._without: list[str] = []
+        self._how: dict[str, Any] = {}
         self._pending: list[str] = []
         self._done: list[Outcome] = []
 
@@ -75,10 +75,14 @@ class BackendRunner:
         inputs: Mapping[str, np.ndarray],
         levels: Iterable[str] | None = None,
         without: Iterable[str] = (),
+        until: Stage = Stage.EXECUTE,
+        lazy: bool = False,
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
-        without: passes to switch off, where the backend can. Returns at once.
+        without: passes to switch off, where the backend can. until: the last stage; what gets
+        through it is well, without outputs. lazy: whether levels after one that does well are taken
+        to do so too. Returns at once.
         Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
@@ -89,7 +93,7 @@ class BackendRunner:
         if self.busy:
             raise RuntimeError(f"runner {self.spec} is busy")
         self._model, self._inputs = model, dict(inputs)
-        self._without = list(without)
+        self._how = {"without": list(without), "until": until.value, "lazy": lazy}
         self._pending, self._done = levels, []
         self._send()
 
@@ -155,7 +159,7 @@ class BackendRunner:
     def _send(self) -> None:
         blobs: dict[str, Any] = {"model": self._model}
         blobs.update((INPUT + name, array) for name, array in self._inputs.items())
-        job = {"do": "run", "levels": self._pending, "without": self._without}
+        job = {"do": "run", "levels": self._pending, **self._how}
         self.sandbox.submit(job, blobs)
 
     def _accept(self, progress: Progress) -> None:

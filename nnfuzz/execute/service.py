@@ -3,9 +3,11 @@
 Jobs, by the header's "do":
   versions  -> {"versions": {...}}
   passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
-  run       header {"levels": [...], "without": passes to switch off}, blobs "model" and
-            "input/NAME", at several sizes "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial
-            answer per level, an outcome with blobs "output/NAME", then an empty reply.
+  run       header {"levels": [...], "without": passes to switch off, "until": stage after which
+            all is well, "lazy": whether levels after one that does well are taken to do so too},
+            blobs "model" and "input/NAME", at several sizes "input/NAME_atK" too
+            (nnfuzz.ir.sizes); sends one partial answer per level, an outcome with blobs
+            "output/NAME", then an empty reply.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class BackendService:
         if reason:
             raise BackendUnavailable(reason)
         self._without: tuple[str, ...] = ()
+        self._until, self._lazy = Stage.EXECUTE, False
         self._backend.versions()  # imports the compiler before crash handlers are installed
 
     def handle(
@@ -63,6 +66,8 @@ class BackendService:
             module = self._backend.import_model(blobs["model"]).module
             return {"passes": self._backend.fired_passes(module, header["level"])}, {}
         self._without = tuple(header.get("without", ()))
+        self._until = Stage(header.get("until") or Stage.EXECUTE)
+        self._lazy = header.get("lazy", False)
         inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
         for outcome in self._run(blobs["model"], inputs, header["levels"], report):
             outputs = {OUTPUT + k: v for k, v in (outcome.outputs or {}).items()}
@@ -81,8 +86,14 @@ class BackendService:
                 yield self._outcome(level, seconds, **stop.fields)
                 seconds = {}
             return
+        well = self._until is Stage.IMPORT
         for level in levels:
-            yield self._level(imported, inputs, level, seconds, report)
+            if well:
+                yield self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
+            else:
+                outcome = self._level(imported, inputs, level, seconds, report)
+                well = self._lazy and outcome.ok
+                yield outcome
             seconds = {}
 
     def _level(
@@ -101,6 +112,8 @@ class BackendService:
                 report,
                 lambda: self._backend.compile(imported, level, self._without),
             )
+            if self._until is Stage.COMPILE:
+                return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
             execute = partial(_runs, program, inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
         except _Stopped as stop:

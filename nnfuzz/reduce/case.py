@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
 from nnfuzz.ir.sizes import operators
@@ -16,7 +16,7 @@ from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduce.known import Cause, Known
 from nnfuzz.reduce.lanes import Lanes, Question, Servers, Tried
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import FAILURES, Failure
 
 SECONDS = 20.0
 """Limit for a candidate of a failure that is not about time."""
@@ -126,12 +126,16 @@ def reduce_case(
         question = _question(problem, lanes)
         found = lanes.run(problem.case, (), question)
         wanted = _wanted(problem.failure, found)
+        whole, question = question, _shortened(question, problem.failure, found)
         known = Known(causes, lanes, question, wanted)
         rest = known.without(found)
         limits = config.budget, watch, config.seconds
         engine = Engine(lanes, question, rest, wanted, *limits, known.recognises)
         best = engine.reduce()
-        confirmed = 0 if known.found else _confirmed(lanes, question, best, wanted)
+        confirmed = 0
+        if known.found is None:
+            best = _in_full(lanes, whole, best, wanted)
+            confirmed = _confirmed(lanes, whole, best, wanted)
     return Reduction(
         failure=next(f for f, mark in best.failing if mark == wanted),
         best=best,
@@ -170,6 +174,24 @@ def _question(problem: Problem, lanes: Lanes) -> Question:
         judged=problem.failure.kind is OutcomeKind.MISMATCH,
         both=problem.exporter_accused and problem.case.exporter != "direct",
     )
+
+
+def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
+    """The question without what cannot be like an error: the stages behind its own, and the levels
+    after one that does well if the least optimised one has to fail.
+    """
+    if failure.kind not in (OutcomeKind.EXCEPTION, OutcomeKind.CRASH):
+        return question
+    until = failure.stage if failure.stage in (Stage.IMPORT, Stage.COMPILE) else Stage.EXECUTE
+    first = found.outcomes[0] if found.outcomes else None
+    return replace(question, until=until, lazy=first is not None and first.kind in FAILURES)
+
+
+def _in_full(lanes: Lanes, question: Question, best: Tried, wanted: str) -> Tried:
+    """The same case with the outcomes of all stages and levels, if it fails alike then."""
+    assert best.case is not None
+    again = lanes.run(best.case, (), question)
+    return again if any(mark == wanted for _, mark in again.failing) else best
 
 
 def _wanted(failure: Failure, found: Tried) -> str:

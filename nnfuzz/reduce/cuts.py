@@ -69,6 +69,21 @@ def _with_outputs(graph: Graph, outputs) -> Graph:
     return pruned(graph.values, graph.nodes, graph.inputs, graph.weights, outputs)
 
 
+def propose_halves(subject: Subject) -> Iterator[Edit]:
+    """The first half of all nodes, the first three quarters, ... all but the last node.
+
+    What fails while a model is translated mostly does so at one node, which is the last one then.
+    """
+    nodes = subject.graph.nodes
+    left = len(nodes)
+    while left > 1:
+        left //= 2
+        kept = nodes[: len(nodes) - left]
+        read = {name for node in kept for name in node.inputs}
+        ends = [name for node in kept for name in node.outputs if name not in read]
+        yield Edit("halves", value=ends)
+
+
 # -- sub-graphs -------------------------------------------------------------------------------
 
 

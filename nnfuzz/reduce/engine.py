@@ -17,14 +17,15 @@ from typing import Any
 from nnfuzz.reduce.edit import Group
 from nnfuzz.reduce.lanes import Lanes, Question, Tried
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.refine import first_copy
 
 BUDGET = 800
 """Candidates that are run."""
 SWEEPS = 6
 ORDER = (
-    *("direct", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements", "bypasses"),
-    *("inlining", "constants", "operands", "sharing", "unfreezing", "attributes", "dtypes"),
-    *("shrinking", "ranks", "numbers", "elements"),
+    *("direct", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements"),
+    *("bypasses", "inlining", "constants", "operands", "sharing", "unfreezing", "attributes"),
+    *("dtypes", "shrinking", "ranks", "numbers", "elements"),
 )
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
 
@@ -121,7 +122,7 @@ class Engine:
         start = time.perf_counter()
         done: set[tuple[str, ...]] = set()
         while self._left() > 0:
-            proposed, _ = self.lanes.propose(self.case, name)
+            proposed = self._proposed(name)
             fresh = [g for g in proposed if tuple(e.key for e in g) not in done]
             counter.proposed += len(fresh)
             position = self._first(fresh, counter)
@@ -130,6 +131,16 @@ class Engine:
             counter.accepted += 1
             done.update(tuple(e.key for e in group) for group in fresh[:position])
         counter.seconds += time.perf_counter() - start
+
+    def _proposed(self, name: str) -> list[Group]:
+        """Errors are looked for from the beginning: their last node is one that they need."""
+        if name == "halves" and self.question.judged:
+            return []
+        proposed, _ = self.lanes.propose(self.case, name)
+        if name != "neighbourhoods" or self.question.judged:
+            return proposed
+        last = first_copy(self.case.graph or {})[-1]["outputs"][0]
+        return [group for group in proposed if last in group[0].value]
 
     def _first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
         """Adopts the first candidate that is interesting; its position."""

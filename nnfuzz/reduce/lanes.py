@@ -44,13 +44,16 @@ class Question:
     """What is run, and how: the same for every candidate.
 
     levels: of the backend. both: run the direct lowering as well, to tell the exporter's faults.
-    judged: whether values matter. without: passes of the optimiser to switch off.
+    judged: whether values matter. without: passes of the optimiser to switch off. until, lazy: see
+    BackendRunner.submit; they save what cannot be like the failure.
     """
 
     levels: tuple[str, ...]
     judged: bool
     both: bool = False
     without: tuple[str, ...] = ()
+    until: Stage = Stage.EXECUTE
+    lazy: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,8 @@ class Lane:
 
     def _outcomes(self, model: bytes, case: TestCase, question: Question):
         assert self.runner is not None
-        self.runner.submit(model, case.inputs, question.levels, question.without)
+        how = question.without, question.until, question.lazy
+        self.runner.submit(model, case.inputs, question.levels, *how)
         while (outcomes := self.runner.feed((yield))) is None:
             pass
         return outcomes

@@ -33,6 +33,7 @@ PASSES: Mapping[str, Pass] = {
     p.name: p
     for p in (
         Pass("direct", cuts.propose_direct, cuts.apply_direct),
+        Pass("halves", cuts.propose_halves, cuts.apply_outputs),
         Pass("neighbourhoods", cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
         Pass("hoisting", bodies.propose_hoisting, bodies.apply_hoisting),
         Pass("outputs", cuts.propose_outputs, cuts.apply_outputs),

@@ -95,6 +95,29 @@ def test_a_failing_import_fails_every_level_once(runner, how, kind, signal, mess
     check_fine(runner)
 
 
+@pytest.mark.parametrize("until", [Stage.IMPORT, Stage.COMPILE])
+def test_nothing_is_done_behind_the_last_stage_that_is_asked_for(runner, until):
+    runner.submit(model("raise", "execute"), INPUTS, LEVELS, until=until)
+    outcomes = finished(runner)
+    assert {(o.ok, o.stage) for o in outcomes} == {(True, until)}
+    assert all(not o.outputs for o in outcomes)
+    runner.submit(model("raise", until.value, "O1"), INPUTS, LEVELS, until=until)
+    assert finished(runner)[1].kind is OutcomeKind.EXCEPTION
+    check_fine(runner)
+
+
+def test_levels_after_one_that_does_well_may_be_taken_to_do_so_too(runner):
+    runner.submit(model("raise", "compile", "O1"), INPUTS, LEVELS, lazy=True)
+    assert [o.kind for o in finished(runner)] == [OutcomeKind.OK] * 3
+    runner.submit(model("raise", "compile", LEVELS[0]), INPUTS, LEVELS, lazy=True)
+    assert [o.ok for o in finished(runner)] == [False, True, True]
+
+
+def finished(runner):
+    ((_, outcomes),) = wait_runners([runner])
+    return outcomes
+
+
 def test_exceptions_keep_type_traceback_and_output(runner):
     outcome = runner.run(model("raise"), INPUTS, ["O1"])[0]
     assert outcome.error_type == "ValueError"

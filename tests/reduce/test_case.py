@@ -9,6 +9,8 @@ import pytest
 
 from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduce.lanes import Servers, likeness
+from nnfuzz.reduce.passes import PASSES, applied
+from nnfuzz.reduce.subject import Subject
 from nnfuzz.report.finding import read_finding, write_finding
 from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -93,6 +95,18 @@ def test_an_exception_keeps_its_message(producer, registry, server, reduced):
     done = reduced(finding, ReduceConfig(2))
     assert done.after[0] == 2
     assert done.failure.signature.hash == finding.failure.signature.hash
+    assert {o.level for o in done.best.outcomes} == {"O0", "O1"}
+    assert done.counters["halves"].proposed and done.run < 60
+
+
+def test_the_last_half_goes_first(producer):
+    case = producer.produce(3)
+    subject = Subject(producer.load(case), {**case.inputs, **case.weights})
+    edits = list(PASSES["halves"].propose(subject))
+    sizes = [len(applied(subject, [edit]).graph.nodes) for edit in edits]
+    assert sizes == [5, 8, 9]
+    kept = {name for node in subject.graph.nodes[:5] for name in node.outputs}
+    assert set(edits[0].value) <= kept
 
 
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
