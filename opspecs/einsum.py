@@ -138,12 +138,10 @@ class Det(OpSpec):
     def torch(self, x):
         return torch.det(x)
 
-    def _bound(self, x):
-        """The product of the norms of the rows, at least 1 each: Hadamard's inequality."""
-        return torch.linalg.vector_norm(x, dim=-1).clamp(min=1).prod(-1)
-
     def domain(self, x):
-        return [self._bound(x) - largest(x) / 2 ** x.shape[-1]]
+        """The product of the norms of the rows, at least 1 each: Hadamard's inequality."""
+        logs = torch.linalg.vector_norm(x, dim=-1).clamp(min=1).log().sum(-1)
+        return [logs + x.shape[-1] * math.log(2) - math.log(largest(x))]
 
     def radius(self, u, y, x):
         """Elimination with pivoting: each element is off by n u times the largest of its row."""

@@ -11,7 +11,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.dispute import body, reference
 from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
-from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
+from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.spec.intervals import greatest, growth, sum_radius, underflow
@@ -105,6 +105,9 @@ class ReduceProd(Reduction):
         for axis in sorted((a % x.dim() for a in axes), reverse=True):
             x = torch.prod(x, axis, keepdim=keepdim)
         return x
+
+    def proxy(self, x):
+        return self.torch(crossing(x, self.axes))
 
     def sure(self, x):
         return multiplied(self.torch, x)
@@ -209,7 +212,8 @@ class ReduceLogSum(Reduction):
 
     def domain(self, x):
         whole = self._sum(x.abs())
-        return [1e-4 + whole / 16 - self._sum(x), whole - largest(x) / 2]
+        lost = min(1 / 16, 64 * torch.finfo(x.dtype).eps * self.terms(x))
+        return [1e-4 + whole * lost - self._sum(x), whole - largest(x) / 2]
 
     def feasible(self, x):
         return x[1] >= 2e-4

@@ -176,7 +176,7 @@ class LpNormalization(AlongAxis):
         return [0.05 - self._norm(x), x.abs() - (most if self.p == 1 else math.sqrt(most))]
 
     def feasible(self, x):
-        return x[0] < 0 or x[1] > 0
+        return max(-x[0], x[1]) > 0.01
 
     def value_range(self, x):
         return (-1.0 if x[0] < 0 else 0.0), (1.0 if x[1] > 0 else 0.0)

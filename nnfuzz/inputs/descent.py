@@ -171,10 +171,12 @@ class Descent:
     def _typed(self, values: Values, carried: Values, name: str) -> Tensor:
         """A value for `domain`: floats in their dtype, which limits depend on, others in float64.
 
-        Zeros are perturbed, since |x| has no direction to move in at 0.
+        All are perturbed a little: |x| has no direction to move in at 0, nor a variance where
+        numbers are equal.
         """
         x = _soft(values, carried, name)
-        x = x + (x == 0) * TINY
+        noise = torch.from_numpy(np.asarray(self.rng.uniform(0.1, 1, tuple(x.shape))))
+        x = x + noise * (TINY + TINY * x.detach().abs())
         dtype = self.program.dtypes[name]
         return x.to(dtype.torch) if dtype.is_float else x
 

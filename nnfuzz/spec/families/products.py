@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,6 +35,31 @@ def product_radius(u: float, factors: float | Tensor, y: Tensor, grown: Tensor) 
     """
     radius = factors * (2 * u * y.abs() + underflow(u) * grown)
     return radius.masked_fill(grown > greatest(u), math.inf)
+
+
+class _Crossing(torch.autograd.Function):
+    """The identity; where the derivative makes a number smaller, it is kept for `chosen` only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, chosen: Tensor) -> Tensor:
+        ctx.save_for_backward(x, chosen)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        x, chosen = ctx.saved_tensors
+        (gradient,) = gradients
+        return gradient.masked_fill((gradient * x > 0) & ~chosen, 0.0), None
+
+
+def crossing(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """The factors of products along axes, for derivatives that can change a product's sign.
+
+    A product crosses zero where one factor does. All of them shrinking at the same time would only
+    make it zero.
+    """
+    size = x.detach().abs()
+    return _Crossing.apply(x, size == (size.amin(tuple(axes), keepdim=True) if axes else size))
 
 
 def magnitude_logs(x: Tensor) -> Tensor:

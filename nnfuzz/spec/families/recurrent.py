@@ -286,6 +286,10 @@ class Recurrent(Composite):
             "activation_beta": betas or None,
         }
 
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """Zeros come behind sequences that are shorter than others."""
+        return ((0, 0),) if self.lens and self.kept[0] == 0 else ()
+
     def value_range(self, *ranges: Range) -> Range:
         return ANY_RANGE if self.activations or not self.bounded() else (-1.0, 1.0)
 
