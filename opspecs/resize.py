@@ -214,6 +214,8 @@ class ResizeLinear(Interpolating):
 class Overshooting(Interpolating):
     """Kernels with negative weights."""
 
+    mixes = True
+
     def interval(self, x):
         return [linear(self._weighted, x, absolute=lambda t: self._weighted(t, absolute=True))]
 

@@ -60,12 +60,14 @@ def derive(
     dtype = op.output_dtype(*types)
     bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
     special = [_stored(dtype, r) for r in op.certain(*types)]
+    moves = _moves(op)
     if isinstance(op, Moving):  # Some elements of each input come out.
         special += ranges
     for variant in _variants(op, inputs):
         if not op.feasible(*variant):
             return None
-        special.append(_stored(dtype, _outcome(op, dtype, variant, fixed)))
+        carried = variant[0] if moves else _outcome(op, dtype, variant, fixed)
+        special.append(_stored(dtype, carried))
     if fixed:  # Either end may be an element.
         special += [(end, end) for end in bounds]
     return _outputs(
@@ -138,11 +140,12 @@ def unread(type_: TensorType) -> Known:
 def _stored(dtype: DType, range_: Range) -> Range:
     """Bounds of what is left of a number in a dtype: integers wrap around, all of them or some.
 
-    Bounds of floats are of type float.
+    Bounds of floats are of type float. Infinite ones of integers are where these end.
     """
     if dtype.is_float:
         return float(range_[0]), float(range_[1])
     lo, hi = dtype.limits
+    range_ = lo if range_[0] == -math.inf else range_[0], hi if range_[1] == math.inf else range_[1]
     if lo <= range_[0] and range_[1] <= hi:
         return range_
     if all(isinstance(end, int) for end in range_):
@@ -195,6 +198,11 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
     return [own[id(known)] for known in inputs]
 
 
+def _moves(op: OpSpec) -> bool:
+    """Whether elements come out as they are."""
+    return isinstance(op, Indexed) or (isinstance(op, Moving) and not op.mixes)
+
+
 def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
     """The input ranges with one input, or all of them, replaced by a special element.
 
@@ -202,7 +210,7 @@ def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
     usual ones (sums do), indices may leave it out, and special elements of several inputs need not
     meet; that is ignored, which refuses a little too much.
     """
-    moves = isinstance(op, (Moving, Indexed))
+    moves = _moves(op)
     if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
         yield _ranges([Known(k.special[0]) for k in inputs])
     for chosen in dict.fromkeys(inputs):

@@ -120,3 +120,12 @@ def test_bits_of_large_integers_are_moved_and_nothing_else():
     turned = first(op("BitwiseNot"), unread(type_), type_=type_)
     assert first(op("Mod", fmod=1), unread(type_), turned, type_=type_) is None
     assert first(op("Add"), unread(type_), turned, type_=type_) is not None
+
+
+def test_data_movement_leaves_special_elements_as_they_are():
+    type_ = TensorType(DType.INT64, (2, 16))
+    found = first(op("NonZero", size=16), unread(FLOAT))
+    assert found.range == (0, DType.INT64.limits[1])
+    padded = first(op("Pad", mode="constant", pads=(2, 0, 0, 0), value=7), found, type_=type_)
+    assert {(0, 0), (7, 7)} <= set(padded.special)
+    assert first(op("Div"), padded, padded, type_=type_) is None

@@ -11,7 +11,7 @@ from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, may_be_one, positive
+from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive
 from nnfuzz.spec.intervals import Box, ends
 from nnfuzz.spec.operator import In, OpSpec, Range
 
@@ -223,7 +223,8 @@ class ArgReduction(Along, Reducing):
         return [top.select(self.axis, 0) - top.select(self.axis, 1)]
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        return ((0, 0),) if may_be_one(inputs[0].shape[self.axis]) else ()
+        """Of many positions, some is the first."""
+        return ((0, 0),)
 
     def proxy(self, *tensors: Tensor) -> Tensor:
         """The mean position, weighted by softmax."""

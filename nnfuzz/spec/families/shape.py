@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import Bool, Int, IntExpr, product
@@ -23,6 +23,8 @@ class Moving(RankChanging):
     inputs = (In("T", ALL),)
     modular = True
     whole = "kept"
+    mixes: ClassVar[bool] = False
+    """Whether elements are interpolated and may leave the bounds of the input."""
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
         return super().interval(*boxes) if self.monotone else moved(self, *boxes)
