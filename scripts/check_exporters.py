@@ -24,6 +24,7 @@ from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
 from nnfuzz.check.agreement import Expected
 from nnfuzz.check.legality import lawful, legal_opsets
+from nnfuzz.check.runtimes import REFERENCE, Unavailable, runtime_of
 from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
@@ -37,7 +38,7 @@ from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.spec.unexportable import unknown_dtype
 
-RUNTIMES = {"onnxruntime": auth.runtime_of(OnnxRuntime()), **auth.REFERENCE}
+RUNTIMES = {"onnxruntime": runtime_of(OnnxRuntime()), **REFERENCE}
 
 
 @dataclass
@@ -87,13 +88,15 @@ def compared(
 ) -> tuple[str, str]:
     """Run the model; the first runtime that agrees decides."""
     expected = Expected.of(op, arrays)
+    opset = next(known.version for known in model.opset_import if not known.domain)
+    distrusted = {d.authority for d in op.disputes(opset, *map(auth.type_of, arrays))}
     reasons = []
     for name, run in RUNTIMES.items():
-        if name in op.distrusted():
+        if name in distrusted:
             continue
         try:
             text = expected.contradicts(run(model, fed))
-        except auth.Unavailable:
+        except Unavailable:
             continue
         except Exception as error:
             text = str(error).splitlines()[0][:150]

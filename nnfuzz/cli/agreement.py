@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,18 +21,21 @@ SHOWN = 12
 """Elements of a tensor that the page shows."""
 COMMAND = "nnfuzz ops check --readings tests/check/readings -b onnxruntime --page docs/AGREEMENT.md"
 INTRODUCTION = """\
-What `nnfuzz ops check` found. Made by `{command}`
-with {versions}; do not edit.
+What `nnfuzz ops check` found with {versions}. Do not edit; made by
+
+    {command}
 
 Each operator's `torch` is compared with authorities on what ONNX means: **onnx.reference**, the
 **function body** that the operator's schema brings along (run by onnx.reference), a **reading** of
 the standard in float64 (`tests/check/readings`, written from the specification only), and ONNX
 Runtime without optimisations. Instances are random: solved attributes, shapes and values, every
 dtype and opset that ONNX admits. They are drawn until onnx.reference has agreed with {wanted} of
-them, in its own dtype; where it has no implementation, until any authority has. Agreement is within
-the rounding error that the oracle grants (twice it, see `SLACK`); shapes and dtypes are exact.
-
-{total} operators; with {served} of them onnx.reference agrees {wanted} times or more{others}.
+them, in their own dtypes; where it has no implementation, until any authority has. Agreement is
+within the rounding error that the oracle grants (twice it, see `SLACK`); shapes and dtypes are
+exact.
+"""
+TOTALS = """\
+{total} operators; onnx.reference agrees {wanted} times or more with {served} of them{others}.
 {confirmed} of {drawn} instances are confirmed by one authority at least. Problems: {problems}."""
 COLUMNS = """\
 ## Figures
@@ -98,7 +102,8 @@ def markdown(
 ) -> str:
     """The page for docs/. declared: all disputes, with the operators' names."""
     found = sorted(found, key=lambda pair: pair[1].operator.lower())
-    lines = ["# Agreement", "", _introduction(found, wanted, versions), "", COLUMNS]
+    head = INTRODUCTION.format(command=COMMAND, versions=versions, wanted=wanted)
+    lines = ["# Agreement", "", head, textwrap.fill(_totals(found, wanted), 100), "", COLUMNS]
     lines += _figures(found)
     lines += ["", DISPUTES]
     shown = {(said.operator, d): (said, e) for _, said in found for d, e in said.examples.items()}
@@ -116,7 +121,8 @@ def entry(name: str, dispute: Dispute) -> list[str]:
     """How the page names a dispute, and what decides."""
     known = f" Known as {dispute.known}." if dispute.known else ""
     first = f"**{name}**: {dispute.authority} {dispute.claim}."
-    return [first, f"Decided by {dispute.clause}.{known}"]
+    stop = "" if dispute.clause.endswith('."') else "."
+    return [first, f"Decided by {dispute.clause}{stop}{known}"]
 
 
 def _shown(said: Arbitration, dispute: Dispute) -> str:
@@ -127,13 +133,11 @@ def _shown(said: Arbitration, dispute: Dispute) -> str:
     return f"Shown by {count} {where}; another authority confirms {settled} of them. Example:"
 
 
-def _introduction(found: Sequence[Weighed], wanted: int, versions: str) -> str:
+def _totals(found: Sequence[Weighed], wanted: int) -> str:
     said = [s for _, s in found]
     rest = [s for s in said if s.agreed(EVALUATOR) < wanted]
     texts = (f"{s.operator} {s.agreed(EVALUATOR)} ({s.confirmed} confirmed)" for s in rest)
-    return INTRODUCTION.format(
-        command=COMMAND,
-        versions=versions,
+    return TOTALS.format(
         wanted=wanted,
         total=len(said),
         served=len(said) - len(rest),
