@@ -12,6 +12,7 @@ from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
 from nnfuzz.spec.intervals import Box, hull
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 @operator
@@ -57,6 +58,7 @@ class GatherND(Indexed):
     Source: ONNX GatherND-13.
     """
 
+    unexportable = DECOMPOSED
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES[:1], (1, 6), index=True))
     batch_dims = Choice(
         by=lambda draw, op, first, *_: (
@@ -164,6 +166,7 @@ class OneHot(OpSpec):
     has it cast them to int64, yet runtimes find no place for fractions. Source: ONNX OneHot-11.
     """
 
+    unexportable = DECOMPOSED
     inputs = (In("I", (*INDICES, DType.FLOAT32, DType.UINT8), (1, 4)), In("T", ALL, (1, 1)))
     output = "T"
     modular = True

@@ -17,6 +17,7 @@ from nnfuzz.spec.families.sorting import gaps, settled
 from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import Box, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 @operator
@@ -88,6 +89,7 @@ class Compress(Zeros, AlongOrFlat):
     Source: ONNX Compress-11.
     """
 
+    unexportable = DECOMPOSED
     inputs = (In("T", ALL, (1, 5)), In("B", BOOLS, (1, 1)))
     modular = True
 
@@ -138,6 +140,7 @@ class Unique(Zeros, AlongOrFlat):
     Source: ONNX Unique-11.
     """
 
+    unexportable = DECOMPOSED
     inputs = (In("T", NUMBERS, (1, 4)),)
     sorted = Choice((1, 1, 0))
 

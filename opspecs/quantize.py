@@ -23,6 +23,7 @@ from nnfuzz.spec.families.quantized import (
 )
 from nnfuzz.spec.intervals import Box, corners, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 SMALL = (*BYTES, DType.UINT16, DType.INT16, *INT4S, *FLOAT8S)
@@ -183,6 +184,7 @@ class DynamicQuantizeLinear(OpSpec):
     Source: ONNX DynamicQuantizeLinear-11.
     """
 
+    unexportable = DECOMPOSED
     inputs = (In("T", (DType.FLOAT32,)),)
     output = DType.UINT8
 

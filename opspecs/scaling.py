@@ -28,7 +28,7 @@ from nnfuzz.spec.families.norm import (
 from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.intervals import Box, corners, ends, underflow
 from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 def squares(x, f):
@@ -44,6 +44,7 @@ class GroupNormalization(PerChannel):
     InstanceNormalization of the groups, as exporters do. Source: ONNX GroupNormalization-21.
     """
 
+    unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (3, 5)), CHANNEL, CHANNEL)
     num_groups = Choice((1, 2, 2, 3, 4))
 
@@ -246,9 +247,7 @@ class LRN(Unary):
     Images only: runtimes implement no other rank. Source: ONNX LRN-13.
     """
 
-    unexportable = (
-        Unexportable("torchscript", "exports Pow too early", dtypes=(DType.BFLOAT16,), below=15),
-    )
+    unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (4, 4)),)
     untrusted = (
         reference(

@@ -15,6 +15,7 @@ from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 LONGEST = 64
 """Number of points of a transform; it is a matrix here."""
@@ -138,6 +139,7 @@ def inexact(length):
 class Fourier(Summing):
     """A Fourier transform of some axis, real and imaginary part in the last one."""
 
+    unexportable = DECOMPOSED
     since = 17
     exactness = ""
 

@@ -13,7 +13,7 @@ from nnfuzz.spec.body import Body, Execution, Pool
 from nnfuzz.spec.dispute import Dispute
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.unexportable import SCALAR_DOUBLE
+from nnfuzz.spec.unexportable import DECOMPOSED
 
 if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
@@ -34,7 +34,7 @@ class ControlFlow(Composite):
     pool: ClassVar[Pool] = ()
     readable: ClassVar[Pool] = ()
     """What given bodies may hold besides."""
-    unexportable = (SCALAR_DOUBLE,)
+    unexportable = DECOMPOSED
     before: tuple[int, int] = (2, 2)
     """How many inputs, and arguments of a body, come before the values from outside."""
     others = Choice((0, 0, 1, 2))

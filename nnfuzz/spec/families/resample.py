@@ -7,7 +7,7 @@ caches: the input search asks for the same weights again and again. Source: ONNX
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
