@@ -40,8 +40,9 @@ class Arbitration:
     drawn: instances that ran. confirmed: those with which one authority agreed at least.
     answers: per authority, how often it agrees, is disputed, differs, or is unable. shown: how
     often which dispute explained a difference; settled: how often another authority agreed then.
-    unexplained: differences without a dispute, with the authority. examples: of the disputes on
-    the authorities that were asked, None where no instance shows what is claimed.
+    unexplained: differences without a dispute, with the authority. helpless: per authority, the
+    first instance that it can not run, and why. examples: of the disputes on the authorities that
+    were asked, None where no instance shows what is claimed.
     """
 
     operator: str
@@ -51,6 +52,7 @@ class Arbitration:
     shown: Counter[Dispute] = field(default_factory=Counter)
     settled: Counter[Dispute] = field(default_factory=Counter)
     unexplained: list[tuple[str, str]] = field(default_factory=list)
+    helpless: dict[str, str] = field(default_factory=dict)
     examples: dict[Dispute, Example | None] = field(default_factory=dict)
 
     def agreed(self, authority: str) -> int:
@@ -80,7 +82,8 @@ class Arbitration:
     def _asked(self, question: Question, name: str, runtime: Runtime) -> str:
         try:
             text = question.ask(runtime)
-        except Unavailable:
+        except Unavailable as error:
+            self.helpless.setdefault(name, f"{question}: {error}")
             return UNABLE
         if not text:
             return AGREES

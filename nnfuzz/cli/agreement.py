@@ -17,6 +17,8 @@ from nnfuzz.spec.dispute import Dispute
 if TYPE_CHECKING:
     from rich.table import Table
 
+LONGEST = 300
+"""Characters of what somebody raises."""
 SHOWN = 12
 """Elements of a tensor that the page shows."""
 COMMAND = "nnfuzz ops check --readings tests/check/readings -b onnxruntime --page docs/AGREEMENT.md"
@@ -113,7 +115,7 @@ def markdown(
         if said is not None and example is not None:
             lines += ["", _shown(said, dispute), "", *(f"    {s}" for s in _example(example))]
         lines.append("")
-    lines += [*_backends(found)]
+    lines += [*_helpless(found), "", *_backends(found)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -161,9 +163,26 @@ def _figures(found: Sequence[Weighed]) -> Iterator[str]:
         yield line((f"`{said.operator}`", sound, refused, needless, *cells, last))
 
 
+def _helpless(found: Sequence[Weighed]) -> Iterator[str]:
+    """What onnx.reference can not run although it is valid; one instance of each operator."""
+    yield f"## What {EVALUATOR} can not run"
+    yield ""
+    yield "Valid models, all of them; another authority runs nearly all. The first one of each."
+    yield ""
+    for _, said in found:
+        if EVALUATOR in said.helpless:
+            count = said.answers[EVALUATOR][UNABLE]
+            text = " ".join(said.helpless[EVALUATOR].split())
+            yield f"- {count} of {said.drawn}: {_cut(text)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
 def _backends(found: Sequence[Weighed]) -> Iterator[str]:
     texts = [
-        f"- {name}: {text[:400]}"
+        f"- {name}: {_cut(text)}"
         for _, said in found
         for name, text in dict(said.unexplained).items()
         if name not in STRICT

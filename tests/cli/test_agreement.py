@@ -41,6 +41,7 @@ def test_the_page_counts_answers_and_shows_examples():
     assert "GlobalLpPool 0 (0 confirmed)" in " ".join(text.split())
     assert "| `Tanh` | 2 | 0 of 0 | 0 of 0 | 3 |" in text
     assert "**Erf**: onnx.reference computes results in float32" in text
+    assert "- 24 of 24: GlobalLpPool<p=" in text and "No registered implementation" in text
     assert "    Erf on [float64" in text and "    x0 = " in text
 
 
