@@ -8,10 +8,10 @@ import torch
 from nnfuzz.ir.dtypes import BOOLS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.body import Body, Execution
+from nnfuzz.spec.body import Execution
 from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.composite import Moves
-from nnfuzz.spec.families.control import DTYPES, ControlFlow
+from nnfuzz.spec.families.control import DTYPES, ControlFlow, drawn_body
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
@@ -20,6 +20,8 @@ from .bodies import ONCE, TAME, WILD
 
 LONGEST = 12
 """Iterations of Scan; the reference runs them one by one."""
+SETTLED = 4
+"""Steps after which the range of a state is given up if it still grows."""
 CONDITION = TensorType(DType.BOOL, ())
 COUNT = TensorType(DType.INT64, ())
 
@@ -43,9 +45,14 @@ class Filled(OpSpec):
         return [Box(y, y)]
 
 
+def hull(ranges):
+    """The least range that holds all of some."""
+    return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+
+
 def _loop_body(draw, op, x, *_):
     arguments = op.carried + op.others + op.counted
-    return Body.draw(draw, op.pool, x, arguments, op.carried + op.stacked)
+    return drawn_body(draw, op.pool, x, arguments, op.carried + op.stacked, op.counted)
 
 
 @operator
@@ -101,6 +108,20 @@ class Loop(ControlFlow):
     def cost(self, x, *_):
         return self.trips * self.body.cost(x)
 
+    def value_range(self, *ranges):
+        """Of the last states, and of what is stacked."""
+        if isinstance(ranges[0][0], int):
+            return ANY_RANGE
+        states, others = list(ranges[: self.carried]), ranges[self.carried :]
+        seen = [] if self.trips else states
+        for i in range(self.trips):
+            found = self.body.ranges([*states, *others, *[(float(i),) * 2] * self.counted])
+            if found is None:
+                return ANY_RANGE
+            states = found[: self.carried]
+            seen += found[self.carried :] + (states if i == self.trips - 1 else [])
+        return hull(seen)
+
     def compose(self, apply, *values):
         states, others, stack = values[: self.carried], values[self.carried :], []
         self.body.check([*values, *values[: self.counted]])
@@ -149,7 +170,7 @@ class Loop(ControlFlow):
 
 
 def _branch(draw, op, x, *_):
-    return Body.draw(draw, op.pool, x, 1 + op.others, op.results)
+    return drawn_body(draw, op.pool, x, 1 + op.others, op.results)
 
 
 @operator
@@ -196,7 +217,7 @@ class If(ControlFlow):
         if isinstance(x[0], int):
             return ANY_RANGE
         ends = [end for body in self.bodies for end in body.ranges([x, *others]) or [ANY_RANGE]]
-        return min(lo for lo, _ in ends), max(hi for _, hi in ends)
+        return hull(ends)
 
     def onnx(self, emit, x, condition, *others):
         type_ = emit.type(x)
@@ -212,7 +233,7 @@ class If(ControlFlow):
 
 
 def _scan_body(draw, op, x, *_):
-    return Body.draw(draw, op.pool, _slice(x, op.axis), 2 + op.others, 2)
+    return drawn_body(draw, op.pool, _slice(x, op.axis), 2 + op.others, 2)
 
 
 def _slice(x, axis):
@@ -265,6 +286,22 @@ class Scan(ControlFlow):
 
     def begun(self, x, state, *others):
         return [state, x.take(-1 if self.reverse else 0, self.axis), *others]
+
+    def value_range(self, x, state, *others):
+        """States settle after a few steps, or nothing is known."""
+        if isinstance(x[0], int):
+            return ANY_RANGE
+        results = []
+        for _ in range(SETTLED):
+            found = self.body.ranges([state, x, *others])
+            if found is None:
+                return ANY_RANGE
+            results.append(found[1])
+            wider = hull([state, found[0]])
+            if wider == state:
+                return hull([state, *results])
+            state = wider
+        return ANY_RANGE
 
     def compose(self, apply, x, state, *others):
         axis, found = self.axis, []

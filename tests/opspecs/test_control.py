@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import onnx
 import pytest
 import torch
+from nnfuzz.opspecs.activation import Relu
+from nnfuzz.opspecs.arithmetic import Add
 from nnfuzz.opspecs.control import If, Loop, Scan
 
 from nnfuzz.check.authorities import one_node
@@ -13,7 +17,12 @@ from nnfuzz.check.instances import Instance
 from nnfuzz.check.runtimes import run_reference
 from nnfuzz.compare.envelope import PRECISIONS, Tracked, enclosed
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.body import Body, BodyStep
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.families.control import drawn_body
 from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.operator import ANY_RANGE
 from tests.opspecs.samples import t
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -141,3 +150,22 @@ def test_inputs_from_outside_can_be_left_out():
     fewer = op.without_input(1)
     assert fewer.others == 0 and torch.equal(fewer.torch(X)[0], 8 * X)
     assert op.without_input(0) is None and conditional().without_input(1) is None
+
+
+def test_ranges_of_loops_hold_what_comes_out():
+    body = Body(2, (BodyStep(Add(), (0, 1)), BodyStep(Relu(), (2,))), (3, 2))
+    loop = Loop(others=0, trips=3, style="count", carried=1, counted=1, stacked=1, body=body)
+    lo, hi = loop.value_range((-2.0, 3.0))
+    assert lo <= -2.0 and hi >= 6.0
+    results = loop.torch(torch.linspace(-2.0, 3.0, 6, dtype=torch.float64))
+    assert all(bool(((y >= lo) & (y <= hi)).all()) for y in results)
+    assert loop.value_range((0, 255)) == ANY_RANGE
+
+
+def test_bodies_mostly_depend_on_their_arguments():
+    type_ = TensorType(DType.FLOAT32, (2, 2))
+    for seed in range(40):
+        body = drawn_body(Draw(random.Random(seed)), Loop.pool, type_, 2, 1)
+        x = [torch.randn(64, 4, dtype=torch.float64) for _ in range(2)]
+        (y,) = body.compose(lambda op, *xs: op.torch(*xs), x)
+        assert bool((y != y[0, 0]).any())

@@ -112,6 +112,38 @@ class ControlFlow(Composite):
         return self.wanted(first)
 
 
+ATTEMPTS = 4
+"""Bodies drawn in search of one whose results depend on its arguments."""
+
+
+def drawn_body(
+    draw: Draw, pool: Pool, type_: TensorType, arguments: int, outputs: int, counted: int = 0
+) -> Body:
+    """A random body, preferably without results that are always the same (x - x, 0 * x).
+
+    counted: how many of the arguments, the last ones, are 0 in the first iteration.
+    """
+    for _ in range(ATTEMPTS):
+        body = Body.draw(draw, pool, type_, arguments, outputs)
+        if _varies(body, type_, counted):
+            break
+    return body
+
+
+def _varies(body: Body, type_: TensorType, counted: int) -> bool:
+    import torch
+
+    dice = torch.Generator().manual_seed(body.arguments)
+    shape = (body.arguments, 12, *[2] * (type_.rank - 1))
+    numbers = (torch.rand(shape, generator=dice, dtype=torch.float64) - 0.4) * 8
+    numbers[body.arguments - counted :] = 0.0
+    values = numbers if type_.dtype.is_float else numbers.round().to(type_.dtype.torch)
+    if type_.dtype.is_bool:
+        values = numbers > 0
+    results = body.compose(lambda op, *xs: op.torch(*xs), list(values))
+    return all(bool((y != y.reshape(-1)[0]).any()) for y in results)
+
+
 def alike(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:
     """Conditions under which types are the wanted ones."""
     yield len(inputs) == len(wanted)
