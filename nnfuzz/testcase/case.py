@@ -16,15 +16,16 @@ from nnfuzz.spec.draw import Sizes
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
 
-    exporter, opset: how models are written. others: further exporters, each with its opset; a test
-    case takes one of them all (nnfuzz.testcase.producer). operators: names to generate from; empty
-    means all. exclude: names left out. refused: signatures that one of the chosen backends does not
-    support, such as "Add(float16)->float16", or with one exporter only (see `refusal`). avoid:
-    signatures, and edges such as "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since
-    their failures are known, but for a share of the tests, `unrestrained`. plugins: paths of files
-    with further operator specs. dtypes: relative frequencies by dtype name; empty means default.
-    motifs: motifs per graph, on average (nnfuzz.generate.config). seed_models: ONNX files, one of
-    which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    exporter, opset: how models are written. others: further exporters, each with its opset; they
+    take turns (nnfuzz.testcase.producer). among: where only one of them is looked at, how many they
+    are. operators: names to generate from; empty means all. exclude: names left out. refused:
+    signatures that one of the chosen backends does not support, such as "Add(float16)->float16", or
+    with one exporter only (see `refusal`). avoid: signatures, and edges such as
+    "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since their failures are known, but
+    for a share of the tests, `unrestrained`. plugins: paths of files with further operator specs.
+    dtypes: relative frequencies by dtype name; empty means default. motifs: motifs per graph, on
+    average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
+    seed_digest: of their contents (nnfuzz.testcase.seeds).
     dynamic: share of test cases whose model gets a symbolic dimension, where it can.
     """
 
@@ -35,6 +36,7 @@ class CaseConfig:
     exporter: str = "torchscript"
     opset: int = 20
     others: tuple[tuple[str, int], ...] = ()
+    among: int = 1
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
@@ -67,7 +69,9 @@ class CaseConfig:
         mark = refusal(exporter, "")
         here = (key.removeprefix(mark) for key in self.refused)
         refused = tuple(key for key in here if refusal("", "") not in key)
-        return replace(self, exporter=exporter, opset=opset, others=(), refused=refused)
+        among = max(self.among, len(self.exporters))
+        own = replace(self, exporter=exporter, opset=opset, others=(), among=among)
+        return replace(own, refused=refused)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +34,7 @@ DIRECT = "@direct"
 class Producer:
     """Makes the test cases of one campaign; each depends on (seed, index, config) only.
 
-    There is a street per exporter; seed and index decide which one a test case comes from.
+    There is a street per exporter; they take turns by index.
     """
 
     def __init__(self, seed: int, config: CaseConfig) -> None:
@@ -78,8 +77,7 @@ class Producer:
 
     def street(self, index: int) -> Street:
         """The one that the test case of an index comes from."""
-        rng = random.Random(f"{self.seed}/{index}/exporter")
-        return rng.choice(list(self.streets.values()))
+        return list(self.streets.values())[(self.seed + index) % len(self.streets)]
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""

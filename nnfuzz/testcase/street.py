@@ -98,7 +98,8 @@ class Street:
     ) -> TestCase | NotProduced:
         case = _Attempt(index, self.config.exporter, report)
         graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
-        spot = spot_for(catalog, self.seed, index) if index >= 0 else None
+        turn = index // self.config.among  # so that this exporter has every spot in turn
+        spot = spot_for(catalog, self.seed, turn) if index >= 0 else None
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):

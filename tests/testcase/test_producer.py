@@ -115,10 +115,13 @@ MIXED = replace(CONFIG, refused=("direct:Relu(float32)->float32", "Neg(int8)->in
 )
 
 
-def test_seed_and_index_decide_about_the_exporter():
+def test_exporters_take_turns_by_index():
     producer = Producer(3, MIXED)
     found = [case for case in map(producer.produce, range(20)) if isinstance(case, TestCase)]
     assert {(case.exporter, case.opset) for case in found} == {("direct", 23), ("torchscript", 18)}
+    assert [producer.street(i).config.exporter for i in range(3)] == [
+        *("torchscript", "direct", "torchscript")  # of seed 3
+    ]
     for case in found:
         assert case.street == case.exporter
         assert onnx.load_from_string(case.model).opset_import[0].version == case.opset
