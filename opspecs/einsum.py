@@ -13,7 +13,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.equation import drawn, ranks, read
 from nnfuzz.spec.families.sums import Summing, largest, summed
 from nnfuzz.spec.intervals import Box, linear, sum_radius, underflow
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
 
 @operator
@@ -142,6 +142,10 @@ class Det(OpSpec):
         """The product of the norms of the rows, at least 1 each: Hadamard's inequality."""
         logs = torch.linalg.vector_norm(x, dim=-1).clamp(min=1).log().sum(-1)
         return [logs + x.shape[-1] * math.log(2) - math.log(largest(x))]
+
+    def value_range(self, x):
+        """A matrix of equal elements is singular if there are several."""
+        return (min(x[0], 0.0), max(x[1], 0.0)) if x[0] == x[1] else ANY_RANGE
 
     def radius(self, u, y, x):
         """Elimination with pivoting: each element is off by n u times the largest of its row."""

@@ -83,6 +83,11 @@ class Growth:
         derived = derive(op, types, inputs)
         if derived is None:
             return False
+        cut = narrowed(op, inputs)
+        news = {p: c for p, k, c in zip(plan, inputs, cut) if isinstance(p, str) and c is not k}
+        known = self._revised(news) if news else {}
+        if known is None:
+            return False
         outputs = op.type_transfer(*types)
         constraints = [*op.requires(*types), *self._limits(outputs)]
         if not self._extend(op, plan, types, outputs, constraints, smt):
@@ -90,7 +95,8 @@ class Growth:
         names = self._declare_inputs(plan, types)
         produced = [self._declare(t, "v") for t in outputs]
         self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
-        self.known.update(zip(names, narrowed(op, inputs)))
+        self.known.update(zip(names, cut))
+        self.known.update(known)
         self.known.update(zip(produced, derived))
         self.makers.update(dict.fromkeys(produced, op.name))
         self.loose.update(dict.fromkeys(produced))
@@ -122,7 +128,9 @@ class Growth:
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
             return False
-        known = self._known_behind(next(derived), target)
+        computed = next(derived)
+        news = {} if computed.same(unread(wanted)) else {target: computed}
+        known = self._revised(news)
         if known is None or not self._extend(op, plan, types, outputs, constraints, smt):
             return False
         names = self._declare_inputs(plan, types)
@@ -224,21 +232,18 @@ class Growth:
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def _known_behind(self, known: Known, target: str) -> dict[str, Known] | None:
-        """What is known of all values if a placeholder is computed; None if no input is left.
-
-        known: what is known of the placeholder then.
-        """
-        found = {n: p.known(self.graph.type(n)) for n, p in self.placeholders.items()}
-        if known.same(found[target]):
-            return {target: self.known[target]}  # No news for the readers.
-        found[target] = known
+    def _revised(self, news: dict[str, Known]) -> dict[str, Known] | None:
+        """What is known of all values that the news concern; None if no input is left."""
+        found = dict(news)
         for node in self.graph.nodes:
-            inputs = [found[name] for name in node.inputs]
+            if not any(name in found for name in node.inputs):
+                continue
+            inputs = [found.get(name) or self.known[name] for name in node.inputs]
             derived = derive(node.op, self.graph.types(node.inputs), inputs)
             if derived is None:
                 return None
-            found.update(zip(node.inputs, narrowed(node.op, inputs)))
+            cut = zip(node.inputs, inputs, narrowed(node.op, inputs))
+            found.update((name, known) for name, before, known in cut if known is not before)
             found.update(zip(node.outputs, derived))
         return found
 
