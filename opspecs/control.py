@@ -137,8 +137,13 @@ class Loop(ControlFlow):
         once = self.trips == 1 and not self.stacked and not self.counted
         return Execution(self.body, tuple(range(len(values))), self.carried) if once else None
 
-    def begun(self, *values):
-        return [*values, *[np.zeros_like(values[0])] * self.counted] if self.trips else []
+    def turns(self, *values):
+        return self.trips
+
+    def read(self, turn, states, *values):
+        start, others = values[: self.carried], values[self.carried :]
+        number = [np.full_like(values[0], turn)] * self.counted
+        return [*(states[: self.carried] or start), *others, *number]
 
     def onnx(self, emit, *values):
         type_ = emit.type(values[0])
@@ -284,8 +289,12 @@ class Scan(ControlFlow):
     def cost(self, x, *_):
         return x.shape[self.axis] * self.body.cost(_slice(x, self.axis))
 
-    def begun(self, x, state, *others):
-        return [state, x.take(-1 if self.reverse else 0, self.axis), *others]
+    def turns(self, x, *_):
+        return x.shape[self.axis]
+
+    def read(self, turn, states, x, state, *others):
+        part = x.take(-1 - turn if self.reverse else turn, self.axis)
+        return [*(states[:1] or [state]), part, *others]
 
     def value_range(self, x, state, *others):
         """States settle after a few steps, or nothing is known."""

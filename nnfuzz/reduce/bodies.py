@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from nnfuzz.ir.graph import Node, Value
+from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.subject import Inapplicable, Subject, node_id, pruned, rebuilt, restricted
 from nnfuzz.spec.body import Execution
@@ -65,35 +65,46 @@ def _node(subject: Subject, edit: Edit) -> Node:
 
 
 def propose_hoisting(subject: Subject) -> Iterator[Edit]:
-    """Bodies by themselves, with what they read when they are executed for the first time."""
+    """Bodies by themselves, with what they read in the first turn, or in the last."""
     for node in subject.graph.nodes:
-        if _begun(subject, node):
-            yield Edit("hoisting", node_id(node))
+        last = _turns(subject, node) - 1
+        yield from (Edit("hoisting", node_id(node), turn) for turn in sorted({0, last} - {-1}))
 
 
-def _begun(subject: Subject, node: Node) -> list[np.ndarray]:
+def _turns(subject: Subject, node: Node) -> int:
     if not isinstance(node.op, ControlFlow) or not any(body.steps for body in node.op.bodies):
-        return []
-    return node.op.begun(*[subject.values[name] for name in node.inputs])
+        return 0
+    return node.op.turns(*[subject.values[name] for name in node.inputs])
 
 
 def apply_hoisting(subject: Subject, edit: Edit) -> Subject:
-    """target: the node."""
-    graph, node = subject.graph, _node(subject, edit)
-    arguments = _begun(subject, node)
-    if not arguments or not isinstance(node.op, ControlFlow):
-        raise Inapplicable(f"{edit.target} executes no body")
-    (body,) = node.op.bodies
-    type_ = node.op.inner(*graph.types(node.inputs))
-    total = body.arguments + len(body.steps)
-    names = [f"{edit.target}_{i}" for i in range(total)]
+    """target: the node; value: the turn."""
+    node = _node(subject, edit)
+    if not isinstance(node.op, ControlFlow) or _turns(subject, node) <= edit.value:
+        raise Inapplicable(f"{edit.target} has no turn {edit.value}")
+    inputs = [subject.values[name] for name in node.inputs]
+    states: list[np.ndarray] = []
+    for turn in range(edit.value):
+        done = _once(subject, node, node.op.read(turn, states, *inputs))
+        states = [done.values[name] for name in done.graph.outputs]
+    whole = _once(subject, node, node.op.read(edit.value, states, *inputs))
+    made = {name for step in whole.graph.nodes for name in step.outputs}
+    ends = [name for name in whole.graph.outputs if name in made]
+    graph = whole.graph
+    cut = pruned(graph.values, graph.nodes, graph.inputs, (), ends)
+    return restricted(whole, cut, {})
+
+
+def _once(subject: Subject, node: Node, arguments: Sequence[np.ndarray]) -> Subject:
+    """The body's steps for its arguments; its outputs are theirs, whether computed or not."""
+    (body,) = node.op.bodies  # type: ignore[attr-defined]
+    type_ = node.op.inner(*subject.graph.types(node.inputs))  # type: ignore[attr-defined]
+    names = [f"{node_id(node)}_{i}" for i in range(body.arguments + len(body.steps))]
     steps = [
         Node(step.op, tuple(names[j] for j in step.inputs), (name,))
         for step, name in zip(body.steps, names[body.arguments :], strict=True)
     ]
-    read = {name for step in steps for name in step.inputs}
-    ends = [n for step in steps for n in step.outputs if n not in read]
     values = {name: Value(name, type_) for name in names}
-    cut = pruned(values, steps, names[: body.arguments], (), ends)
-    given = dict(zip(names, (np.array(a, order="C") for a in arguments), strict=False))
-    return restricted(subject, cut, given)
+    inputs, outputs = names[: body.arguments], [names[i] for i in body.outputs]
+    given = {name: np.array(a, order="C") for name, a in zip(inputs, arguments, strict=True)}
+    return replace(subject, graph=Graph(values, steps, inputs, [], outputs), params=given)

@@ -82,7 +82,7 @@ def test_inputs_that_an_operator_can_do_without_go(subject):
     assert made.measure() < subject.measure()
 
 
-def test_a_body_comes_out_of_a_loop_with_what_it_reads_first():
+def test_a_body_comes_out_of_a_loop_with_what_it_reads():
     registry = OpRegistry.load()
     x, part = TensorType(DType.FLOAT32, (2, 3)), TensorType(DType.FLOAT32, (3,))
     attributes = {"others": 0, "axis": 0, "out_axis": 0, "reverse": 1, "out_reverse": 0}
@@ -92,8 +92,10 @@ def test_a_body_comes_out_of_a_loop_with_what_it_reads_first():
     graph = Graph(values, [Node(scan, ("x", "s"), ("y", "last"))], ["x", "s"], [], ["y", "last"])
     given = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.ones(3, np.float32)}
     subject = Subject(graph, given, "direct")
-    (edit,) = PASSES["hoisting"].propose(subject)
-    made = applied(subject, [edit])
+    first, last = PASSES["hoisting"].propose(subject)
+    made = applied(subject, [first])
     assert [n.op.name for n in made.graph.nodes] == ["Add", "Clip"]
     assert made.measure() < subject.measure()
     np.testing.assert_array_equal(made.values[made.graph.outputs[0]], [4, 4, 4])
+    state, part = (applied(subject, [last]).params[f"y_{i}"] for i in range(2))
+    np.testing.assert_array_equal([state, part], [[4, 4, 4], [0, 1, 2]])

@@ -78,12 +78,16 @@ class ControlFlow(Composite):
         """The only execution of a body for such inputs (arrays), if there is no other."""
         return None
 
-    def begun(self, *inputs: Any) -> list[Any]:
-        """What a body reads when it is executed for the first time, for such inputs (arrays).
+    def turns(self, *inputs: Any) -> int:
+        """How often the only body is executed for such inputs (arrays); 0 if `executed` tells."""
+        return 0
 
-        Empty if it is never executed, or if `executed` tells.
+    def read(self, turn: int, states: Sequence[Any], *inputs: Any) -> list[Any]:
+        """What the body reads in a turn, counted from 0, for the first outputs of the one before.
+
+        states: none in turn 0.
         """
-        return []
+        raise NotImplementedError(f"{self.name}.read")
 
     def inner(self, *inputs: TensorType) -> TensorType:
         """The type of the values inside of the bodies."""
