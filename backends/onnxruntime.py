@@ -31,6 +31,7 @@ _UNSUPPORTED = (
     "is under development and support for this is limited",
     "Unsupported model IR version",
     "is not supported",
+    "is not currently supported",
     "are not supported",
     "mode only supports",
     "does not support double yet",
