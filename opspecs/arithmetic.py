@@ -307,3 +307,6 @@ class Reciprocal(Branched):
 
     def value_range(self, x):
         return ANY_RANGE if x[0] <= 0 <= x[1] else (1 / x[1], 1 / x[0])
+
+    def magnitude(self, x):
+        return 1 / max(-x[0], x[1], AWAY)

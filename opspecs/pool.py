@@ -207,7 +207,7 @@ class PowerSum(Summing):
         return [Box(lo, hi, None if x.any is None else self.sums(x.any.double()) > 0)]
 
     def value_range(self, x):
-        return 0.0, math.inf
+        return 0.0, 0.0 if x[0] == 0 == x[1] else math.inf
 
     def radius(self, u, y, x):
         """The sum is off by (k + 2 p) u, its terms may underflow; then the root."""

@@ -157,6 +157,10 @@ def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> li
             continue
         if low < lo or high > hi:
             return [f"value_range{tuple(ranges)} = [{lo}, {hi}] excludes [{low}, {high}]"]
+    least, most = expected.los[0], expected.his[0]
+    if least is not None and most is not None and least.size:
+        near, away = float(np.maximum(-least, most).min()), op.magnitude(*ranges)
+        return [f"magnitude{tuple(ranges)} = {away} excludes {near}"] if near < away else []
     return []
 
 

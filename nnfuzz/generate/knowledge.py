@@ -30,13 +30,14 @@ class Known:
     Those come from `OpSpec.certain`, a constant padding for instance, or are derived. One object
     stands for one value: operands that are the same object are equal, so x - x is known to be 0.
     whole: every element is a whole number; of integers it need not be said. fixed: no input of the
-    graph changes the elements.
+    graph changes the elements. away: no element is closer to 0.
     """
 
     range: Range = ANY_RANGE
     special: tuple[Range, ...] = ()
     whole: bool = False
     fixed: bool = False
+    away: float = 0.0
 
     @property
     def few(self) -> bool:
@@ -45,8 +46,8 @@ class Known:
 
     def same(self, other: Known) -> bool:
         """Whether as much is known."""
-        mine = self.range, self.special, self.whole, self.fixed
-        return mine == (other.range, other.special, other.whole, other.fixed)
+        mine = self.range, self.special, self.whole, self.fixed, self.away
+        return mine == (other.range, other.special, other.whole, other.fixed, other.away)
 
 
 def derive(
@@ -54,7 +55,7 @@ def derive(
 ) -> Iterator[Known] | None:
     """What is known about each output, without an end; None if no result is finite."""
     ranges = _ranges(inputs)
-    fixed = op.constant or all(known.fixed or known.few for known in narrowed(op, inputs))
+    fixed = op.constant or _given(op, inputs)
     if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
         return None
     dtype = op.output_dtype(*types)
@@ -70,8 +71,18 @@ def derive(
         special.append(_stored(dtype, carried))
     if fixed:  # Either end may be an element.
         special += [(end, end) for end in bounds]
-    return _outputs(
-        op, ranges, Known(bounds, _narrow(special, bounds), _whole(op, types, inputs), fixed)
+    away = inputs[0].away if moves and len(inputs) == 1 else op.magnitude(*ranges)
+    whole = _whole(op, types, inputs)
+    return _outputs(op, ranges, Known(bounds, _narrow(special, bounds), whole, fixed, away))
+
+
+def _given(op: OpSpec, inputs: Sequence[Known]) -> bool:
+    """Whether there is no choice of the inputs; nobody chooses what is moved by its index."""
+    indexed = isinstance(op, Indexed)
+    patterns = op.patterns(len(inputs))
+    return all(
+        known.fixed or known.few or (indexed and pattern.index)
+        for known, pattern in zip(narrowed(op, inputs), patterns)
     )
 
 
@@ -102,10 +113,15 @@ def _chosen(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known], fi
     if fixed and isinstance(op, Branched) and not op.constant:
         return all(known.range[0] == known.range[1] for known in inputs)
     for known, type_, bounds in zip(inputs, types, op.valid):
-        if bounds is not None and (known.whole or not type_.dtype.is_float):
-            (lo, hi), (least, most) = known.range, bounds
-            if not least <= lo <= hi <= most and _numbers(max(lo, least), min(hi, most)) < FEWEST:
-                return False
+        if bounds is None:
+            continue
+        (lo, hi), (least, most) = known.range, bounds
+        if known.away and known.away >= max(-max(lo, least), min(hi, most)):
+            return False
+        whole = known.whole or not type_.dtype.is_float
+        inside = least <= lo <= hi <= most
+        if whole and not inside and _numbers(max(lo, least), min(hi, most)) < FEWEST:
+            return False
     if not op.modular:
         return all(
             known.range[0] < TOP

@@ -70,6 +70,10 @@ class Numeric:
         """
         return ()
 
+    def magnitude(self, *ranges: Range) -> float:
+        """What no element of the first output is closer to 0 than. Default: 0, nothing is known."""
+        return 0.0
+
     whole: ClassVar[str] = ""
     """When every element of the (first) output is a whole number: "always", or "kept" where all
     inputs are whole numbers; "" for nothing of the kind."""

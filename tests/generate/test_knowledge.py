@@ -129,3 +129,17 @@ def test_data_movement_leaves_special_elements_as_they_are():
     padded = first(op("Pad", mode="constant", pads=(2, 0, 0, 0), value=7), found, type_=type_)
     assert {(0, 0), (7, 7)} <= set(padded.special)
     assert first(op("Div"), padded, padded, type_=type_) is None
+
+
+def test_reciprocals_of_small_numbers_are_large():
+    assert through(op("Cos"), op("Reciprocal"), op("Asin")) is None
+    assert through(op("Cos"), op("Reciprocal"), op("Identity"), op("Atanh")) is None
+    assert through(op("Cos"), op("Reciprocal"), op("Acosh")) is not None
+    assert through(op("Reciprocal"), op("Asin")) is not None
+
+
+def test_indices_are_not_chosen_for_what_they_find():
+    line = through(op("Range", dtype=DType.FLOAT32, axis=0, start=0, delta=2, source="constant"))
+    found = first(op("Gather", axis=0), line, unread(TensorType(DType.INT64, (3,))))
+    assert found.fixed
+    assert through(op("Softmax", axis=0), op("Reciprocal"), start=found) is None
