@@ -22,6 +22,7 @@ class GatherElements(Indexed):
     Source: ONNX GatherElements-13; torch.gather.
     """
 
+    copies = True
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES, (1, 5), index=True))
     axis = AXIS
 
@@ -58,6 +59,7 @@ class GatherND(Indexed):
     Source: ONNX GatherND-13.
     """
 
+    copies = True
     unexportable = DECOMPOSED
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES[:1], (1, 6), index=True))
     batch_dims = Choice(
@@ -166,6 +168,7 @@ class OneHot(OpSpec):
     has it cast them to int64, yet runtimes find no place for fractions. Source: ONNX OneHot-11.
     """
 
+    copies = True
     unexportable = DECOMPOSED
     inputs = (In("I", (*INDICES, DType.FLOAT32, DType.UINT8), (1, 4)), In("T", ALL, (1, 1)))
     output = "T"

@@ -111,6 +111,7 @@ class Gather(Along, Indexed):
     Source: ONNX Gather-13.
     """
 
+    copies = True
     inputs = (
         In("T", ALL, (1, 5)),
         In("I", INDICES, (0, 5), index=True),

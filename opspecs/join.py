@@ -16,6 +16,7 @@ from nnfuzz.spec.operator import In, operator
 
 @operator
 class Tile(Moving):
+    copies = True
     inputs = (In("T", ALL, (1, 5)),)
     as_inputs = ("repeats",)
     repeats = per_axis(1, 1, 2, 3, same=0, skipped=0)

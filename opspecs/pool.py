@@ -93,6 +93,7 @@ class Pool(Window):
 class MaxPool(Pool):
     """Source: ONNX MaxPool-12; torch.nn.functional.max_pool2d."""
 
+    copies = True
     inputs = (In("T", (*FLOATS, DType.INT8, DType.UINT8), (3, 5)),)
     monotone = (1,)
     whole = "kept"

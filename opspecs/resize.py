@@ -131,6 +131,7 @@ class Resizing(Moving):
 class ResizeNearest(Resizing):
     """Positions are stable: multiples of a power of 2, or thirds away from where they jump."""
 
+    copies = True
     whole, method = "kept", "nearest"
     inputs = (In("T", NEAREST, (3, 5)),)
     transformation = Choice(("asymmetric", "asymmetric", "half_pixel", "pytorch_half_pixel"))

@@ -177,6 +177,7 @@ def _neighbours(positions, size):
 class RoiAlign(Aligning):
     """The mean of the samples of each bin."""
 
+    copies = True
     mode = "avg"
 
     def _pooled(self, x, rois, images):
@@ -191,6 +192,7 @@ class RoiAlignMax(Aligning):
     ONNX suggests. Whatever lies between the two is right here.
     """
 
+    copies = True
     mode = "max"
 
     def _pooled(self, x, rois, images):
@@ -219,6 +221,7 @@ class MaxRoiPool(OpSpec):
     without elements is 0. Source: ONNX MaxRoiPool-1; Caffe's ROIPooling.
     """
 
+    copies = True
     inputs = (In("T", FLOATS, (4, 4)),)
     unexportable = DECOMPOSED
     monotone = (1,)

@@ -224,6 +224,7 @@ class Sampling(OpSpec):
 class GridSample(Sampling):
     """Over two axes; the linear and cubic modes."""
 
+    copies = True
     since = 16
     inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
     mode = Choice(("linear", "linear", "cubic"))
@@ -250,6 +251,7 @@ class GridSampleVolume(Sampling):
 class GridSampleNearest(Sampling):
     """The nearest element; which one of two at the same distance is not said."""
 
+    copies = True
     since = 16
     untrusted = ()
     mode = "nearest"

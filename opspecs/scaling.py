@@ -197,6 +197,7 @@ class MeanVarianceNormalization(Unary):
 
     inputs = (In("T", FLOATS, (1, 5)),)
     axes = AXES
+    differing = True
 
     def requires(self, x):
         yield all(-x.rank <= a < x.rank for a in self.axes)

@@ -171,6 +171,7 @@ def _expanded(draw, op, first, *_):
 class Expand(Moving):
     """Broadcast to a shape, both ways: a 1 in the shape keeps the input's size."""
 
+    copies = True
     as_inputs = ("shape",)
     shape = Choice(by=_expanded)
 

@@ -69,6 +69,7 @@ class MaxPoolIndices(Located, MaxPool):
     """MaxPool with its second output: positions in the flattened input, which `storage_order` = 1
     counts with the first spatial axis fastest. Source: ONNX MaxPool-12."""
 
+    copies = True
     storage_order = Choice((0, 0, 1))
 
     def type_transfer(self, x):
@@ -107,6 +108,7 @@ class MaxUnpool(Located):
     else than the attributes is read in two ways. Source: ONNX MaxUnpool-11.
     """
 
+    copies = True
     inputs = (In("T", FLOATS, (3, 5)),)
     ceil_mode = Choice((0,))
     shaped = Choice((0, 1))

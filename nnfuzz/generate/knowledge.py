@@ -30,7 +30,8 @@ class Known:
     Those come from `OpSpec.certain`, a constant padding for instance, or are derived. One object
     stands for one value: operands that are the same object are equal, so x - x is known to be 0.
     whole: every element is a whole number; of integers it need not be said. fixed: no input of the
-    graph changes the elements. away: no element is closer to 0.
+    graph changes the elements. away: no element is closer to 0. copied: some of them may be equal
+    whatever the inputs are.
     """
 
     range: Range = ANY_RANGE
@@ -38,6 +39,7 @@ class Known:
     whole: bool = False
     fixed: bool = False
     away: float = 0.0
+    copied: bool = False
 
     @property
     def few(self) -> bool:
@@ -46,8 +48,9 @@ class Known:
 
     def same(self, other: Known) -> bool:
         """Whether as much is known."""
-        mine = self.range, self.special, self.whole, self.fixed, self.away
-        return mine == (other.range, other.special, other.whole, other.fixed, other.away)
+        mine = self.range, self.special, self.whole, self.fixed, self.away, self.copied
+        its = other.range, other.special, other.whole, other.fixed, other.away, other.copied
+        return mine == its
 
 
 def derive(
@@ -57,6 +60,8 @@ def derive(
     ranges = _ranges(inputs)
     fixed = op.constant or _given(op, inputs)
     if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
+        return None
+    if op.differing and any(known.copied or known.few for known in inputs):
         return None
     dtype = op.output_dtype(*types)
     bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
@@ -72,8 +77,9 @@ def derive(
     if fixed:  # Either end may be an element.
         special += [(end, end) for end in bounds]
     away = inputs[0].away if moves and len(inputs) == 1 else op.magnitude(*ranges)
-    whole = _whole(op, types, inputs)
-    return _outputs(op, ranges, Known(bounds, _narrow(special, bounds), whole, fixed, away))
+    whole, copied = _whole(op, types, inputs), fixed or _copied(op, inputs)
+    first = Known(bounds, _narrow(special, bounds), whole, fixed, away, copied)
+    return _outputs(op, ranges, first)
 
 
 def _given(op: OpSpec, inputs: Sequence[Known]) -> bool:
@@ -99,6 +105,12 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Know
         yield Known(bounds, _narrow(special, bounds), fixed=first.fixed)
     while True:
         yield replace(first)
+
+
+def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
+    """Whether output elements may be equal: copies, made here or of what comes in."""
+    enough = any if isinstance(op, Moving) else all
+    return op.copies or enough(known.copied for known in inputs)
 
 
 def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> bool:

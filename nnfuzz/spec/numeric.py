@@ -81,6 +81,12 @@ class Numeric:
     constant: ClassVar[bool] = False
     """Whether the outputs follow from shapes and attributes, whatever the values of the inputs."""
 
+    copies: ClassVar[bool] = False
+    """Whether several output elements may be one and the same input element."""
+
+    differing: ClassVar[bool] = False
+    """Whether only elements that differ from each other are valid, such as for a variance."""
+
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Bound of the local rounding error of a correct implementation (see ORACLE in docs).
 

@@ -143,3 +143,12 @@ def test_indices_are_not_chosen_for_what_they_find():
     found = first(op("Gather", axis=0), line, unread(TensorType(DType.INT64, (3,))))
     assert found.fixed
     assert through(op("Softmax", axis=0), op("Reciprocal"), start=found) is None
+
+
+def test_what_is_copied_has_no_variance_to_divide_by():
+    scaled = op("MeanVarianceNormalization", axes=(0,))
+    copied = first(op("Expand", shape=(3, 4)), unread(FLOAT))
+    assert copied.copied and first(op("Exp"), copied).copied
+    assert first(scaled, unread(FLOAT)) is not None
+    assert first(scaled, copied) is None
+    assert first(scaled, first(op("Add"), copied, unread(FLOAT))) is not None

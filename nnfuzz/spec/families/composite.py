@@ -34,7 +34,23 @@ class Composite(OpSpec):
         return self.compose(lambda op, *xs: op.proxy(*xs), *tensors)
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
-        return self.attempt(*tensors)[0]
+        """The terms of all steps; for derivatives those up to the first violated one.
+
+        What comes after it may be infinite, and has no derivative to go by then.
+        """
+        import torch
+
+        if not torch.is_grad_enabled():
+            return self.attempt(*tensors)[0]
+
+        def terms(op: OpSpec, *xs: Tensor) -> list[Tensor]:
+            if found and not all(bool((term <= 0).all()) for term in found[-1]):
+                raise RuntimeError(f"{op.name} follows a violated step")
+            found.append(op.domain(*xs))
+            return found[-1]
+
+        found: list[list[Tensor]] = []
+        return self._gathered(terms, tensors)[0]
 
     def attempt(self, *tensors: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
         """`domain` and `torch` in one pass; no outputs where a violated step raises."""
