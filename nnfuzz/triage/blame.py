@@ -67,6 +67,10 @@ def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> di
     if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
     native = [frame for frame in parts.get("frames", ()) if "::" in frame]
+    unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not native)
+    if stage is Stage.COMPILE and not behind and unclear:
+        # The same among the pieces that the operator is translated to.
+        return dict.fromkeys(_ERROR) | {RESULT: "use", "of": [own]}
     if native and not _VAGUE.search(general):
         return {"message": general, "error": None, "frames": native[-1:]}
     return {"message": general, **({"behind": behind} if behind else {"operator": own})}

@@ -148,6 +148,7 @@ def test_what_an_importer_cannot_take_is_the_fault_of_what_made_it():
     assert one == behind("Gather", "TopK", "TopK needs a rank", Stage.COMPILE)
     assert one == behind("Gather", "Cast", "cannot emit this operator", Stage.COMPILE)
     assert one != behind("Gather", "Cast", "out of registers", Stage.COMPILE)
+    assert one == error(single("Gather"), "only takes a known shape", Stage.COMPILE)
     assert one != error(single("Gather"), "Gather is bad", Stage.IMPORT)
 
 
