@@ -70,6 +70,15 @@ class RNN(Cells):
     gates = "i"
     defaults = ("Tanh",)
 
+    def value_range(self, *ranges):
+        """What the activation functions make of anything, and 0 behind short sequences."""
+        clipped = (-self.clip, self.clip) if self.clip is not None else ANY_RANGE
+        found = [self.function(name).value_range(clipped) for name in self._names()]
+        found += [(0.0, 0.0)] * bool(self.lens)
+        lo, hi = min(lo for lo, _ in found), max(hi for _, hi in found)
+        rounded = 1e-6 if self.clip is not None else 0.0
+        return lo - rounded, hi + rounded
+
     def step(self, apply, cell, x, states):
         return [self.activated(apply, cell, 0, self.gate(apply, cell, "i", x, states[0]))]
 

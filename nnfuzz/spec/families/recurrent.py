@@ -251,9 +251,13 @@ class Recurrent(Composite):
         """The activation function at a position of `defaults`, behind the clip."""
         if self.clip is not None:
             value = apply(self.clipping(), value)
-        function = self.functions[self._names()[cell.index * len(self.defaults) + at]]
+        return apply(self.function(self._names()[cell.index * len(self.defaults) + at]), value)
+
+    def function(self, name: str) -> OpSpec:
+        """The activation function of a name, with the parameters in use."""
+        function = self.functions[name]
         given = function.given if self.activations and self.explicit else None
-        return apply(given or function.default, value)
+        return given or function.default
 
     def clipping(self) -> OpSpec:
         """Clip to [-clip, clip]."""
