@@ -16,7 +16,7 @@ from pathlib import Path
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduce.lanes import Servers
+from nnfuzz.reduce.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.triage.examine import ProducerClient, examine
 

@@ -20,7 +20,8 @@ from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.reduce.case import NotReduced, ReduceConfig
 from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.lanes import Servers, WorkerError
+from nnfuzz.reduce.lanes import WorkerError
+from nnfuzz.reduce.servers import Servers
 from nnfuzz.report.finding import Finding, FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.triage.examine import ProducerError

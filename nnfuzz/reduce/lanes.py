@@ -13,13 +13,13 @@ from types import TracebackType
 from typing import Any
 
 from nnfuzz.execute.events import Death, Event, Fault, Limits, Reply
-from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner, preload_of
+from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.reduce.edit import Edit, Group
-from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.reduce.servers import PRELOAD, SERVICE, Servers, bench
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import (
     FAILURES,
     Failure,
@@ -28,8 +28,6 @@ from nnfuzz.triage.signature import (
     level_pattern,
 )
 
-SERVICE = "nnfuzz.reduce.service:reduce_service"
-PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduce.service")
 LIMITS = Limits(seconds=120.0)
 DIRECT = "@direct"
 _NUMBERS = frozenset({"value", "nonfinite"})
@@ -208,41 +206,6 @@ def _not_exported(found: Tried, failed: Mapping[str, str] | None) -> Tried:
     failure = export_failure(case.exporter, **failed)
     outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, case.exporter, "", **failed)
     return replace(found, outcomes=(outcome,), failing=((failure, likeness(failure)),))
-
-
-def bench(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a case's configuration matters once the case is there: the operators there are.
-
-    config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
-    """
-    return CaseConfig(plugins=tuple(config.get("plugins", ()))).to_json()
-
-
-class Servers:
-    """The fork servers of a reducer; one for all findings of a backend saves their start.
-
-    config: CaseConfig.to_json() of the cases. A context manager.
-    """
-
-    def __init__(
-        self,
-        backend: BackendSpec | None,
-        registry: BackendRegistry,
-        config: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": bench(config or {})}))
-        self.backend = ForkServer(preload_of(registry.get(backend.name))) if backend else None
-
-    def close(self) -> None:
-        self.service.close()
-        if self.backend is not None:
-            self.backend.close()
-
-    def __enter__(self) -> Servers:
-        return self
-
-    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
 
 
 class Lanes:

@@ -13,7 +13,7 @@ from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.engine import Watch
 from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.lanes import Servers, bench
+from nnfuzz.reduce.servers import Servers, bench
 from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.triage.examine import ProducerClient, ProducerError

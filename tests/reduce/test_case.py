@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
-from nnfuzz.reduce.lanes import Servers, likeness
+from nnfuzz.reduce.lanes import likeness
 from nnfuzz.reduce.passes import PASSES, applied
+from nnfuzz.reduce.servers import Servers
 from nnfuzz.reduce.subject import Subject
 from nnfuzz.report.finding import read_finding, write_finding
 from nnfuzz.report.reduced import problem_of, reduce_folder

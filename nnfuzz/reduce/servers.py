@@ -1,0 +1,50 @@
+"""The fork servers that workers of a reducer come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import preload_of
+from nnfuzz.testcase.case import CaseConfig
+
+SERVICE = "nnfuzz.reduce.service:reduce_service"
+PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduce.service")
+
+
+def bench(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a case's configuration matters once the case is there: the operators there are.
+
+    config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
+    """
+    return CaseConfig(plugins=tuple(config.get("plugins", ()))).to_json()
+
+
+class Servers:
+    """The fork servers of a reducer; one for all findings of a backend saves their start.
+
+    config: CaseConfig.to_json() of the cases. A context manager.
+    """
+
+    def __init__(
+        self,
+        backend: BackendSpec | None,
+        registry: BackendRegistry,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": bench(config or {})}))
+        self.backend = ForkServer(preload_of(registry.get(backend.name))) if backend else None
+
+    def close(self) -> None:
+        self.service.close()
+        if self.backend is not None:
+            self.backend.close()
+
+    def __enter__(self) -> Servers:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
