@@ -174,7 +174,9 @@ class Shrink(Unary):
         return [Box(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
 
     def value_range(self, x):
-        below = [x[0] + self.bias, self.bias - self.lambd] if x[0] < -self.lambd else []
-        above = [x[1] - self.bias, self.lambd - self.bias] if x[1] > self.lambd else []
-        pieces = [0.0, *below, *above]
+        (lo, hi), lambd = x, self.lambd
+        below = [lo + self.bias, min(hi, -lambd) + self.bias] if lo < -lambd else []
+        above = [hi - self.bias, max(lo, lambd) - self.bias] if hi > lambd else []
+        between = [0.0] if lo <= lambd and hi >= -lambd else []
+        pieces = [*between, *below, *above]
         return min(pieces), max(pieces)

@@ -10,7 +10,7 @@ from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import Branched, Elementwise
+from nnfuzz.spec.families.elementwise import Branched, Elementwise, pointwise
 from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
@@ -186,7 +186,7 @@ def _stored(dtype: DType, range_: Range) -> Range:
 
 def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> Range:
     """The output's bounds; exact where every input is one number."""
-    if isinstance(op, Elementwise) and all(lo == hi for lo, hi in ranges):
+    if all(lo == hi for lo, hi in ranges) and pointwise(op):
         numbers = tuple(float(lo) for lo, _ in ranges)
         exact = _evaluated(type(op), tuple(op.attributes.items()), numbers)
         if exact is not None:

@@ -17,8 +17,7 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import rounded, settled
-from nnfuzz.spec.families.elementwise import Elementwise
-from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.families.elementwise import pointwise
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 Wishes = dict[str, Range]
@@ -63,13 +62,7 @@ def _of_outputs(node: Node, found: Wishes) -> Range | None:
 
 def _particular(op: OpSpec) -> bool:
     """Whether the operator refuses some moderate numbers."""
-    return bool(op.valid) or (_pointwise(op) and type(op).domain is not OpSpec.domain)
-
-
-def _pointwise(op: OpSpec) -> bool:
-    """Whether elements depend on the elements at the same place only: then scalars will do."""
-    scalars = all(pattern.ranks[0] == 0 for pattern in op.inputs)
-    return scalars and isinstance(op, Elementwise) and not isinstance(op, Summing)
+    return bool(op.valid) or (pointwise(op) and type(op).domain is not OpSpec.domain)
 
 
 def _wish(
@@ -87,7 +80,7 @@ def _wish(
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
     accepts = _valid_on_samples
-    if not _pointwise(node.op):
+    if not pointwise(node.op):
         valid = [*node.op.valid, *[None] * len(have)]
         accepts, have = _by_ranges, [_cut(h, v or ANY_RANGE) for h, v in zip(have, valid)]
         found.update((n, h) for n, h in zip(node.inputs, have) if h != ANY_RANGE)
@@ -114,7 +107,7 @@ def _cut(have: Range, bounds: Range) -> Range:
 def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list[list[Range]]:
     """Ranges to try, per input. What an index may be depends on shapes, not on wishes."""
     patterns = op.patterns(len(dtypes))
-    if _pointwise(op) and any(p.index for p in patterns):
+    if pointwise(op) and any(p.index for p in patterns):
         return [[]]
     return [
         [h] if p.index else _narrowed(_choices(d), h) for d, h, p in zip(dtypes, have, patterns)
@@ -135,13 +128,13 @@ def _mixed(
     rng: np.random.Generator,
 ) -> list[Range] | None:
     """One of the combinations that will do, at random; None if none is found."""
-    if _pointwise(op) and len(options) <= TABLED:
+    if pointwise(op) and len(options) <= TABLED:
         key = type(op), tuple(op.attributes.items()), tuple(dtypes), tuple(map(tuple, options))
         places = _table(*key, wanted)
         if not places:
             return None
         return [o[i] for o, i in zip(options, places[int(rng.integers(len(places)))])]
-    accepts = _valid_on_samples if _pointwise(op) else _by_ranges
+    accepts = _valid_on_samples if pointwise(op) else _by_ranges
     for _ in range(TRIALS):
         ranges = [o[int(rng.integers(len(o)))] for o in options]
         if accepts(op, dtypes, ranges, wanted):

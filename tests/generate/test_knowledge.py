@@ -152,3 +152,16 @@ def test_what_is_copied_has_no_variance_to_divide_by():
     assert first(scaled, unread(FLOAT)) is not None
     assert first(scaled, copied) is None
     assert first(scaled, first(op("Add"), copied, unread(FLOAT))) is not None
+
+
+def test_windows_of_equal_numbers_are_no_number():
+    sevens = through(op("ConstantOfShape", dtype=DType.FLOAT32, number=7, source="constant"))
+    assert (sevens.range, sevens.fixed) == ((7, 7), True)
+    window = op("BlackmanWindow", periodic=0, measured=0)
+    assert through(window, op("Atanh"), start=sevens) is None
+
+
+def test_shrinking_far_numbers_leaves_no_zero():
+    far = op("Clip", min=None, max=-7.7)
+    assert through(far, op("Shrink", lambd=1.0, bias=1.5)).range[1] < -6
+    assert through(far, op("Shrink", lambd=1.0, bias=1.5), op("Atanh")) is None

@@ -234,6 +234,11 @@ class Comparison(Broadcasting):
         return [Box(same, same, a.any)]  # type: ignore[arg-type]
 
 
+def pointwise(op: OpSpec) -> bool:
+    """Whether elements depend on the elements at the same place only: then scalars will do."""
+    return isinstance(op, Elementwise) and all(p.ranks[0] == 0 for p in op.inputs)
+
+
 # -- numbers ----------------------------------------------------------------------------------
 
 
