@@ -92,8 +92,8 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
         return self.lost((-math.inf, 0.0), *weight)
 
     def further(self, x, target, *weight):
-        """A single class is for sure, one of two or more at most as probable as another."""
-        return (((-math.inf, 0.0), (0.0, 0.0), (-math.inf, math.log(0.5))),) * self.log_prob
+        """A single class is for sure, one of a few has a third of the probability at most."""
+        return (((-math.inf, 0.0), (0.0, 0.0), (-math.inf, math.log(1 / 3))),) * self.log_prob
 
     def certain(self, x, *_):
         """A single class is for sure."""
