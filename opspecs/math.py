@@ -152,7 +152,7 @@ class Asinh(Increasing):
 class Acosh(Increasing):
     """Steep at 1, where x^2 - 1 is off by u. Few values behind other operators are above 1."""
 
-    weight = 0.3
+    weight = 0.5
     unexportable = (Unexportable("torchscript", "has no symbolic function for acosh"),)
     torch = staticmethod(torch.acosh)
     valid = ((1.0, math.inf),)
