@@ -281,7 +281,7 @@ class Loop:
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
         depth = max(len(pool.queue) for pool in self.backends)
-        room = 2 * self.config.workers + len(self.producers.lanes)
+        room = 6 * self.config.workers + 2 * len(self.producers.lanes)
         return depth < room and len(self._flights) < 8 * room
 
     def _produced(
