@@ -99,7 +99,14 @@ class _Search:
         self.settings = settings
         self.rng = np.random.default_rng(rng.getrandbits(64))
         self.program = Program(graph)
-        self.bounds = index_ranges(graph) | graph.prescribed
+        indices = index_ranges(graph)
+        self.bounds = indices | graph.prescribed
+        self.outside = [
+            name
+            for name, (lo, hi) in graph.prescribed.items()
+            if name in indices and not indices[name][0] <= lo <= hi <= indices[name][1]
+        ]
+        """A motif that was changed may prescribe what the operator does not take any more."""
         self.limits = admitted(graph)
         self.decisive = decisive(self.program)
         self.violations: Counter[int] = Counter()
@@ -107,6 +114,8 @@ class _Search:
         self.start = time.perf_counter()
 
     def find(self) -> Found | NotFound:
+        if self.outside:
+            return NotFound(f"prescribed indices are out of range: {', '.join(self.outside)}")
         for restart in range(self.settings.restarts):
             wanted = wishes(self.graph, self.rng, restart > 0, self.bounds)
             for attempt in range(self.settings.draws if restart == 0 else 1):

@@ -49,7 +49,7 @@ def wishes(
             wanted = _of_outputs(node, found)
             if wanted is not None or _particular(node.op):
                 _wish(graph, node, wanted, found, rng, shuffled)
-    return found
+    return found | {name: _cut(found[name], hard) for name, hard in (bounds or {}).items()}
 
 
 def _of_outputs(node: Node, found: Wishes) -> Range | None:

@@ -145,6 +145,17 @@ def test_an_index_may_be_a_divisor_too():
         assert np.abs(result.inputs["i"]).min() >= 1 and result.inputs["i"].max() <= 2
 
 
+def test_prescribed_indices_out_of_range_are_told():
+    index = TensorType(DType.INT64, (2,))
+    graph = build(
+        {"x": FLOAT, "i": index}, [("y", op("Gather", axis=0), ["x", "i"])], weights=["i"]
+    )
+    graph.prescribed = {"i": (3, 3)}
+    result = search(graph, random.Random(0))
+    assert isinstance(result, NotFound)
+    assert "out of range: i" in result.reason
+
+
 def test_an_impossible_graph_names_the_culprit():
     graph = chain(op("Exp"), op("Neg"), op("Log"))
     result = search(graph, random.Random(0), SearchConfig(restarts=2, steps=3))
