@@ -12,6 +12,7 @@ from nnfuzz.campaign.judgement import (
     accused_party,
     comparable_share,
     disagreeing,
+    doubtful,
     judge_job,
     same_outputs,
     suspects_reference,
@@ -108,17 +109,21 @@ class Flight:
         self.settling = True
         start = time.perf_counter()
         ran = [o for outcomes in self.outcomes.values() for o in outcomes if o.ok]
-        self.agreed = not disagreeing(self.case, ran)
+        doubts = doubtful(self.case, ran)
+        self.agreed = not doubts
         self._compare_seconds = time.perf_counter() - start
-        if ran and (self.sampled or not self.agreed):
-            self._ask_judge(ran, self._judged)
+        if ran and (self.sampled or doubts):
+            self._ask_judge(ran, self._judged, () if self.sampled else doubts)
         else:
             self._triage()
 
     def _ask_judge(
-        self, outcomes: Sequence[Outcome], done: Callable[[dict[str, Any] | None], None]
+        self,
+        outcomes: Sequence[Outcome],
+        done: Callable[[dict[str, Any] | None], None],
+        names: Sequence[str] = (),
     ) -> None:
-        header, blobs = judge_job(self.case, outcomes)
+        header, blobs = judge_job(self.case, outcomes, names)
 
         def answer(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
             self._compare_seconds += seconds
@@ -262,7 +267,7 @@ class Flight:
     def _land(self) -> None:
         outcomes = self._all()
         ran = sum(sum(o.seconds.values()) for o in outcomes)
-        share = comparable_share(self._verdict) if self._verdict else None
+        share = comparable_share(self._verdict, self.case.expected) if self._verdict else None
         evidence = Evidence(
             index=self.case.index,
             origin=str(self.probe or TEST),

@@ -6,14 +6,14 @@ Pure functions over values; the envelope itself is built in a producer's worker.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from nnfuzz.compare.cheap import cheap
+from nnfuzz.compare.cheap import cheap, close
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
@@ -26,16 +26,30 @@ def disagreeing(case: TestCase, outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [o for o in outcomes if o.outputs is not None and not cheap(case.expected, o.outputs)]
 
 
+def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
+    """The outputs that some ok outcome lacks or has farther than a few ULP from PyTorch's."""
+    ran = [o.outputs for o in outcomes if o.outputs is not None]
+    return [
+        name
+        for name, array in case.expected.items()
+        if not all(name in found and close(array, found[name]) for found in ran)
+    ]
+
+
 def judge_job(
-    case: TestCase, outcomes: Sequence[Outcome]
+    case: TestCase, outcomes: Sequence[Outcome], names: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
-    """Header and blobs of the producer service's "judge" job for the outcomes that are ok."""
+    """Header and blobs of the producer service's "judge" job for the outcomes that are ok.
+
+    names: the outputs to look at; default: all.
+    """
     ran = [o for o in outcomes if o.outputs is not None]
     header, blobs = case.to_frame()
     for number, outcome in enumerate(ran):
-        blobs.update({f"party/{number}/{name}": a for name, a in outcome.outputs.items()})
+        wanted = {n: a for n, a in outcome.outputs.items() if not names or n in names}
+        blobs.update({f"party/{number}/{name}": a for name, a in wanted.items()})
     parties = [[o.backend, o.level] for o in ran]
-    return {"do": "judge", "case": header, "parties": parties}, blobs
+    return {"do": "judge", "case": header, "parties": parties, "outputs": list(names)}, blobs
 
 
 def with_mismatches(outcomes: Iterable[Outcome], verdict: Mapping[str, Any]) -> list[Outcome]:
@@ -64,10 +78,14 @@ def accused_party(verdict: Mapping[str, Any] | None, backend: str) -> str:
     return (verdict or {}).get("attribution", {}).get(backend, {}).get("party", "")
 
 
-def comparable_share(verdict: Mapping[str, Any]) -> float | None:
-    """Mean share of comparable elements over the outputs; None if the verdict does not say."""
+def comparable_share(verdict: Mapping[str, Any], outputs: Collection[str]) -> float | None:
+    """Mean share of comparable elements over the outputs; None unless the verdict has them all.
+
+    Where only the doubtful ones were looked at, it would be too low.
+    """
     shares = verdict.get("comparable") or {}
-    return fmean(shares.values()) if shares else None
+    whole = bool(shares) and all(name in shares for name in outputs)
+    return fmean(shares.values()) if whole else None
 
 
 def same_outputs(one: Outcome, other: Outcome) -> bool:

@@ -177,3 +177,23 @@ class Graph:
             list(data["outputs"]),
             {name: (lo, hi) for name, (lo, hi) in data.get("prescribed", {}).items()},
         )
+
+
+def pruned(
+    values: Mapping[str, Value],
+    nodes: Iterable[Node],
+    inputs: Iterable[str],
+    weights: Iterable[str],
+    outputs: Iterable[str],
+) -> Graph:
+    """A graph of what the outputs need, and of nothing else."""
+    outputs = list(dict.fromkeys(outputs))
+    needed, kept = set(outputs), []
+    for node in reversed(list(nodes)):
+        if any(name in needed for name in node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    kept.reverse()
+    inputs, weights = ([n for n in names if n in needed] for names in (inputs, weights))
+    defined = [*inputs, *weights, *(name for node in kept for name in node.outputs)]
+    return Graph({n: values[n] for n in defined}, kept, inputs, weights, outputs)

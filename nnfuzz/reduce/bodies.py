@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.subject import Inapplicable, Subject, node_id, pruned, rebuilt, restricted
+from nnfuzz.reduce.subject import Inapplicable, Subject, node_id, rebuilt, restricted
 from nnfuzz.spec.body import Execution
 from nnfuzz.spec.families.control import ControlFlow
 

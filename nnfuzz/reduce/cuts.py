@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.sizes import fixed
@@ -14,7 +14,6 @@ from nnfuzz.reduce.subject import (
     Subject,
     clipped,
     node_id,
-    pruned,
     rebuilt,
     restricted,
 )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.inputs.program import Program, index_ranges
-from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduce.simplicity import array_cost, attribute_cost, dtype_cost
 from nnfuzz.spec.body import Body
@@ -108,26 +108,6 @@ def steps_inside(op: OpSpec) -> int:
 def node_id(node: Node) -> str:
     """The name by which edits refer to a node: its first output."""
     return node.outputs[0]
-
-
-def pruned(
-    values: Mapping[str, Value],
-    nodes: Iterable[Node],
-    inputs: Iterable[str],
-    weights: Iterable[str],
-    outputs: Iterable[str],
-) -> Graph:
-    """A graph of what the outputs need, and of nothing else."""
-    outputs = list(dict.fromkeys(outputs))
-    needed, kept = set(outputs), []
-    for node in reversed(list(nodes)):
-        if any(name in needed for name in node.outputs):
-            kept.append(node)
-            needed.update(node.inputs)
-    kept.reverse()
-    inputs, weights = ([n for n in names if n in needed] for names in (inputs, weights))
-    defined = [*inputs, *weights, *(name for node in kept for name in node.outputs)]
-    return Graph({n: values[n] for n in defined}, kept, inputs, weights, outputs)
 
 
 def restricted(subject: Subject, graph: Graph, params: Mapping[str, np.ndarray]) -> Subject:

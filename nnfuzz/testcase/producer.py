@@ -16,7 +16,7 @@ from nnfuzz.compare.attribute import Run, attribute
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.verdict import judge
 from nnfuzz.generate.catalog import NothingLeft
-from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
@@ -136,20 +136,25 @@ class Producer:
         case: TestCase,
         parties: Sequence[tuple[str, str]],
         outputs: Sequence[Mapping[str, np.ndarray]],
+        only: Sequence[str] = (),
     ) -> dict[str, Any]:
         """The interval verdict on the outputs of (backend, level) parties, as JSON.
 
+        only: the outputs to look at; default: all.
         A party's name in it is "BACKEND/LEVEL"; native PyTorch is judged beside them as "pytorch".
         The levels of a backend are not independent. "attribution" names the accused per backend.
         A backend called "NAME@direct" ran the direct lowering of the graph (see `lower`): where it
         agrees and NAME does not, the exporter is accused.
         """
+        graph = self.load(case)
+        if only:
+            graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, only)
         names = ["/".join(party) for party in parties]
         groups: dict[str, list[str]] = {PYTORCH: [PYTORCH]}
         for (backend, _), name in zip(parties, names):
             groups.setdefault(backend, []).append(name)
         verdict = judge(
-            self.load(case),
+            graph,
             {**case.inputs, **case.weights},
             {PYTORCH: case.expected, **dict(zip(names, outputs, strict=True))},
             groups.values(),

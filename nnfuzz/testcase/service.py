@@ -11,8 +11,9 @@ Jobs, by the header's "do":
   lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
   expose   {"case": header} with the case's blobs -> the case with every value as an output
   lift     the same -> the case in the next wider floating dtypes
-  judge    {"case": header, "parties": [[backend, level], ...]} with the case's blobs and one blob
-           "party/K/NAME" per output of party K -> {"verdict": Verdict.to_json()}
+  judge    {"case": header, "parties": [[backend, level], ...], "outputs": those to look at, none
+           for all} with the case's blobs and one blob "party/K/NAME" per output of party K
+           -> {"verdict": Verdict.to_json()}
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class ProducerService:
             if key.startswith("party/"):
                 _, number, name = key.split("/", 2)
                 outputs[int(number)][name] = value
-        return self.producer.judge(case, [tuple(p) for p in header["parties"]], outputs)
+        return self.producer.judge(
+            case, [tuple(p) for p in header["parties"]], outputs, header.get("outputs", ())
+        )
 
 
 def _answer(produced: TestCase | NotProduced) -> tuple:

@@ -65,6 +65,17 @@ def test_configurations_survive_json():
         assert CaseConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
+def test_the_judge_may_look_at_some_outputs_only(producer):
+    case = next(c for c in map(producer.produce, range(20)) if len(c.expected) > 1)
+    name = min(case.expected)
+    right = {name: case.expected[name]}
+    wrong = {name: np.zeros(7, np.int8)}
+    parties = [("toy", "O0"), ("toy", "O1")]
+    verdict = producer.judge(case, parties, [right, wrong], [name])
+    assert list(verdict["comparable"]) == [name]
+    assert verdict["attribution"]["toy"]["party"] == "optimiser"
+
+
 def test_the_judge_accuses_the_level_that_is_wrong(producer, case):
     wrong = outputs(case)
     name = next(iter(wrong))

@@ -1,0 +1,39 @@
+"""What the parent decides by itself, and what it asks the judge."""
+
+import numpy as np
+
+from nnfuzz.campaign.judgement import comparable_share, doubtful, judge_job
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.testcase.case import TestCase
+
+EXPECTED = {"a": np.float32([1, 2]), "b": np.int64([3])}
+CASE = TestCase(0, 0, {}, b"", {}, {}, EXPECTED)
+
+
+def outcome(level: str, **outputs: np.ndarray) -> Outcome:
+    return Outcome(OutcomeKind.OK, Stage.EXECUTE, "toy", level, outputs=outputs)
+
+
+def test_only_outputs_that_differ_anywhere_are_doubtful():
+    good = outcome("O0", **EXPECTED)
+    near = outcome("O1", a=EXPECTED["a"] * np.float32(1 + 1e-7), b=EXPECTED["b"])
+    wrong = outcome("O2", a=EXPECTED["a"], b=np.int64([4]))
+    short = outcome("O3", b=EXPECTED["b"])
+    assert doubtful(CASE, [good, near]) == []
+    assert doubtful(CASE, [good, wrong]) == ["b"]
+    assert doubtful(CASE, [wrong, short]) == ["a", "b"]
+
+
+def test_the_judge_gets_the_doubtful_outputs_of_every_party():
+    ran = [outcome("O0", **EXPECTED), outcome("O2", a=EXPECTED["a"], b=np.int64([4]))]
+    header, blobs = judge_job(CASE, ran, ["b"])
+    assert header["outputs"] == ["b"]
+    assert {k for k in blobs if k.startswith("party/")} == {"party/0/b", "party/1/b"}
+    _, blobs = judge_job(CASE, ran)
+    assert len([k for k in blobs if k.startswith("party/")]) == 4
+
+
+def test_the_comparable_share_is_told_for_whole_verdicts_only():
+    assert comparable_share({"comparable": {"a": 1.0, "b": 0.5}}, EXPECTED) == 0.75
+    assert comparable_share({"comparable": {"b": 0.5}}, EXPECTED) is None
+    assert comparable_share({}, EXPECTED) is None
