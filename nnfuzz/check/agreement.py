@@ -159,6 +159,7 @@ def _range_faults(op: OpSpec, ranges: Sequence[Range], expected: Expected) -> li
             return [f"value_range{tuple(ranges)} = [{lo}, {hi}] excludes [{low}, {high}]"]
     least, most = expected.los[0], expected.his[0]
     if least is not None and most is not None and least.size:
+        least = np.asarray(least, np.float64)  # -(-128) is no int8
         near, away = float(np.maximum(-least, most).min()), op.magnitude(*ranges)
         return [f"magnitude{tuple(ranges)} = {away} excludes {near}"] if near < away else []
     return []
