@@ -94,6 +94,13 @@ class Einsum(Summing):
     def value_range(self, *ranges):
         return summed(*ranges)
 
+    def undefined(self, *boxes):
+        """Integer sums that may overflow: ONNX is silent."""
+        if boxes[0].lo.is_floating_point():
+            return None
+        whole = torch.einsum(self.equation, *[b.far().double().abs() for b in boxes])
+        return whole > float(torch.iinfo(boxes[0].lo.dtype).max)
+
     def interval(self, *boxes):
         return [linear(self.torch, *boxes, weights=range(len(boxes)))]
 

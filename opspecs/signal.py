@@ -58,7 +58,8 @@ class CosineWindow(Unary):
         return emit("Mul", x, emit(self.name, length, **options))
 
     def interval(self, x):
-        return [linear(self.torch, x, absolute=self._absolute)]
+        # A coefficient of 0 does not undo a NaN.
+        return [linear(self.torch, x, absolute=self._absolute).masked(x.any)]
 
     def _absolute(self, x):
         return x * torch.tensor(abs(self.window(sizes(x)[-1])), dtype=x.dtype)
@@ -155,7 +156,16 @@ class Fourier(Summing):
         return ((0, 0), (-1e-12, -1e-12) if self.onesided else (-math.inf, 0.0))
 
     def interval(self, *boxes):
-        return [linear(self.torch, *boxes, weights=range(len(boxes)), absolute=self.absolute)]
+        box = linear(self.torch, *boxes, weights=range(len(boxes)), absolute=self.absolute)
+        if box.any is None:
+            return [box]
+        # A sine of 0 does not undo a NaN: all of a transform is lost with one of its elements.
+        lost = box.any.any(-1, keepdim=True).any(self.frequencies(), keepdim=True)
+        return [box.masked(lost.expand(box.lo.shape))]
+
+    def frequencies(self):
+        """The axis of the result that the frequencies are on."""
+        raise NotImplementedError(f"{self.name}.frequencies")
 
     def domain(self, *xs):
         return [self.absolute(*(x.abs() for x in xs)) - largest(xs[0]) / 4]
@@ -173,6 +183,9 @@ class DFT(Fourier):
     inverse = Choice((0, 0, 1))
     onesided = Choice(lambda op, *_: (0,) if op.inverse else (0, 1))
     dft_length = Choice((0, 0, 0, 1, 2, 4, 7, 8, 12, 16, 31))
+
+    def frequencies(self):
+        return self.axis
 
     def _length(self, x):
         return self.dft_length or x.shape[self.axis]
@@ -240,6 +253,9 @@ class STFT(Fourier):
     frame_step = Choice((1, 2, 3, 5, 8))
     onesided = Choice((1, 0))
     sized = Choice((0, 1))
+
+    def frequencies(self):
+        return 2
 
     def requires(self, x, window):
         yield x.shape[2] == 1
