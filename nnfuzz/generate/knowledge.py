@@ -192,8 +192,8 @@ def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> 
         if exact is not None:
             return exact, exact
     lo, hi = op.value_range(*ranges)
-    approached = not fixed and math.isfinite(hi - lo) and not _finite(ranges)
-    if approached and dtype.is_float and isinstance(op, Elementwise):
+    smooth = dtype.is_float and isinstance(op, Elementwise) and not fixed
+    if smooth and math.isfinite(hi - lo) and not _finite(ranges):
         # Ends that are reached at infinity or at isolated points only are not found by search.
         short = EDGE * (hi - lo)
         return lo + short, hi - short
