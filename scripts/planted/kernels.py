@@ -279,6 +279,8 @@ def pad_axis(x, axis, before, behind, mode, fill):
     at = torch.arange(-before, size + behind)
     if mode == "edge":
         return x.index_select(axis, at.clamp(0, size - 1))
+    if mode == "wrap":
+        return x.index_select(axis, at % size)
     if mode == "reflect":
         return x.index_select(axis, (size - 1) - ((size - 1) - at.abs()).abs())
     y = x.index_select(axis, at.clamp(0, size - 1))

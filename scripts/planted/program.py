@@ -19,6 +19,7 @@ from torch import Tensor
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.carriers import array, tensor
 from planted.kernels import KERNELS
+from planted.resampling import resizes
 
 Kernel = Callable[..., Any]
 """(attributes, *input tensors; None where absent) -> tensor or sequence of tensors."""
@@ -84,6 +85,8 @@ def load(model: bytes) -> Program:
         if proto.op_type not in KERNELS:
             raise Unsupported(proto.op_type)
         attrs = {a.name: _attribute(a) for a in proto.attribute}
+        if proto.op_type == "Resize" and not resizes(attrs):
+            raise Unsupported("Resize in that mode")
         ends = tuple(proto.input), tuple(proto.output)
         nodes.append(Node(proto.op_type, attrs, *ends, KERNELS[proto.op_type]))
     inputs = tuple(i.name for i in graph.input if i.name not in constants)

@@ -41,6 +41,12 @@ def _along(a, x: Tensor, axis: int, size: int, scale: float, weight) -> Tensor:
     return (lower * (1 - t) + upper * t).to(x.dtype)
 
 
+def resizes(attributes) -> bool:
+    """Whether `resize` knows what the attributes ask for."""
+    mode = attributes.get("coordinate_transformation_mode", "half_pixel")
+    return mode in ("asymmetric", "half_pixel") and "axes" not in attributes
+
+
 def positions(mode: str, size: int, scale: float) -> Tensor:
     """Source coordinates of an axis, in float64."""
     i = torch.arange(size, dtype=torch.float64)
