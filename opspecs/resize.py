@@ -58,8 +58,8 @@ class Resizing(Moving):
     """Whether the spatial axes are named, all others left out."""
     antialias = 0
     scales = per_axis(1, 2, 2, 3, 4, 0.5, 0.25)
-    by_size = Choice((0, 1))
     transformation = Choice(TRANSFORMATIONS)
+    by_size = chosen(lambda op: (1,) if op.transformation == "tf_crop_and_resize" else (0, 1))
     region = chosen(lambda op: REGIONS if op.transformation == "tf_crop_and_resize" else ((0, 1),))
     untrusted = (
         reference(
@@ -76,6 +76,8 @@ class Resizing(Moving):
 
     def requires(self, x):
         yield len(self.scales) == x.rank - 2
+        # By scales, the standard has as many elements as the region says, all runtimes more.
+        yield self.by_size or self.transformation != "tf_crop_and_resize"
         # Sizes say the same as scales only if nothing is rounded off; some go by sizes alone.
         ends = self.transformation in ENDS
         plain = (not ends and not self.by_size) or (ends and self.by_size and not self.antialias)

@@ -62,6 +62,16 @@ def test_sizes_say_the_same_as_scales_only_without_remainder():
         resize(ResizeLinear, (0.5,), "align_corners").check(t(1, 1, 5))
 
 
+def test_a_region_comes_with_sizes():
+    """With scales, Resize-19 has floor(size * (end - start) * scale) elements, runtimes do not."""
+    mode = "tf_crop_and_resize"
+    with pytest.raises(ConstraintError):
+        resize(ResizeLinear, (2,), mode, region=(0, 0.75)).check(t(1, 1, 4))
+    resize(ResizeLinear, (2,), mode, by_size=1, region=(0, 0.75)).check(t(1, 1, 4))
+    found = [op for op, _ in solved(ResizeCubic, DType.FLOAT32, 60) if op.transformation == mode]
+    assert found and all(op.by_size for op in found)
+
+
 @pytest.mark.parametrize("transformation", ["half_pixel", "align_corners"])
 def test_cubic_agrees_with_pytorch(transformation):
     given = {"cubic_coeff_a": -0.75, "exclude_outside": 0}
