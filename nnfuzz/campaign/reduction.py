@@ -12,6 +12,7 @@ next finding of the same backend; they end with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.triage.examine import ProducerError
 from nnfuzz.triage.general import operator_types, sole_operator
 from nnfuzz.triage.refine import Clues, pattern_of, refined
+from nnfuzz.triage.signature import Failure, failures
 
 _REASONS = (
     NotReduced,
@@ -68,7 +70,7 @@ class ReductionService:
             folder, config, registry=self._registry, servers=servers, causes=causes
         )
         graph = reduced.case.graph
-        signature = refined(reduced.failure, graph, clues(reduced, self._registry))
+        signature = refined(renewed(reduced), graph, clues(reduced, self._registry))
         return {
             "refined": done.cause.refined if done.cause else signature.hash,
             "explained": done.cause is not None,
@@ -108,7 +110,20 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
     """What there is to recognise in a reduced finding. Raises: RegistryError."""
     told = clues(reduced, registry)
     graph = reduced.case.graph or {}
-    return Cause(refined(reduced.failure, graph, told).hash, graph, told.passes, told.apart)
+    return Cause(refined(renewed(reduced), graph, told).hash, graph, told.passes, told.apart)
+
+
+def renewed(reduced: Finding) -> Failure:
+    """The failure of a finding with the parts that its outcomes have by today's rules."""
+    failure = reduced.failure
+    return next(
+        (
+            found
+            for found in failures(reduced.outcomes, reduced.verdict, reduced.case.graph)
+            if replace(found, signature=failure.signature) == failure
+        ),
+        failure,
+    )
 
 
 def clues(reduced: Finding, registry: BackendRegistry) -> Clues:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.campaign.reduction import clues
+from nnfuzz.campaign.reduction import clues, renewed
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.report.finding import FindingError, read_finding
@@ -28,7 +28,7 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
             continue
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
-            found = refined(reduced.failure, reduced.case.graph, clues(reduced, registry))
+            found = refined(renewed(reduced), reduced.case.graph, clues(reduced, registry))
         except (FindingError, RegistryError):
             continue
         if found.hash != row.refined:

@@ -27,7 +27,14 @@ RESULT = "result"
 """The part that says what is wrong with the results of an operator: "dtype", "shape", "type" (one
 of the two) or "use" (what comes behind cannot be translated)."""
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
-_TYPE_ERROR = re.compile(r"\bbound to different types\b")
+_TYPE_ERROR = re.compile(r"\bbound to different types\b|\btype mismatch: expected\b")
+_DTYPES = re.compile(r"\bd(?:ata ?)?types?\b", re.IGNORECASE)
+_SIZES = re.compile(
+    r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
+    r"|\baxis\b.*\bout of (?:range|bounds)\b",
+    re.IGNORECASE,
+)
+"""What a shape is, not that it is unknown."""
 _VAGUE = re.compile(r"(?<!<)\boperator\b")
 """Speaks of an operator without saying which."""
 _SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
@@ -42,16 +49,20 @@ def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> di
     - Inference that fails names an operator: to blame is what feeds it, if that is fed itself, else
       the one that is named, which cannot cope with what is known of its input.
     - A complaint about dtypes that are none of the model's: to blame is what computes the input.
+      So it is for an importer's complaint about dtypes, or about sizes that it thinks it knows.
     - A native function that a message names is the cause, for whatever operator; while the model
       runs, an operator that it names.
     - What an importer cannot take behind another operator is the other one's fault, whatever it
       says. So is what code generation says of shapes, or of an operator that it does not name.
-    - Else the message counts, and the operator unless a native frame says where.
+    - Else the message counts, and the operator unless a native frame says where: whoever calls
+      it, at import or later.
     """
     parts, several = failure.signature.parts, len(graph["nodes"]) > 1
     message, stage = parts["message"], failure.stage
-    if several and stage is not Stage.IMPORT:
-        suspects = _of_types(message, parts.get("error"), graph)
+    if several:
+        imported = stage is Stage.IMPORT
+        told = _at_import(message) if imported else _of_types(message, parts.get("error"))
+        suspects = _suspects(told, message, graph)
         if suspects:
             return suspects
     if where := located(message):
@@ -72,19 +83,28 @@ def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> di
         # The same among the pieces that the operator is translated to.
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": [own]}
     if native and not _VAGUE.search(general):
-        return {"message": general, "error": None, "frames": native[-1:]}
+        return {"message": general, "stage": None, "error": None, "frames": native[-1:]}
     return {"message": general, **({"behind": behind} if behind else {"operator": own})}
 
 
-def _of_types(message: str, error: Any, graph: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Parts for a complaint about types that are none of the model's."""
-    if found := _INFERENCE.search(message):
-        named = found.group(1)
-        known = named in _operators(graph)
-        return _result("type", between(graph, named) if known else before_last(graph))
-    if error == "TypeError" or _TYPE_ERROR.search(message):
-        return _result("dtype", before_last(graph))
-    return None
+def _of_types(message: str, error: Any) -> str:
+    """What is wrong with an input, where what is compiled has types that the model has not."""
+    if _INFERENCE.search(message):
+        return "type"
+    return "dtype" if error == "TypeError" or _TYPE_ERROR.search(message) else ""
+
+
+def _at_import(message: str) -> str:
+    """The same where an importer says so, which finds fault with models in other ways, too."""
+    return "dtype" if _DTYPES.search(message) else "shape" if _SIZES.search(message) else ""
+
+
+def _suspects(what: str, message: str, graph: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Parts for a complaint about an input that is not as in the model."""
+    found = _INFERENCE.search(message) if what == "type" else None
+    if found and found.group(1) in _operators(graph):
+        return _result(what, between(graph, found.group(1)))
+    return _result(what, before_last(graph)) if what else None
 
 
 def _result(what: str, suspects: Sequence[str]) -> dict[str, Any] | None:

@@ -108,14 +108,19 @@ def operator_types(model: bytes) -> set[str]:
 def sole_operator(model: bytes, graph: Mapping[str, Any] | None = None) -> str:
     """The only operator that a serialized ONNX model applies to its inputs, or "".
 
-    graph: that it was made from; if that is a single operator of ONNX, it is the one, whatever it
-    takes to lower it.
+    graph: that it was made from; if that is a single operator of ONNX, or one mode of it, it is
+    the one, whatever it takes to lower it.
     """
     own = {node["op"] for node in graph["nodes"]} if graph else set()
-    if len(own) == 1 and own <= operator_types(model):
-        return min(own)
+    if len(own) == 1 and (called := _type_of(min(own), operator_types(model))):
+        return called
     found = data_operators(model)
     return found[0] if len(found) == 1 else ""
+
+
+def _type_of(operator: str, types: Collection[str]) -> str:
+    """The type of ONNX that an operator is, or a mode of (RoiAlignMax of RoiAlign); "" if none."""
+    return max((name for name in types if operator.startswith(name)), key=len, default="")
 
 
 def sources(graph: Mapping[str, Any]) -> list[str]:

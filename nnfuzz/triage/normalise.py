@@ -26,6 +26,7 @@ _DOUBLE = re.compile(r'"([^"\n]{0,120})"')
 _BACKTICK = re.compile(r"`([^`'\n]{0,120})[`']")
 _TOKEN = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
+_NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
 _SHAPE = re.compile(r"[\[({]\s*N(?:\s*[,x]\s*N)*\s*,?\s*[\])}]|\{\}|\[\]")
 _DTYPE = re.compile(
     r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"
@@ -44,12 +45,12 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
 
     Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
     values <name>; directories, line numbers, arguments of calls and templates, comments and times
-    go. Names of dtypes and of operators stay. Idempotent but for the cut.
+    go. Names of dtypes and of operators stay; a rank of -1 is unknown. Idempotent but for the cut.
     """
     text = _STAMP.sub("", _ESCAPE.sub("", text))
     text = _without_arguments(_COMMENT.sub("", text))
     text = _LINE.sub(r"\1", _PATH.sub(r"\1", text))
-    text = _ADDRESS.sub("<address>", text)
+    text = _NO_RANK.sub(r"unknown \1", _ADDRESS.sub("<address>", text))
     text = _without_templates(text)
     text = _without_names(text, names)
     text = _TOKEN.sub(_token, text)

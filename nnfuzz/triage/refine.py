@@ -24,7 +24,8 @@ _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
 _CASTS = ("Cast", "CastLike")
 _FAMILIES = ("Reduce",)
-"""What the names of operators begin with that differ by one function inside of the same loop."""
+"""What the names of operators begin with that differ by one function inside of the same loop, and
+are themselves without it: where a reduction has no axes, each element is reduced by itself."""
 _MOST_SHOWN = 6
 SIZED = "a symbolic dimension()->"
 """Among the nodes of a pattern that needs one."""
@@ -151,7 +152,7 @@ def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -
             RESULT: kind,
             "of": [where["operator"]],
         }
-    if kind == "digits" and "operator" in where:
+    if "operator" in where and (kind == "digits" or (kind == "number" and _without_axes(graph))):
         where["operator"] = _family(where["operator"])
     casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
     if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
@@ -163,6 +164,12 @@ def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -
 def _family(operator: str) -> str:
     """The accumulator of a loop has one type, whatever is accumulated."""
     return next((name for name in _FAMILIES if operator.startswith(name)), operator)
+
+
+def _without_axes(graph: Mapping[str, Any] | None) -> bool:
+    """Whether nothing is reduced: what is forgotten then is forgotten for the whole family."""
+    nodes = (graph or {}).get("nodes", ())
+    return any(node.get("attributes", {}).get("axes") == [] for node in nodes)
 
 
 def _casts(graph: Mapping[str, Any] | None) -> list[str]:

@@ -26,6 +26,8 @@ OPTIMISED, EVERYWHERE = "optimised", "everywhere"
 HASH_DIGITS = 12
 _TITLE_CHARACTERS = 160
 _CODE = re.compile(r"^\[\w+\] : N : \w+ : ")  # "[Library] : code : NAME : " repeats the type
+_FOOTNOTE = re.compile(r"\s*# Metadata omitted\b[^\n]*? to show it\.")
+"""TVM's, in the middle of a sentence, wherever it prints a call with a constant."""
 _LAST_WORDS = re.compile(
     r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|LLVM ERROR|fatal error"
     r"|check failed|AddressSanitizer|runtime error:|panicked at|stack smashing",
@@ -204,7 +206,7 @@ def _output_order(graph: Mapping[str, Any] | None) -> dict[str, int]:
 
 def _head(message: str) -> str:
     """The first line, and the next one where it only announces something."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    lines = [line.strip() for line in _FOOTNOTE.sub("", message).splitlines() if line.strip()]
     return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 

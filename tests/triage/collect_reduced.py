@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from nnfuzz.campaign.reduction import clues
+from nnfuzz.campaign.reduction import clues, renewed
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding import read_finding
 
@@ -20,7 +20,7 @@ TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
 def kept(folder):
     finding = read_finding(folder)
-    failure = finding.failure
+    failure = renewed(finding)
     told = asdict(clues(finding, BackendRegistry.discover()))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {

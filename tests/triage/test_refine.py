@@ -214,6 +214,13 @@ def test_the_sole_operator_of_a_model():
     for nodes, found in (([constant, shape, add], "Add"), ([add, add], ""), ([constant], "")):
         made = helper.make_graph(nodes, "g", [value("x")], [value("y")])
         assert sole_operator(helper.make_model(made).SerializeToString()) == found
+    clip = helper.make_node("Clip", ["x"], ["h"])
+    made = helper.make_graph(
+        [clip, helper.make_node("RoiAlign", ["h"], ["y"])], "g", [value("x")], [value("y")]
+    )
+    model = helper.make_model(made).SerializeToString()
+    assert sole_operator(model, single("RoiAlignMax")) == "RoiAlign"
+    assert sole_operator(model) == sole_operator(model, single("Relu")) == ""
 
 
 def test_a_graph_at_several_sizes_is_one_that_needs_a_symbolic_dimension():

@@ -1,0 +1,71 @@
+"""Whose fault a complaint is: of the operator that complains, or of the one that it reads."""
+
+import pytest
+
+from nnfuzz.execute.outcome import Stage
+
+from .test_refine import error, graph, mismatch, single
+
+EVERYWHERE = ("O0", "O1")
+UNLIKE = "Binary operators must have the same datatype for both operands"
+
+
+def behind(reader, message, stage=Stage.IMPORT, maker="OneHot"):
+    return error(graph((maker, "x", "h"), (reader, "h", "y")), message, stage)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "stage", "message"),
+    [
+        ("dtype", Stage.IMPORT, UNLIKE),
+        ("dtype", Stage.IMPORT, "Concat expects tensors of the same dtype"),
+        ("dtype", Stage.COMPILE, "Argument 0 type mismatch: expected R.Tensor((1,)), given R.a()"),
+        ("shape", Stage.IMPORT, "tensors with ndim 0 and 1"),
+        ("shape", Stage.IMPORT, "the first input shape at dim 3 is 4"),
+        ("shape", Stage.IMPORT, "Axis is out of bounds"),
+    ],
+)
+def test_a_complaint_is_about_the_operator_whose_own_result_is_wrong(wrong, stage, message):
+    own = mismatch(single("OneHot"), kind=wrong, levels=EVERYWHERE)
+    assert own == behind("Where", message, stage)
+    assert own != behind("Where", message, stage, "Gather")
+    assert own != error(single("Where"), message, stage)
+
+
+def test_a_shape_that_an_importer_does_not_know_is_not_a_wrong_one():
+    lost = behind("ArgMax", "object of type 'NoneType' has no len()")
+    assert lost == behind("Slice", "the given one has ndim -1, other than the length of axes 1")
+    assert lost != mismatch(single("OneHot"), kind="shape", levels=EVERYWHERE)
+
+
+def test_a_sentence_with_a_footnote_is_read_to_its_end():
+    plain = UNLIKE + '. However, R.power(p, q) uses {} (Type of R.Tensor((1,), dtype="{}"))'
+    noted = (
+        UNLIKE + '. However, R.power(metadata["ir.GenericConst"][0], q)\n'
+        "# Metadata omitted. Use show_meta=True in script() method to show it. "
+        'uses {} (Type of R.Tensor((1,), dtype="{}"))'
+    )
+
+    def said(text, dtype):
+        return error(single("Pow"), text.format(dtype, dtype), Stage.IMPORT)
+
+    assert said(plain, "float32") == said(noted, "float32") != said(noted, "int8")
+
+
+def test_a_native_function_is_called_at_import_or_later():
+    native = '  File "const_fold.h", line 1, in tvm::TryConstFold(int)\n'
+    made = single("Resize")
+    one = error(made, "Divide by zero", Stage.IMPORT, native)
+    assert one == error(made, "Divide by zero", Stage.COMPILE, native)
+    assert one != error(made, "Divide by zero", Stage.COMPILE)
+
+
+def test_reductions_of_nothing_are_one_as_far_as_they_are_no_copies():
+    def reduction(op, axes):
+        made = single(op)
+        made["nodes"][0]["attributes"] = {"axes": axes}
+        return mismatch(made, levels=EVERYWHERE)
+
+    assert reduction("ReduceL1", []) == reduction("ReduceLogSum", [])
+    assert reduction("ReduceL1", [0]) != reduction("ReduceLogSum", [0])
+    assert reduction("ReduceL1", []) != reduction("ReduceL1", [0])
