@@ -47,7 +47,9 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 # The code generator's and the runtime's.
-_NO_DTYPE = re.compile(r"Data type \S+ not supported|Unsupported input dtype")
+_NO_DTYPE = re.compile(
+    r"Data type \S+ not supported|Unsupported input dtype|\bonly supports? b?float\d+\b"
+)
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
 def run(model, inputs, level):

@@ -160,6 +160,22 @@ def test_a_missing_kernel_is_unsupported_by_onnxruntime():
             assert "Could not find an implementation" in outcome.message
 
 
+def test_a_kernel_for_other_dtypes_only_is_unsupported_by_tvm():
+    missing = REGISTRY.get("tvm").missing()
+    if missing:
+        pytest.skip(missing)
+    bf16 = DType.BFLOAT16.numpy
+    norm = model(
+        [helper.make_node("LayerNormalization", ["x", "x"], ["y"], axis=0)],
+        {"x": (bf16, [2])},
+        {"y": (bf16, [2])},
+    )
+    with BackendRunner(REGISTRY.parse("tvm"), REGISTRY) as runner:
+        for outcome in runner.run(norm, {"x": np.ones(2, bf16)}):
+            assert outcome.kind is OutcomeKind.UNSUPPORTED
+            assert "only support float32 and float16" in outcome.message
+
+
 @pytest.mark.parametrize("spec", ["onnxruntime,provider=cuda", "tvm,target=cuda"])
 def test_an_absent_device_is_explained(spec):
     with BackendRunner(REGISTRY.parse(spec), REGISTRY) as runner:
