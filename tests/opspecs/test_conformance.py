@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from nnfuzz.check.runtimes import REFERENCE, runtime_of
 from nnfuzz.check.operators import check_operator
+from nnfuzz.check.runtimes import REFERENCE, runtime_of
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.spec.registry import OpRegistry
 
