@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from nnfuzz.campaign.judgement import (
     accused_party,
     comparable_share,
-    disagreeing,
     doubtful,
     judge_job,
     same_outputs,
@@ -189,7 +188,7 @@ class Flight:
         before = {o.level: o for o in self.outcomes[doubt.failure.backend]}
         if all(same_outputs(before[o.level], o) for o in result):
             self._settle(doubt, True)
-        elif disagreeing(self.case, result):
+        elif doubtful(self.case, result):
             self._ask_judge(result, lambda v: self._settle(doubt, _still_wrong(result, v)))
         else:
             self._settle(doubt, False)

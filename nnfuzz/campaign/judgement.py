@@ -13,17 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.compare.cheap import cheap, close
+from nnfuzz.compare.cheap import close
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 
 BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
-
-
-def disagreeing(case: TestCase, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The ok outcomes whose outputs are farther than a few ULP from PyTorch's."""
-    return [o for o in outcomes if o.outputs is not None and not cheap(case.expected, o.outputs)]
 
 
 def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:

@@ -96,11 +96,7 @@ class Session:
         model = solve(
             [*self.constraints, *constraints], self.draw, free=order, tries=3, prefer=kept
         )
-        if model is None or not accept({**self.env, **model}):
-            return False
-        self._commit({**self.env, **model})
-        self.constraints += constraints
-        return True
+        return model is not None and self._move({**self.env, **model}, constraints, accept)
 
     def _ask(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
         if self.budget <= 0:
@@ -113,6 +109,10 @@ class Session:
         for var in free:
             if var not in env:
                 env[var] = self.draw.value(var.lo, var.hi, self.draw.kinds.get(var, "size"))
+        return self._move(env, constraints, accept)
+
+    def _move(self, env: dict[Var, int], constraints: list[BoolExpr], accept: Accept) -> bool:
+        """Take another witness and the constraints that it fulfils, if it is acceptable."""
         if not accept(env):
             return False
         self._commit(env)
