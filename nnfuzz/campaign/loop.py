@@ -13,73 +13,33 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.flight import FAULT, TEST, Flight
-from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool, describe
+from nnfuzz.campaign.epochs import Epochs
+from nnfuzz.campaign.flight import FAULT, Flight
+from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool
 from nnfuzz.campaign.probe import Probe, Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.rows import EventRow, FindingRow
-from nnfuzz.campaign.taming import Tamer
+from nnfuzz.campaign.supply import Supply
+from nnfuzz.campaign.unproduced import lost, not_produced
+from nnfuzz.campaign.watching import Observer, Snapshot
 from nnfuzz.execute.events import Death, Fault, Reply
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.triage.signature import export_failure
 
 TICK_SECONDS = 0.25
 PROBE_SECONDS_PER_TEST = 0.05  # a short campaign gets few probes in advance
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
-TELLING = 1.2  # growth of the refused signatures that is worth another line
-EPOCH_SECONDS = 2.0  # least time between two epochs: each interrupts the producers
-EPOCH_SHARE = 0.05  # and the least share of the time so far
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The state of a running campaign, for people.
-
-    left: seconds until the limit, if known. decided: signatures known to be supported or refused.
-    flaky: failures that did not repeat. unreduced: findings. avoided: see nnfuzz.campaign.taming.
-    """
-
-    phase: str
-    seconds: float
-    left: float | None
-    indexes: int
-    tests: int
-    rate: float
-    outcomes: Mapping[str, int]
-    findings: int
-    occurrences: int
-    faults: int
-    refused: int
-    sut_share: float
-    tests_limit: int | None = None
-    decided: int = 0
-    signatures: int = 0
-    flaky: int = 0
-    unreduced: int = 0
-    avoided: int = 0
-
-
-class Observer(Protocol):
-    """Who watches: the terminal, or nobody."""
-
-    def update(self, snapshot: Snapshot) -> None: ...
-    def finding(self, row: FindingRow) -> None: ...
-    def note(self, text: str) -> None: ...
 
 
 class Loop:
     """One session of a campaign.
 
-    epoch, refused: where it begins. stopped: asked often; once true, what is open is dropped.
+    stopped: asked often; once true, what is open is dropped.
     """
 
     def __init__(
@@ -91,9 +51,7 @@ class Loop:
         prober: Prober,
         observer: Observer,
         reducer: Reducer,
-        tamer: Tamer,
-        epoch: int,
-        refused: Iterable[str] = (),
+        epochs: Epochs,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.config = config
@@ -103,23 +61,14 @@ class Loop:
         self.prober = prober
         self.observer = observer
         self.reducer = reducer
-        self.tamer = tamer
-        self.epoch = epoch
+        self.epochs = epochs
         self.faults = 0
-        self._earlier = recorder.store.seconds_before()
         self._stopped = stopped
         self._probing = False
         self._thorough = False
         self._reducing = False
-        self._restrains = replace(config.case, avoid=("anything",)).restrains
-        self._turn = False
-        self._asked = 0
+        self._supply = Supply(config.tests_limit, recorder.store.done(), prober, self._produced)
         self._flights: set[Flight] = set()
-        self._done = recorder.store.done()
-        self._indexes = self._remaining(self._done)
-        self._refused = set(refused)
-        self._told = len(self._refused)
-        self._epoch_at = 0.0
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
 
@@ -127,14 +76,14 @@ class Loop:
 
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
-        if self._refused:
+        if self.epochs.refused:
             self.observer.note(
-                f"{len(self._refused)} operator signatures are left out: not supported, as earlier "
-                "probes and campaigns have shown"
+                f"{len(self.epochs.refused)} operator signatures are left out: not supported, "
+                "as earlier probes and campaigns have shown"
             )
         self._probe_first()
         while not self._over():
-            self._step(self._supply)
+            self._step(self._supply.test)
         self._settle()
         self.recorder.store.stop_clock()
         self._reduce_rest()
@@ -145,12 +94,12 @@ class Loop:
         self._probing = self._thorough = True
         self.prober.ask(keys)
         while not self._stopped() and (len(self.prober) or self._busy()):
-            self._step(self._probe_job)
+            self._step(self._supply.probe)
         self._tick(final=True)
 
     def seconds(self) -> float:
         """Wall seconds of the campaign, start-up and earlier sessions included."""
-        return self._earlier + self.recorder.store.session_seconds()
+        return self.recorder.seconds()
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
@@ -168,10 +117,10 @@ class Loop:
         while time.monotonic() < deadline and not self._over():
             if not len(self.prober) and not self._busy():
                 break
-            self._step(self._probe_job)
+            self._step(self._supply.probe)
         self.prober.forget_waiting()
         self._probing = False
-        self._renew_epoch(now=True)
+        self.epochs.renew(now=True)
 
     def _probe_budget(self) -> float:
         config = self.config
@@ -211,8 +160,9 @@ class Loop:
             folder = self.recorder.store.folder
             self.observer.note(f"{left} findings are not reduced: nnfuzz reduce {folder}")
 
-    def _step(self, supply: Any) -> None:
-        self.producers.dispatch(supply)
+    def _step(self, supply: Callable[[], Job | None]) -> None:
+        """supply: makes an idle producer's job, while the compilers do not have enough to do."""
+        self.producers.dispatch(lambda: supply() if self._hungry() else None)
         for pool in self.backends:
             pool.dispatch()
         if not self._probing:
@@ -239,44 +189,7 @@ class Loop:
         limit = self.config.time_limit
         if limit is not None and self.seconds() >= limit:
             return True
-        return not self._probing and not self._left() and not self._busy()
-
-    # -- supply -------------------------------------------------------------------------------
-
-    def _remaining(self, done: set[int]) -> Iterator[int]:
-        limit = self.config.tests_limit
-        index = 0
-        while limit is None or index < limit:
-            if index not in done:
-                yield index
-            index += 1
-
-    def _left(self) -> bool:
-        limit = self.config.tests_limit
-        return limit is None or len(self._done) + self._asked < limit
-
-    def _supply(self) -> Job | None:
-        """The next job of an idle producer; None while the compilers have enough to do."""
-        if not self._hungry():
-            return None
-        self._turn = not self._turn
-        if self._turn and len(self.prober):
-            return self._probe_job()
-        index = next(self._indexes, None)
-        if index is None:
-            return None
-        self._asked += 1
-        header = {"do": "produce", "index": index}
-        return Job(header, partial(self._produced, header, None))
-
-    def _probe_job(self) -> Job | None:
-        if not self._hungry():
-            return None
-        probe = self.prober.next()
-        if probe is None:
-            return None
-        header = probe.job()
-        return Job(header, partial(self._produced, header, probe))
+        return not self._probing and not self._supply.left and not self._busy()
 
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
@@ -294,9 +207,11 @@ class Loop:
     ) -> None:
         index = header.get("index", -1)
         if not isinstance(event, Reply):
-            self._lost(header, probe, event, epoch)
+            self._keep(lost(header, probe, event, epoch))
         elif "failed" in event.header:
-            self._failed(header, probe, NotProduced(**event.header["failed"]), epoch)
+            failed = NotProduced(**event.header["failed"])
+            self._learn_failure(probe, failed)
+            self._keep(not_produced(header, probe, failed, epoch))
         else:
             case = TestCase.from_frame(event.header["case"], event.blobs)
             pools = self._pools_of(probe)
@@ -322,8 +237,6 @@ class Loop:
     def landed(self, flight: Flight, evidence: Evidence) -> None:
         """For flights: keeps the evidence and learns from it."""
         self._flights.discard(flight)
-        self.faults += sum(event.kind == FAULT for event in evidence.events)
-        self.recorder.record(evidence)
         if flight.sampled and flight.agreed:
             figures = self.recorder.figures
             figures.full_checks += 1
@@ -334,109 +247,20 @@ class Loop:
             self.prober.finished(flight.probe, flight.outcomes)
         elif self.config.learn:
             self.prober.learn(flight.case, flight.outcomes)
-        self._watch(flight, evidence)
-        self._renew_epoch()
+        self.epochs.watch(evidence)
+        self._keep(evidence)
 
-    def _lost(
-        self, header: dict[str, Any], probe: Probe | None, event: Fault | Death, epoch: int
-    ) -> None:
-        """A producer failed or died: a fault of nnfuzz, never an outcome."""
-        stage = event.stage if isinstance(event, Death) else str(header["do"])
-        signal = event.signal if isinstance(event, Death) else ""
-        details = event.traceback if isinstance(event, Fault) else event.captured
-        row = EventRow(
-            header.get("index", -1), FAULT, "", stage or "start", signal, describe(event), details
-        )
-        self._keep(header, probe, epoch, status=FAULT, events=(row,))
-
-    def _failed(
-        self, header: dict[str, Any], probe: Probe | None, failed: NotProduced, epoch: int
-    ) -> None:
+    def _learn_failure(self, probe: Probe | None, failed: NotProduced) -> None:
         if probe:
             self.prober.not_produced(probe, failed)
         elif self.config.learn:
             self.prober.learn_export(failed)
-        fields: dict[str, Any] = {"status": failed.stage, "failed": failed}
-        if failed.stage == "export":
-            if not failed.unsupported:
-                found = failed.error_type, failed.message, failed.traceback
-                fields["confirmed"] = (export_failure(failed.street, *found),)
-            fields["outcomes"] = (_export_outcome(failed),)
-        elif failed.stage == FAULT:
-            row = EventRow(failed.index, FAULT, "", "produce", "", failed.message, failed.traceback)
-            fields["events"] = (row,)
-        self._keep(header, probe, epoch, seconds=failed.seconds, **fields)
 
-    def _keep(self, header: dict[str, Any], probe: Probe | None, epoch: int, **fields: Any) -> None:
-        evidence = Evidence(
-            header.get("index", -1), str(probe or TEST), epoch, job=header, **fields
-        )
+    def _keep(self, evidence: Evidence) -> None:
         self.faults += sum(event.kind == FAULT for event in evidence.events)
         self.recorder.record(evidence)
-        self._renew_epoch()
-
-    def _watch(self, flight: Flight, evidence: Evidence) -> None:
-        """Has the tamer look at tests that were made without restraint though there was some."""
-        case = flight.case
-        current = evidence.epoch == self.epoch
-        if current and not flight.probe and not self._restrains(case.seed, case.index):
-            shown = (failure.signature.hash for failure in evidence.confirmed)
-            self.tamer.watch(case.graph, shown)
-
-    # -- epochs -------------------------------------------------------------------------------
-
-    def _renew_epoch(self, now: bool = False) -> None:
-        """Starts a new epoch if what is to be generated has changed, at most every few seconds."""
-        if self._probing:
-            return
-        age = time.monotonic() - self._epoch_at
-        if not now and age < max(EPOCH_SECONDS, EPOCH_SHARE * self.seconds()):
-            return
-        self._epoch_at = time.monotonic()
-        reasons = self._new_refusals()
-        if not self._tamed() and not reasons:
-            return
-        avoided = self.tamer.avoided
-        self._refused |= reasons.keys()
-        self.epoch = self.recorder.store.add_epoch(self._refused, reasons, avoided)
-        case = replace(
-            self.config.case,
-            refused=tuple(sorted(self._refused)),
-            avoid=tuple(row.item for row in avoided),
-        )
-        self.producers.configure(self.epoch, case)
-
-    def _new_refusals(self) -> dict[str, str]:
-        """Signatures that turned out not to be supported, with the reasons."""
-        reasons = self.prober.refused()
-        refused = set(self.config.case.refused) | set(reasons)
-        avoided = {row.item for row in self.tamer.avoided}
-        new = refused - self._refused
-        if not new or not self.prober.left(refused) - avoided:
-            return {}
-        if len(self._refused | new) > TELLING * self._told:
-            self._told = len(self._refused | new)
-            self.observer.note(
-                f"{self._told} of {len(self.prober.keys)} operator signatures are refused for "
-                f"generation by now, since they are not supported: {_some(new)}"
-            )
-        return {key: reasons.get(key, "") for key in sorted(new)}
-
-    def _tamed(self) -> bool:
-        """Whether the list of what generation keeps away from has changed; says so."""
-        gone = self.prober.left(()) - self.prober.left(self._refused)
-        new = self.tamer.learn(self.recorder.findings(), self.recorder.reductions, gone)
-        for row in new:
-            self.observer.note(
-                f"generation keeps away from {row.item} from now on, but in "
-                f"{self.config.case.unrestrained:.0%} of the tests: {row.why} [{row.signature}]"
-            )
-        lifted = self.tamer.lift()
-        for row in lifted:
-            self.observer.note(
-                f"{row.item} no longer fails and is generated again: {row.why} [{row.signature}]"
-            )
-        return bool(new or lifted)
+        if not self._probing:
+            self.epochs.renew()
 
     # -- watching -----------------------------------------------------------------------------
 
@@ -447,7 +271,7 @@ class Loop:
     def snapshot(self, phase: str | None = None) -> Snapshot:
         figures = self.recorder.figures
         seconds = self.seconds()
-        session = max(1e-9, seconds - self._earlier)
+        session = max(1e-9, self.recorder.store.session_seconds())
         rate = (figures.tests - self._tests_before) / session
         return Snapshot(
             phase=phase or self._phase(),
@@ -460,14 +284,14 @@ class Loop:
             findings=len(self.recorder.findings()),
             occurrences=self.recorder.buckets.get("finding", 0),
             faults=self.faults,
-            refused=len(self._refused),
+            refused=len(self.epochs.refused),
             sut_share=self.sut_share(),
             tests_limit=self.config.tests_limit,
             decided=self.prober.decided(),
             signatures=len(self.prober.keys),
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.reducer.waiting(),
-            avoided=len(self.tamer.avoided),
+            avoided=len(self.epochs.tamer.avoided),
         )
 
     def _phase(self) -> str:
@@ -482,21 +306,3 @@ class Loop:
         if self.config.tests_limit is not None and rate:
             ends.append((self.config.tests_limit - self.recorder.figures.indexes) / rate)
         return max(0.0, min(ends)) if ends else None
-
-
-def _export_outcome(failed: NotProduced) -> Outcome:
-    return Outcome(
-        OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
-        Stage.EXPORT,
-        failed.street,
-        "export",
-        failed.error_type,
-        failed.message,
-        failed.traceback,
-        seconds={"export": failed.seconds.get("export", 0.0)},
-    )
-
-
-def _some(keys: set[str], count: int = 4) -> str:
-    shown = sorted(keys)[:count]
-    return ", ".join(shown) + (", ..." if len(keys) > count else "")

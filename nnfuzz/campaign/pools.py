@@ -64,7 +64,6 @@ class ProducerPool:
         self.urgent: deque[Job] = deque()
         self.lanes = [_ProducerLane() for _ in range(count)]
         self.epoch = 0
-        self.deaths = 0
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:

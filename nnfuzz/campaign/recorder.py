@@ -187,7 +187,8 @@ class Recorder:
         shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
         return row
 
-    def _seconds(self) -> float:
+    def seconds(self) -> float:
+        """Wall seconds of the campaign, start-up and earlier sessions included."""
         return self._earlier + self.store.session_seconds()
 
     def _is_first(self, signature: str, evidence: Evidence) -> bool:
@@ -214,7 +215,7 @@ class Recorder:
             title=failure.signature.title,
             folder=f"{FINDINGS}/{name}",
             origin=evidence.origin,
-            found_at=before.found_at if before else self._seconds(),
+            found_at=before.found_at if before else self.seconds(),
             party=accused_party(evidence.verdict, failure.backend),
             occurrences=before.occurrences if before else 0,
         )

@@ -13,7 +13,8 @@ from typing import Any
 
 from nnfuzz.campaign.afterwards import SUMMARY, findings_figures
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.loop import Loop, Observer
+from nnfuzz.campaign.epochs import Epochs
+from nnfuzz.campaign.loop import Loop
 from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool, describe
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Recorder
@@ -24,6 +25,7 @@ from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import Support, SupportCache
 from nnfuzz.campaign.taming import Tamer
+from nnfuzz.campaign.watching import Observer
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply
 from nnfuzz.execute.registry import BackendRegistry
@@ -122,7 +124,7 @@ class _Session:
 
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
-        now = {row.item for row in self.loop.tamer.avoided}
+        now = {row.item for row in self.loop.epochs.tamer.avoided}
         return [row for row in self.store.ever_avoided() if row.item not in now]
 
     def result(self) -> Result:
@@ -140,7 +142,7 @@ class _Session:
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
-            "avoided": [asdict(row) for row in self.loop.tamer.avoided],
+            "avoided": [asdict(row) for row in self.loop.epochs.tamer.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
             "reduce_seconds_afterwards": round(self.loop.reducer.afterwards, 3),
@@ -186,19 +188,8 @@ def _open(
         stack.callback(reducer.close)
         signatures = sorted(prober.left(()))
         tamer = Tamer(store, config.tame, signatures, prober.variables, avoided)
-        loop = Loop(
-            config,
-            recorder,
-            producers,
-            pools,
-            prober,
-            observer,
-            reducer,
-            tamer,
-            epoch,
-            refused,
-            stopped,
-        )
+        epochs = Epochs(config, recorder, producers, prober, tamer, observer, epoch, refused)
+        loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
         yield _Session(config, store, recorder, loop, prober, versions, shelf)
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nnfuzz.campaign.loop import Observer, Snapshot
 from nnfuzz.campaign.rows import FindingRow
+from nnfuzz.campaign.watching import Observer, Snapshot
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from nnfuzz.cli.progress import Silent
 
 @pytest.fixture(autouse=True)
 def _short_epochs(monkeypatch):
-    monkeypatch.setattr("nnfuzz.campaign.loop.EPOCH_SECONDS", 0.2)
+    monkeypatch.setattr("nnfuzz.campaign.epochs.EPOCH_SECONDS", 0.2)
 
 
 class Notes(Silent):

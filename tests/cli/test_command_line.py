@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.loop import Snapshot
 from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.watching import Snapshot
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.progress import Lines
 from nnfuzz.cli.settings import choose_opset, default_processes

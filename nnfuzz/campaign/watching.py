@@ -1,0 +1,45 @@
+"""What a running campaign shows to whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnfuzz.campaign.rows import FindingRow
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a running campaign, for people.
+
+    left: seconds until the limit, if known. decided: signatures known to be supported or refused.
+    flaky: failures that did not repeat. unreduced: findings. avoided: see nnfuzz.campaign.taming.
+    """
+
+    phase: str
+    seconds: float
+    left: float | None
+    indexes: int
+    tests: int
+    rate: float
+    outcomes: Mapping[str, int]
+    findings: int
+    occurrences: int
+    faults: int
+    refused: int
+    sut_share: float
+    tests_limit: int | None = None
+    decided: int = 0
+    signatures: int = 0
+    flaky: int = 0
+    unreduced: int = 0
+    avoided: int = 0
+
+
+class Observer(Protocol):
+    """Who watches: the terminal, or nobody."""
+
+    def update(self, snapshot: Snapshot) -> None: ...
+    def finding(self, row: FindingRow) -> None: ...
+    def note(self, text: str) -> None: ...

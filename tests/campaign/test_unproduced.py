@@ -1,0 +1,38 @@
+"""Whose fault it is that a test has no model."""
+
+from __future__ import annotations
+
+from nnfuzz.campaign.unproduced import lost, not_produced
+from nnfuzz.execute.events import Death, DeathKind, Fault
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.testcase.case import NotProduced
+
+JOB = {"do": "produce", "index": 7}
+
+
+def failed(stage, **more):
+    return NotProduced(7, stage, "no", "ValueError", "trace", street="torchscript", **more)
+
+
+def test_a_producers_end_is_a_fault_and_no_outcome():
+    fault = Fault("KeyError", "x", "trace", "", starting=False)
+    for event in (fault, Death(DeathKind.TIMEOUT, "inputs", "", None, "last words", 1.0)):
+        evidence = lost(JOB, None, event, epoch=3)
+        assert (evidence.index, evidence.epoch, evidence.status) == (7, 3, "fault")
+        assert [row.kind for row in evidence.events] == ["fault"]
+        assert not evidence.outcomes and not evidence.confirmed
+
+
+def test_an_exporters_error_is_a_failure_unless_it_says_unsupported():
+    evidence = not_produced(JOB, None, failed("export"), epoch=1)
+    assert [failure.backend for failure in evidence.confirmed] == ["torchscript"]
+    assert evidence.outcomes[0].kind is OutcomeKind.EXCEPTION
+    evidence = not_produced(JOB, None, failed("export", unsupported=True), epoch=1)
+    assert not evidence.confirmed
+    assert evidence.outcomes[0].kind is OutcomeKind.UNSUPPORTED
+
+
+def test_no_valid_inputs_are_nobodys_fault():
+    evidence = not_produced(JOB, None, failed("inputs"), epoch=1)
+    assert evidence.status == "inputs"
+    assert not evidence.confirmed and not evidence.events
