@@ -9,21 +9,12 @@ import torch
 from nnfuzz.ir.dtypes import ALL, FLOAT8S, INT4S, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.carriers import rounded
-from nnfuzz.spec.dispute import Dispute, body, reference
 from nnfuzz.spec.families.elementwise import Unary, flags, within
 from nnfuzz.spec.intervals import Box, holds, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import Unexportable
 
 EXPORTERS = ("torchscript", "dynamo")
-TO_INT4 = (
-    'technical/int4.md: "Cast to a 4 bit type is done by rounding to the nearest-integer (with '
-    'ties to even)"'
-)
-
-
-def _to_int4(op, x, *_):
-    return op.to in INT4S and x.dtype.is_float
 
 
 @operator
@@ -39,15 +30,6 @@ class Cast(Unary):
     output = "to"
     whole = "kept"
     to = Choice(ALL)
-    untrusted = (
-        reference("truncates floats", TO_INT4, where=_to_int4),
-        Dispute(
-            "onnxruntime",
-            "rounds ties away from zero (1.31)",
-            f"{TO_INT4}; ties are not compared",
-            where=_to_int4,
-        ),
-    )
 
     @classmethod
     def reading(cls, fields, takes, gives):
@@ -147,7 +129,6 @@ class CastLike(Cast):
     """
 
     since = 15
-    untrusted = (*Cast.untrusted, body("truncates floats, being a Cast", TO_INT4, where=_to_int4))
     unexportable = tuple(Unexportable(e, "drops the second input") for e in EXPORTERS)
     inputs = (In("T", ALL), In("L", ALL))
 

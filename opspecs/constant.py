@@ -10,7 +10,6 @@ import torch
 from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import body
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
 from nnfuzz.spec.families.shape import extent, resized
 from nnfuzz.spec.families.zeros import Zeros
@@ -170,12 +169,6 @@ class Range(Filled):
     """
 
     inputs = (In("T", FEW, (1, 5)),)
-    untrusted = (
-        body(
-            "concatenates what its Loop should stack",
-            'Range-11: the output is "a 1-D tensor"',
-        ),
-    )
     dtype = Choice((*FLOATS[:2], *SIGNED[1:]))
     axis = AXIS_OR_NONE
     start = Choice((0, 0, 1, -5, 12))

@@ -9,7 +9,6 @@ from nnfuzz.ir.dtypes import BOOLS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.body import Execution
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.control import DTYPES, ControlFlow, drawn_body
 from nnfuzz.spec.intervals import Box
@@ -72,21 +71,6 @@ class Loop(ControlFlow):
     counted = Choice((0, 0, 1))
     stacked = Choice(lambda op, x, *_: (0, 0, 1) if op.trips and x.rank < 5 else (0,))
     body = Choice(by=_loop_body)
-
-    untrusted = (
-        reference(
-            "takes an absent condition for false",
-            'Loop-13: input (trip_count, "") is analogous to for (int i=0; i < trip_count; ++i) '
-            "{ cond = ...; // ignored }",
-            where=lambda op, *_: op.style == "count" and op.trips,
-        ),
-        reference(
-            "concatenates what it should stack",
-            "Loop-13: user_defined_vals[i] = user_defined_val; a dimension is added in front",
-            where=lambda op, x, *_: op.stacked and x.rank != 1,
-            known="onnx/onnx#3122",
-        ),
-    )
 
     @property
     def before(self):

@@ -7,7 +7,6 @@ import torch
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.conv import Kernels, Weighing
 from nnfuzz.spec.families.window import LARGEST_KERNEL
@@ -22,11 +21,6 @@ def _behind(draw, op, first, *_):
     if draw.chance(0.5):
         return (0,) * (first.rank - 2)
     return tuple(draw.integer(0, stride - 1) for stride in op.strides)
-
-
-def _mixed(op, x, w, *bias):
-    """Whether groups are anything but single channels, without a bias."""
-    return op.group > 1 and (bool(bias) or not x.shape[1] == w.shape[0] == op.group * w.shape[1])
 
 
 @operator
@@ -69,17 +63,6 @@ class ConvTranspose(Weighing, Kernels):
         kernel = [draw.var("k", 1, LARGEST_KERNEL[x.rank - 3]) for _ in x.shape[2:]]
         shapes = (x.shape, (x.shape[1], inner, *kernel), (inner * self.group,))
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
-
-    untrusted = (
-        reference(
-            "divides the weights by output instead of input channels, gives every group the first "
-            "biases, and keeps one output channel of each",
-            'ConvTranspose-22: group is the "number of groups input channels and output channels '
-            'are divided into"; W has the shape (C x M/group x kH x kW)',
-            where=_mixed,
-            known="onnx/onnx#8446",
-        ),
-    )
 
     def certain(self, x, w, *bias):
         """0 where no window reaches."""

@@ -8,7 +8,6 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import rounds
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
@@ -36,9 +35,6 @@ class DeformConv(Summing, Window):
         In("T", ranks=(4, 4)),
     )
     variadic = (3, 5)
-    untrusted = (
-        rounds("positions (by way of GridSample)", "DeformConv-19: X and Y are both of type T"),
-    )
     exactness = ""
     group = Choice(by=group)
     offset_group = Choice((1, 1, 1, 2, 3))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, FLOATS, DType
+from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
 from nnfuzz.spec.intervals import Box, hull
@@ -173,14 +172,6 @@ class OneHot(OpSpec):
     inputs = (In("I", (*INDICES, DType.FLOAT32, DType.UINT8), (1, 4)), In("T", ALL, (1, 1)))
     output = "T"
     modular = True
-    untrusted = (
-        reference(
-            "adds the product of the mask and on_value - off_value to off_value, which rounds",
-            "OneHot-11: locations \"will have 'on_value' and the other locations will have "
-            "'off_value' in the output tensor\"",
-            dtypes=FLOATS,
-        ),
-    )
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank - 1, first.rank))
     depth = Sym(1, 32)
 

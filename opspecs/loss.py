@@ -8,16 +8,11 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import body, reference
 from nnfuzz.spec.families.axes import may_be_one
 from nnfuzz.spec.families.loss import ClassLoss
 from nnfuzz.spec.families.norm import exponential_sums, spread_mask
 from nnfuzz.spec.intervals import Box, growth
 from nnfuzz.spec.operator import operator
-
-
-def _uncounted(op, *types):
-    return op.ignore_index == -1 and op.reduction == "mean" and len(types) == 2
 
 
 @operator
@@ -26,17 +21,6 @@ class NegativeLogLikelihoodLoss(ClassLoss):
 
     Source: ONNX NegativeLogLikelihoodLoss-13, its function body for the mean.
     """
-
-    untrusted = (
-        reference(
-            "divides by the number of all positions, not of those that count, for an ignore_index "
-            "of -1",
-            "NegativeLogLikelihoodLoss-13: \"'mean': the sum of the output will be divided by the "
-            'sum of applied weights", which the function body has 0 where target = ignore_index',
-            where=_uncounted,
-            known="onnx/onnx#8433",
-        ),
-    )
 
     def torch(self, x, target, *weight):
         return self.loss(x, target, *weight)
@@ -57,16 +41,6 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
 
     Source: ONNX SoftmaxCrossEntropyLoss-13.
     """
-
-    untrusted = (
-        body(
-            "is a NegativeLogLikelihoodLoss, and divides as onnx.reference does for that",
-            "SoftmaxCrossEntropyLoss-13: the function body of that loss counts no position where "
-            "target = ignore_index, nor does onnx.reference for this one",
-            where=_uncounted,
-            known="onnx/onnx#8433",
-        ),
-    )
 
     log_prob = Choice((0, 1))
 

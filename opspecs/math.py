@@ -7,7 +7,6 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import rounds
 from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
 from nnfuzz.spec.intervals import even, holds_multiple, periodic
 from nnfuzz.spec.operator import operator
@@ -176,9 +175,6 @@ class Erf(Increasing):
     torch = staticmethod(torch.erf)
     within = (-1.0, 1.0)
     rounding = (0, 12)
-    untrusted = (
-        rounds("results", 'Erf-13: the output "has the same shape and type of the input"'),
-    )
     unexportable = (
         Unexportable("dynamo", "folds constants by onnx.reference", dtypes=(DType.FLOAT64,)),
     )

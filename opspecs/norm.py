@@ -9,7 +9,6 @@ from nnfuzz.opspecs.reduce import ArgMax
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.norm import (
     AlongAxis,
@@ -117,15 +116,6 @@ def channelwise(boxes, x):
 @operator
 class BatchNormalization(PerChannel):
     """Inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
-
-    untrusted = (
-        reference(
-            "averages the statistics given and those of the batch",
-            'BatchNormalization-9: "Output case #2: Y (test mode)", for which the mean and '
-            "variance are inputs",
-            below=14,
-        ),
-    )
 
     inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
     valid = (None, None, None, None, (0.0, math.inf))

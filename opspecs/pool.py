@@ -10,7 +10,6 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.sums import Averaging, Summing, largest
 from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
 from nnfuzz.spec.intervals import Box, ends, underflow
@@ -18,35 +17,9 @@ from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
 
-def strideless(op, *types):
-    """Whether windows lie next to each other, where the reference goes another way."""
-    return all(step == 1 for step in (*op.strides, *(op.dilations or ())))
-
-
-def misread(op, x):
-    """Whether paddings without a stride are read as something else."""
-    return strideless(op) and (op.pads[1] != op.pads[2] if x.rank == 4 else any(op.pads))
-
-
-MISREAD = reference(
-    "takes the pads of two axes for [top, bottom, left, right], and leaves those of one or three "
-    "axes out, if windows have stride 1",
-    'MaxPool-22: "`pads` format should be as follow [x1_begin, x2_begin...x1_end, x2_end,...]"',
-    where=misread,
-)
-SHIFTED = reference(
-    "divides what windows overhang by between both sides, which shifts all of them",
-    'AveragePool-22: pads is the "padding for the beginning and ending along each '
-    'spatial axis"; ceil_mode says "whether to use ceil or floor [...] to compute the output '
-    'shape" only',
-    where=lambda op, x: op.overhang(x) > 1,
-)
-
-
 class Pool(Window):
     """Windows of a fixed size, each of which touches the unpadded input."""
 
-    untrusted = (SHIFTED,)
     inputs = (In("T", FLOATS, (3, 5)),)
     kernel_shape = Sym(1, 6, spatial)
     strides = per_axis(1, 1, 2, 2, 3)
@@ -98,7 +71,6 @@ class MaxPool(Pool):
     monotone = (1,)
     whole = "kept"
     dilations = per_axis(1, 1, 1, 2)
-    untrusted = (MISREAD,)
 
     def torch(self, x):
         if not x.is_floating_point():
@@ -227,14 +199,6 @@ class LpPool(PowerSum, Pool):
     since = 18
     unexportable = DECOMPOSED
     dilations = per_axis(1, 1, 1, 2)
-    untrusted = (
-        reference(
-            "multiplies the mean by the size of the kernel, also where windows overhang",
-            'LpPool-18: "computing the Lp norm on all values of a subset of the input tensor '
-            'according to the kernel size"',
-            where=lambda op, x: op.overhang(x) > 0,
-        ),
-    )
 
     def sums(self, x):
         return self.window_sums(x)
@@ -274,15 +238,6 @@ class GlobalAveragePool(GlobalPool, Averaging):
 @operator
 class GlobalMaxPool(GlobalPool):
     unexportable = (HALF_PROMOTED,)
-    untrusted = (
-        reference(
-            "reduces the axes r - 2 and r - 1 of r spatial ones",
-            'GlobalMaxPool-22: "The first two dimensions of output shape are the same as the input '
-            '(N x C), while the other dimensions are all 1."',
-            where=lambda op, x: x.rank != 4,
-            known="onnx/onnx#7682",
-        ),
-    )
 
     def torch(self, x):
         return x.amax(tuple(range(2, x.dim())), keepdim=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.intfactors import ConvProduct, MatMulProduct
 from nnfuzz.spec.families.intproduct import Requantised
 from nnfuzz.spec.families.quantized import BYTES
@@ -50,14 +49,6 @@ class QLinearConv(ConvProduct, Requantised):
     roles = "appbqqyyc"
     variadic = (8, 9)
     weight = 3.0
-    untrusted = (
-        reference(
-            "takes parameters per channel for those of images",
-            "QLinearConv-10: \"If it's a 1-D tensor, its number of elements should "
-            'be equal to the number of output channels (M)", whatever the number of axes',
-            where=lambda op, *_: op.channels and len(op.strides) != 2,
-        ),
-    )
     inputs = (
         *quantised_pair(In("B", BYTES, (3, 5), weight=True), 1, DType.FLOAT32),
         In("C", (DType.INT32,), (1, 1), weight=True),

@@ -7,9 +7,8 @@ import math
 import torch
 from torch.nn import functional as F
 
-from nnfuzz.ir.dtypes import FLOATS, INTS, UNSIGNED, DType
+from nnfuzz.ir.dtypes import FLOATS, INTS, DType
 from nnfuzz.spec.attributes import Choice, Real
-from nnfuzz.spec.dispute import Dispute, body
 from nnfuzz.spec.families.elementwise import Increasing, Unary, largest, single
 from nnfuzz.spec.intervals import Box, uncertain
 from nnfuzz.spec.operator import In, operator
@@ -26,14 +25,6 @@ class Celu(Increasing):
     """alpha (exp(x / alpha) - 1) where x < 0. Composed unless float32. Source: ONNX Celu-12."""
 
     unexportable = (SCALAR_DOUBLES,)
-    untrusted = (
-        body(
-            "makes alpha a vector of one, and a scalar with it",
-            'Celu-12, Constant-13: "element-wise"; value_float is the value of "the scalar"',
-            dtypes=(DType.FLOAT32,),
-            where=lambda op, x: x.rank == 0,
-        ),
-    )
     alpha = Real(0.1, 2.0)
 
     def torch(self, x):
@@ -125,19 +116,6 @@ def _bias(draw, op, x, *_):
 class Shrink(Unary):
     """Towards 0 by `bias`, and 0 itself between -lambd and lambd. Source: ONNX Shrink-9."""
 
-    untrusted = (
-        Dispute(
-            "onnxruntime",
-            "computes in float32, whatever the type (1.31)",
-            'Shrink-9: "having same datatype and shape with input"',
-            dtypes=(DType.FLOAT64,),
-        ),
-        body(
-            "negates lambd in the type of x, so that x < -lambd holds of small unsigned numbers",
-            'Shrink-9: "If x < -lambd, y = x + bias; [...] Otherwise, y = 0."',
-            dtypes=UNSIGNED,
-        ),
-    )
     unexportable = (SCALAR_DOUBLES,)
     inputs = (In("T", (*FLOATS, *INTS)),)
     lambd = Choice(by=_point)

@@ -7,7 +7,6 @@ import itertools
 import torch
 
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.cells import Activation, Gate
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import largest
@@ -41,13 +40,6 @@ ACTIVATIONS = {
         HardSigmoid(alpha=0.2, beta=0.5), HardSigmoid(alpha=0.25, beta=0.375), 0.25, 0.375
     ),
 }
-
-
-OTHERWISE_ACTIVATED = reference(
-    "ignores activations",
-    'GRU-14, LSTM-14: activations are "a list of [...] activation functions for [...] gates"',
-    where=lambda op, *_: op.activations not in ((), op.defaults * op.directions),
-)
 
 
 class Cells(Recurrent):
@@ -110,7 +102,6 @@ class GRU(Cells):
     """
 
     variadic = (3, 5)
-    untrusted = (*Cells.untrusted, OTHERWISE_ACTIVATED)
     gates = "zrh"
     defaults = ("Sigmoid", "Tanh")
     linear_before_reset = Choice((0, 1))
@@ -145,7 +136,6 @@ class LSTM(Cells):
 
     clip = Choice((None,))
     variadic = (3, 7)
-    untrusted = (Cells.untrusted[0], OTHERWISE_ACTIVATED)
     gates = "iofc"
     peepholes = "iof"
     optional = ("B", "initial_h", "initial_c", "P")

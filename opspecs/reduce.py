@@ -8,7 +8,6 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import body, reference
 from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
 from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
@@ -151,14 +150,6 @@ class ReduceL1(SumOfMagnitudes):
 
 @operator
 class ReduceSumSquare(SumOfMagnitudes):
-    untrusted = (
-        reference(
-            "yields 64 bits for integers of 32",
-            "ReduceSumSquare-18: data and reduced are both of type T",
-            dtypes=(DType.INT32, DType.UINT32),
-        ),
-    )
-
     def reduce(self, x, axes, keepdim):
         return total(x * x, axes, keepdim)
 
@@ -177,14 +168,6 @@ def square_summable(op, x):
 
 @operator
 class ReduceL2(Magnitudes):
-    untrusted = (
-        body(
-            "takes the root in float32, whatever the type",
-            "ReduceL2-18: data and reduced are both of type T",
-            dtypes=(DType.FLOAT64,),
-        ),
-    )
-
     def reduce(self, x, axes, keepdim):
         return torch.sqrt(torch.sum(x * x, axes, keepdim=keepdim))
 

@@ -9,7 +9,6 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import Dispute, reference, rounds
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
 from nnfuzz.spec.families.shape import Moving
@@ -27,25 +26,6 @@ ENDS = ("align_corners", "tf_crop_and_resize")
 TRANSFORMATIONS = ("half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", *ENDS)
 
 
-REGION_IGNORED = Dispute(
-    "onnxruntime",
-    "ignores the region of axes whose scale is 1 (1.31)",
-    'Resize-19: "tf_crop_and_resize" has x_original = start_x * (length_original - 1) + x_resized '
-    "* (end_x - start_x) * (length_original - 1) / (length_resized - 1)",
-    where=lambda op, *_: op.transformation == "tf_crop_and_resize" and 1 in op.scales,
-)
-CUBIC_IN_FLOAT32 = rounds(
-    "cubic coefficients",
-    "Resize-19: X and Y are both of type T1",
-    where=lambda op, *_: op.method == "cubic",
-)
-
-
-def _shrinks_to_one(op, x):
-    spatial = op.type_transfer(x)[0].shape[2:]
-    return op.transformation == "pytorch_half_pixel" and 1 in spatial
-
-
 class Resizing(Moving):
     """(N, C, *S) -> (N, C, *S'); S' = floor(S * scale).
 
@@ -61,15 +41,6 @@ class Resizing(Moving):
     transformation = Choice(TRANSFORMATIONS)
     by_size = chosen(lambda op: (1,) if op.transformation == "tf_crop_and_resize" else (0, 1))
     region = chosen(lambda op: REGIONS if op.transformation == "tf_crop_and_resize" else ((0, 1),))
-    untrusted = (
-        reference(
-            "has no exception for a single element",
-            'Resize-19: if coordinate_transformation_mode is "pytorch_half_pixel", x_original = '
-            "length_resized > 1 ? (x_resized + 0.5) / scale - 0.5 : 0",
-            where=_shrinks_to_one,
-            known="onnx/onnx#4275",
-        ),
-    )
 
     def _factors(self):
         return [Fraction(s) for s in self.scales]
@@ -205,7 +176,6 @@ class ResizeLinear(Interpolating):
     """Linear per spatial axis between the centres of elements, constant beyond the outermost."""
 
     method = "linear"
-    untrusted = (*Interpolating.untrusted, REGION_IGNORED)
     monotone = (1,)
 
     def torch(self, x):
@@ -235,7 +205,6 @@ class ResizeCubic(Overshooting):
     """Cubic convolution per spatial axis."""
 
     method = "cubic"
-    untrusted = (*Overshooting.untrusted, REGION_IGNORED, CUBIC_IN_FLOAT32)
     cubic_coeff_a = Choice((-0.75, -0.75, -0.5))
     exclude_outside = Choice((0, 1))
 
@@ -255,7 +224,6 @@ class ResizeAntialias(Overshooting):
 
     since = 19
     method = Choice(("linear", "cubic"))
-    untrusted = (*Overshooting.untrusted, CUBIC_IN_FLOAT32)
     transformation = Choice((*TRANSFORMATIONS, "half_pixel_symmetric"))
     scales = per_axis(2, 0.5, 0.5, 0.25)
     antialias = 1

@@ -10,7 +10,6 @@ from torch.nn import functional
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import reference, rounds
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Box, linear
@@ -30,13 +29,6 @@ class AffineGrid(Summing):
 
     since = 20
     inputs = (In("T", SAMPLED[:2], (3, 3)),)
-    untrusted = (
-        reference(
-            "yields float32, whatever the input",
-            "AffineGrid-20: theta and grid are both of type T1",
-            dtypes=(DType.FLOAT64,),
-        ),
-    )
     unexportable = (
         Unexportable("dynamo", "keeps positions in float32 (torch 2.13)", dtypes=(DType.FLOAT64,)),
     )
@@ -97,16 +89,12 @@ class AffineGrid(Summing):
         return 4 * self.dims
 
 
-POSITIONS_IN_FLOAT32 = rounds("positions", "GridSample-20: X and Y are both of type T1")
-
-
 class Sampling(OpSpec):
     """(N, C, *S) at positions (N, *O, n) -> (N, C, *O); -1 and 1 are the ends of an axis.
 
     Source: ONNX GridSample-20; torch.nn.functional.grid_sample.
     """
 
-    untrusted = (POSITIONS_IN_FLOAT32,)
     mode = "linear"
     padding_mode = Choice(("zeros", "border", "reflection"))
     align_corners = Choice((0, 1))
@@ -228,15 +216,6 @@ class GridSample(Sampling):
     since = 16
     inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
     mode = Choice(("linear", "linear", "cubic"))
-    untrusted = (
-        *Sampling.untrusted,
-        reference(
-            "moves the position to the border, not each of its neighbours",
-            'GridSample-20: "See also in [torch.nn.functional.grid_sample]", which moves those; '
-            "the standard's own words are of locations only",
-            where=lambda op, *_: op.mode == "cubic" and op.padding_mode == "border",
-        ),
-    )
 
 
 @operator
@@ -253,7 +232,6 @@ class GridSampleNearest(Sampling):
 
     copies = True
     since = 16
-    untrusted = ()
     mode = "nearest"
     inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
 

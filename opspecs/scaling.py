@@ -11,7 +11,6 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import reference, rounds
 from nnfuzz.spec.families.axes import AXES, Along, positive
 from nnfuzz.spec.families.elementwise import Unary, narrowed, products, single
 from nnfuzz.spec.families.norm import (
@@ -151,14 +150,6 @@ class LpNormalization(AlongAxis):
 
     p = Choice((1, 2))
     within = (-1.0, 1.0)
-    untrusted = (
-        reference(
-            "adds up the numbers for p = 1, not their absolute values",
-            "LpNormalization-22: output = input / Lp_norm(input, axis)",
-            where=lambda op, *_: op.p == 1,
-            known="onnx/onnx#8427",
-        ),
-    )
 
     def _norm(self, x):
         if self.p == 1:
@@ -250,16 +241,6 @@ class LRN(Unary):
 
     unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (4, 4)),)
-    untrusted = (
-        reference(
-            "walks over as many channels as there are batches",
-            "LRN-13: square_sum[n, c, d1, ..., dk] = sum(X[n, i, d1, ..., dk] ^ 2), where "
-            "max(0, c - floor((size - 1) / 2)) <= i <= min(C - 1, c + ceil((size - 1) / 2))",
-            where=lambda op, x: x.shape[0] < x.shape[1],
-            known="onnx/onnx#7805",
-        ),
-        rounds("alpha / size", "LRN-13: X and Y are both of type T"),
-    )
     size = Choice((1, 3, 3, 5, 7))
     alpha = Choice((1e-4, 1e-2, 0.5, 1.0))
     beta = Choice((0.75, 0.75, 0.5, 1.0))

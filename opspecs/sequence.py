@@ -9,7 +9,6 @@ from nnfuzz.opspecs.join import Concat
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.axes import Along, signed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import In, OpSpec, operator
@@ -177,13 +176,6 @@ class OptionalGetElement(Moving):
     """The input, out of an optional one. Source: ONNX OptionalGetElement-15, Optional-15."""
 
     since = 15
-    untrusted = (
-        reference(
-            "makes an optional tensor a list of one, and that an array with a further axis",
-            'OptionalGetElement-18: "If the input is an optional type, it outputs the element in '
-            'the input."',
-        ),
-    )
     torch = staticmethod(torch.clone)
 
     def onnx(self, emit, x):

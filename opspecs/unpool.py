@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import torch
-from nnfuzz.opspecs.pool import MaxPool, Pool, strideless
+from nnfuzz.opspecs.pool import MaxPool, Pool
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
-
-MISPLACED = reference(
-    "takes the position within a window for one within the output, and misreads pads as it does "
-    "for MaxPool, if windows have stride 1",
-    'MaxPool-22: "The indices are computed as flatten 1-D tensor, and the indices do not consider '
-    'padding. So the values in indices are in [0, N x C x D1 x ... x Dn)."',
-    where=strideless,
-)
 
 
 class Located(Pool):
@@ -33,7 +24,6 @@ class Located(Pool):
 
     unexportable = DECOMPOSED
     storage_order = 0
-    untrusted = (MISPLACED,)
 
     def located(self, x):
         """The elements of every window, -inf beyond the tensor, and their positions or -1.

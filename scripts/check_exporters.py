@@ -33,6 +33,7 @@ from nnfuzz.inputs.search import Found, NotFound, search
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
 from nnfuzz.materialize.exporters import Exporter, exporters
+from nnfuzz.spec.dispute import Disputes
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
@@ -66,7 +67,12 @@ def one_operator_graph(instance: draws.Instance, constant: bool) -> Graph:
 
 
 def judge(
-    exporter: Exporter, opset: int, op: OpSpec, graph: Graph, arrays: Sequence[np.ndarray]
+    exporter: Exporter,
+    opset: int,
+    op: OpSpec,
+    graph: Graph,
+    arrays: Sequence[np.ndarray],
+    disputes: Disputes,
 ) -> tuple[str, str]:
     """(kind, reason) for one export."""
     fed = {f"x{i}": array for i, array in enumerate(arrays)}
@@ -80,16 +86,20 @@ def judge(
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
         return "invalid model", str(error).strip().splitlines()[0][:150]
-    return compared(op, model, arrays, [] if graph.weights else arrays)
+    return compared(op, model, arrays, [] if graph.weights else arrays, disputes)
 
 
 def compared(
-    op: OpSpec, model: onnx.ModelProto, arrays: Sequence[np.ndarray], fed: Sequence[np.ndarray]
+    op: OpSpec,
+    model: onnx.ModelProto,
+    arrays: Sequence[np.ndarray],
+    fed: Sequence[np.ndarray],
+    disputes: Disputes,
 ) -> tuple[str, str]:
     """Run the model; the first runtime that agrees decides."""
     expected = Expected.of(op, arrays)
     opset = next(known.version for known in model.opset_import if not known.domain)
-    distrusted = {d.authority for d in op.disputes(opset, *map(auth.type_of, arrays))}
+    distrusted = {d.authority for d in disputes.covering(op, opset, [*map(auth.type_of, arrays)])}
     reasons = []
     for name, run in RUNTIMES.items():
         if name in distrusted:
@@ -134,6 +144,7 @@ def generated(instance: draws.Instance, exporter: str, opset: int) -> bool:
 
 def survey(
     spec: type[OpSpec],
+    disputes: Disputes,
     chosen: Sequence[Exporter],
     opsets: Sequence[int],
     count: int,
@@ -153,7 +164,7 @@ def survey(
                     tally.counts[exporter.name, opset, "declared"] += 1
                     continue
                 try:
-                    kind, reason = judge(exporter, opset, instance.op, graph, arrays)
+                    kind, reason = judge(exporter, opset, instance.op, graph, arrays, disputes)
                 except OpsetError:
                     continue
                 except GraphFault as fault:
@@ -255,6 +266,7 @@ def main() -> int:
     for i, spec in enumerate(specs, 1):
         survey(
             spec,
+            registry.disputes,
             chosen,
             opsets,
             options.instances,

@@ -16,7 +16,7 @@ from nnfuzz.check import instances as draws
 from nnfuzz.check.questions import Question, Questions
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import BODY, EVALUATOR, READING, STANDARD, Runtime, Unavailable
-from nnfuzz.spec.dispute import Dispute
+from nnfuzz.spec.dispute import Dispute, Disputes
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.spec.operator import OpSpec
 
@@ -62,7 +62,7 @@ class Arbitration:
         """What an authority on the standard denies, and declared disputes that do not show."""
         for authority, text in self.unexplained:
             if authority in STRICT:
-                yield f"{text} ({authority}), and nothing is declared `untrusted` there"
+                yield f"{text} ({authority}), and no dispute is declared there"
         for dispute, example in self.examples.items():
             if example is None:
                 yield f"nothing shows that {dispute.authority} {dispute.claim}"
@@ -74,8 +74,8 @@ class Arbitration:
         for name, answer in answers.items():
             self.answers.setdefault(name, Counter())[answer] += 1
             if answer == DISPUTED:
-                self.shown.update(question.disputes(name))
-                self.settled.update(question.disputes(name) * confirmed)
+                self.shown.update(question.on(name))
+                self.settled.update(question.on(name) * confirmed)
         self.drawn += 1
         self.confirmed += confirmed
 
@@ -87,7 +87,7 @@ class Arbitration:
             return UNABLE
         if not text:
             return AGREES
-        if question.disputes(name):
+        if question.on(name):
             return DISPUTED
         self.unexplained.append((name, f"{question}: {text}"))
         return DIFFERS
@@ -100,6 +100,7 @@ def arbitrate(
     spec: type[OpSpec],
     rng: random.Random,
     wanted: int,
+    disputes: Disputes,
     runtimes: Mapping[str, Runtime] = STANDARD,
 ) -> Arbitration:
     """Draw instances until onnx.reference agreed with `wanted` of them, or none can be expected.
@@ -108,7 +109,7 @@ def arbitrate(
     Where it never does, any authority counts, after `wanted` instances.
     """
     result = Arbitration(spec.name)
-    questions = Questions(spec, rng, draws.SIZES)
+    questions = Questions(spec, rng, draws.SIZES, disputes)
     for tries in range(PATIENCE * wanted):
         served = result.agreed(EVALUATOR)
         if served >= wanted or (not served and result.confirmed >= wanted):
@@ -125,6 +126,7 @@ def weigh(
     spec: type[OpSpec],
     seed: int,
     wanted: int,
+    disputes: Disputes,
     runtimes: Mapping[str, Runtime] = STANDARD,
     tries: int = 200,
     search: int = SEARCH,
@@ -133,11 +135,13 @@ def weigh(
 
     The dice depend on the seed and the operator's name only. tries, search: see `example_of`.
     """
-    result = arbitrate(spec, random.Random(f"{seed}:{spec.name}"), wanted, runtimes)
-    for dispute in spec.untrusted:
+    result = arbitrate(spec, random.Random(f"{seed}:{spec.name}"), wanted, disputes, runtimes)
+    for dispute in disputes.of(spec.name):
         if dispute.authority in runtimes:
             rng = random.Random(f"{seed}:{spec.name}:{dispute.claim}")
-            result.examples[dispute] = example_of(spec, dispute, rng, runtimes, tries, search)
+            result.examples[dispute] = example_of(
+                spec, dispute, rng, disputes, runtimes, tries, search
+            )
     return result
 
 
@@ -145,6 +149,7 @@ def example_of(
     spec: type[OpSpec],
     dispute: Dispute,
     rng: random.Random,
+    disputes: Disputes,
     runtimes: Mapping[str, Runtime] = STANDARD,
     tries: int = 0,
     search: int = SEARCH,
@@ -154,7 +159,7 @@ def example_of(
     tries: so many further instances are drawn in search of a smaller one.
     """
     for sizes in (TINY, draws.SIZES):
-        questions = Questions(spec, rng, sizes, dispute)
+        questions = Questions(spec, rng, sizes, disputes, dispute)
         best: Example | None = None
         left = search
         while left > 0:

@@ -27,6 +27,7 @@ from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.dispute import NONE, Disputes
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 
@@ -38,14 +39,15 @@ def check_operator(
     rng: random.Random,
     instances: int = 20,
     runtimes: Mapping[str, Runtime] = REFERENCE,
+    disputes: Disputes = NONE,
 ) -> CheckReport:
     """Check one operator on about `instances` instances of each kind.
 
     Every signature is covered, so an operator with more signatures gets more forward instances.
     runtimes: by name, in the order in which they are asked for values (see `runtime_of`); one
-    that agrees with `torch` is enough.
+    that agrees with `torch` is enough. disputes: where not to ask them.
     """
-    return _Check(spec, rng, instances, runtimes).run()
+    return _Check(spec, rng, instances, runtimes, disputes).run()
 
 
 def check_operators(
@@ -53,10 +55,12 @@ def check_operators(
     seed: int = 0,
     instances: int = 20,
     runtimes: Mapping[str, Runtime] = REFERENCE,
+    disputes: Disputes = NONE,
 ) -> Iterator[CheckReport]:
     """Check operators one by one, each with dice that depend on the seed and its name only."""
     for spec in specs:
-        yield check_operator(spec, random.Random(f"{seed}:{spec.name}"), instances, runtimes)
+        rng = random.Random(f"{seed}:{spec.name}")
+        yield check_operator(spec, rng, instances, runtimes, disputes)
 
 
 class _Check:
@@ -66,9 +70,11 @@ class _Check:
         rng: random.Random,
         instances: int,
         runtimes: Mapping[str, Runtime],
+        disputes: Disputes,
     ) -> None:
         self.spec = spec
         self.runtimes = runtimes
+        self.disputes = disputes
         self.instances = instances
         self.draw = Draw(rng, draws.SIZES)
         self.values = np.random.default_rng(rng.getrandbits(32))
@@ -205,7 +211,8 @@ class _Check:
         """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
         expected = Expected.of(instance.op, arrays)
         reasons: list[str] = []
-        disputes = {d.authority: d for d in instance.op.disputes(opset, *instance.types)}
+        known = self.disputes.covering(instance.op, opset, instance.types)
+        disputes = {d.authority: d for d in known}
         for name in disputes.keys() & self.runtimes.keys():
             self.report.notes[f"{name} is not asked, it {disputes[name].claim}"] += 1
         trusted = self.runtimes.keys() - disputes.keys()

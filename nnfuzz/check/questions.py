@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from nnfuzz.check.instances import Instance, Signature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import Runtime, Unavailable
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import Dispute
+from nnfuzz.spec.dispute import Dispute, Disputes
 from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.operator import OpSpec
 
@@ -25,12 +25,16 @@ Kind = tuple[Signature, list[int]]
 
 @dataclass(frozen=True)
 class Question:
-    """An instance with inputs and its lowering at an opset, and what `torch` makes of it."""
+    """An instance with inputs and its lowering at an opset, and what `torch` makes of it.
+
+    disputes: what is declared of authorities there.
+    """
 
     instance: Instance
     opset: int
     arrays: auth.Arrays
     expected: Expected
+    disputes: tuple[Dispute, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.instance}, opset {self.opset}"
@@ -58,21 +62,28 @@ class Question:
         """Elements of all inputs."""
         return sum(array.size for array in self.arrays)
 
-    def disputes(self, authority: str) -> list[Dispute]:
+    def on(self, authority: str) -> list[Dispute]:
         """What is declared of an authority there."""
-        return _disputes(self.instance, self.opset, authority)
+        return [d for d in self.disputes if d.authority == authority]
 
 
 class Questions:
     """Questions on one operator, of all signatures in turn.
 
-    dispute: only where nothing but that is declared of its authority.
+    disputes: all that is declared. dispute: only where nothing but that is declared of its
+    authority.
     """
 
     def __init__(
-        self, spec: type[OpSpec], rng: random.Random, sizes: Sizes, dispute: Dispute | None = None
+        self,
+        spec: type[OpSpec],
+        rng: random.Random,
+        sizes: Sizes,
+        disputes: Disputes,
+        dispute: Dispute | None = None,
     ) -> None:
         self.spec, self.draw, self.dispute = spec, Draw(rng, sizes), dispute
+        self.disputes = disputes
         self.values = np.random.default_rng(rng.getrandbits(32))
         opsets = [(s, legal_opsets(spec, s)) for s in spec.signatures()]
         self.opsets = [(s, _below(o, dispute)) for s, o in opsets if _below(o, dispute)]
@@ -95,17 +106,20 @@ class Questions:
         lo, hi = self.spec.inputs[0].ranks
         instance = draws.solved(self.spec, signature, self.draw.integer(lo, min(hi, 5)), self.draw)
         opset = self.draw.choice(opsets)
-        if instance is None or not self._wanted(instance, opset):
+        if instance is None:
+            return None
+        known = tuple(self.disputes.covering(instance.op, opset, instance.types))
+        if not self._wanted(known):
             return None
         arrays, inside = auth.inputs_for(instance, self.values)
         if not inside:
             return None
         expected = Expected.of(instance.op, arrays)
-        return Question(instance, opset, arrays, expected)
+        return Question(instance, opset, arrays, expected, known)
 
-    def _wanted(self, instance: Instance, opset: int) -> bool:
-        known = self.dispute and _disputes(instance, opset, self.dispute.authority)
-        return known in (None, [self.dispute])
+    def _wanted(self, known: Sequence[Dispute]) -> bool:
+        sought = self.dispute
+        return sought is None or [d for d in known if d.authority == sought.authority] == [sought]
 
     def _next(self) -> Kind:
         found = next(self.rounds, None)
@@ -113,11 +127,6 @@ class Questions:
             self.rounds = iter(self.draw.shuffled(self.opsets))
             found = next(self.rounds)
         return found
-
-
-def _disputes(instance: Instance, opset: int, authority: str) -> list[Dispute]:
-    found = instance.op.disputes(opset, *instance.types)
-    return [d for d in found if d.authority == authority]
 
 
 def _below(opsets: list[int], dispute: Dispute | None) -> list[int]:

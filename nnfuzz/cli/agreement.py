@@ -51,7 +51,7 @@ are declared below (or a backend's). confirmed: instances with which at least on
 DISPUTES = """\
 ## Where authorities are wrong
 
-Declared beside the operators (`untrusted`), each with the clause of the standard that decides;
+Declared as `DISPUTES` beside the operators, each with the clause of the standard that decides;
 `tests/check/test_disputes.py` fails for what a new version of onnx mends. The example is the
 smallest of some hundred instances, its inputs are given where they are small.
 """

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from nnfuzz.check.arbitration import Weighed
     from nnfuzz.check.runtimes import Runtime
-    from nnfuzz.spec.operator import OpSpec
     from nnfuzz.spec.registry import OpRegistry
 
 
@@ -53,7 +52,7 @@ def check(
     Solved instances must run and have the inferred type, instances with one broken condition must
     be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
     PyTorch's results are compared with what onnx.reference and further authorities make of the
-    ONNX operators: a difference must be declared beside the operator, and must show.
+    ONNX operators: a difference must be declared as a dispute, and must show.
     """
     from nnfuzz.check.arbitration import weigh
     from nnfuzz.check.operators import check_operators
@@ -61,26 +60,27 @@ def check(
 
     if page and operators:
         raise UsageError("--page is about all operators: name none")
-    specs = _selected(load_operators(plugin or []), operators or [])
+    registry = _selected(load_operators(plugin or []), operators or [])
+    specs, disputes = registry.specs(), registry.disputes
     compilers = _compilers(backend or [], plugin or [])
     authorities = {**_authorities(readings or []), **dict(compilers)}
     found: list[Weighed] = []
     with steps("checking operators", len(specs)) as advance:
-        reports = check_operators(specs, seed, instances, authorities)
+        reports = check_operators(specs, seed, instances, authorities, disputes)
         for spec, report in zip(specs, reports):
-            found.append((report, weigh(spec, seed, agreements, authorities)))
+            found.append((report, weigh(spec, seed, agreements, disputes, authorities)))
             for text in found[-1][1].problems():
                 report.problem(text)
             advance(report.operator)
     _show(found)
     if page:
-        _write(page, found, specs, agreements)
+        _write(page, found, registry, agreements)
     raise typer.Exit(OK if all(report.ok for report, _ in found) else FINDINGS)
 
 
-def _selected(registry: OpRegistry, names: Sequence[str]) -> list[type[OpSpec]]:
+def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
     try:
-        return registry.select(names or list(registry)).specs()
+        return registry.select(names or list(registry))
     except KeyError as error:
         raise UsageError(str(error.args[0])) from error
 
@@ -124,9 +124,7 @@ def _show(found: Sequence[Weighed]) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
 
-def _write(
-    page: Path, found: Sequence[Weighed], specs: Sequence[type[OpSpec]], wanted: int
-) -> None:
+def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: int) -> None:
     """The page, with the versions of what was asked. Raises: UsageError."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -138,7 +136,7 @@ def _write(
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    declared = [(spec.name, dispute) for spec in specs for dispute in spec.untrusted]
+    declared = [(name, d) for name in registry for d in registry.disputes.of(name)]
     try:
         page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
     except OSError as error:

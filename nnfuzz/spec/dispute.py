@@ -1,8 +1,12 @@
-"""Declarations of where an authority on ONNX gets an operator wrong, and what decides."""
+"""Declarations of where an authority on ONNX gets an operator wrong, and what decides.
+
+A module of operators, or one beside it, declares them as `DISPUTES`: tuples of `Dispute` by the
+operator's name. The registry puts those of all modules together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +44,35 @@ class Dispute:
             if have.isdisjoint(self.dtypes):
                 return False
         return self.where is None or bool(self.where(op, *types))
+
+
+class Disputes:
+    """All that is declared, by the operator's name."""
+
+    def __init__(self, declared: Mapping[str, Sequence[Dispute]] | None = None) -> None:
+        self._declared = {name: tuple(found) for name, found in (declared or {}).items()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def of(self, name: str) -> tuple[Dispute, ...]:
+        """Those on one operator, in order of declaration."""
+        return self._declared.get(name, ())
+
+    def and_also(self, more: Mapping[str, Sequence[Dispute]]) -> Disputes:
+        """These and others, each once."""
+        names = dict.fromkeys([*self, *more])
+        return Disputes({n: dict.fromkeys([*self.of(n), *more.get(n, ())]) for n in names})
+
+    def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Dispute]:
+        """What concerns an operator on such inputs (concrete) at an opset, bodies included."""
+        found = [d for d in self.of(op.name) if d.covers(op, opset, types)]
+        for inner, inputs in op.executes(*types):
+            found += self.covering(inner, opset, inputs)
+        return found
+
+
+NONE = Disputes()
 
 
 def reference(claim: str, clause: str, **scope: Any) -> Dispute:

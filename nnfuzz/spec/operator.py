@@ -10,7 +10,7 @@ The contract has four parts: attributes (`attributed.py`), types (`typed.py`), n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import DType
@@ -22,8 +22,6 @@ from nnfuzz.spec.unexportable import Unexportable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from nnfuzz.spec.dispute import Dispute
 
 __all__ = [
     "ANY_RANGE",
@@ -46,9 +44,6 @@ class OpSpec(Typed, Numeric):
 
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to the others."""
-
-    untrusted: ClassVar[tuple[Dispute, ...]] = ()
-    """Where authorities on ONNX get the operator wrong, so that `nnfuzz.check` does not follow."""
 
     unexportable: ClassVar[tuple[Unexportable, ...]] = ()
     """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
@@ -84,6 +79,10 @@ class OpSpec(Typed, Numeric):
         """The attributes of the default lowering. Default: the declared ones, by their names."""
         return self.attributes
 
+    def executes(self, *inputs: TensorType) -> Iterable[tuple[OpSpec, list[TensorType]]]:
+        """The operators inside of it, with their inputs' types. Default: none."""
+        return ()
+
     # -- where others fail --------------------------------------------------------------------
 
     def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
@@ -91,11 +90,8 @@ class OpSpec(Typed, Numeric):
         for declared in self.unexportable:
             if declared.covers(exporter, opset, inputs):
                 return declared.reason
-        return ""
-
-    def disputes(self, opset: int, *inputs: TensorType) -> list[Dispute]:
-        """What of `untrusted` concerns the operator on such inputs (concrete) at an opset."""
-        return [d for d in self.untrusted if d.covers(self, opset, inputs)]
+        inner = (op.refusal(exporter, opset, *types) for op, types in self.executes(*inputs))
+        return next(filter(None, inner), "")
 
 
 def operator(cls: type[OpSpec]) -> type[OpSpec]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from nnfuzz.spec.dispute import NONE, Disputes
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import OpSpec
 
@@ -16,10 +17,11 @@ ENTRY_POINTS = "nnfuzz.opspecs"
 
 
 class OpRegistry:
-    """Operator classes by name, in order of registration."""
+    """Operator classes by name, in order of registration; disputes on them."""
 
-    def __init__(self, specs: Iterable[type[OpSpec]] = ()) -> None:
+    def __init__(self, specs: Iterable[type[OpSpec]] = (), disputes: Disputes = NONE) -> None:
         self._specs: dict[str, type[OpSpec]] = {}
+        self.disputes = disputes
         for spec in specs:
             self.add(spec)
 
@@ -46,21 +48,29 @@ class OpRegistry:
 
     def select(self, names: Iterable[str]) -> OpRegistry:
         """The registry restricted to some operators. Raises: KeyError for an unknown one."""
-        return OpRegistry(self.get(name) for name in names)
+        return OpRegistry((self.get(name) for name in names), self.disputes)
 
     def add_module(self, module: ModuleType) -> None:
-        """Register every class in a module (and, for a package, its modules) marked @operator."""
+        """Register every class in a module (and, for a package, its modules) marked @operator, and
+        what they declare as DISPUTES."""
         for found in modules(module):
             for item in list(vars(found).values()):
                 if isinstance(item, type) and "operator_name" in vars(item):
                     self.add(item)
+            if "DISPUTES" in vars(found):
+                self.disputes = self.disputes.and_also(found.DISPUTES)
 
     @classmethod
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
-        """Everything installed under the entry-point group, then the given plug-in modules."""
+        """Everything installed under the entry-point group, then the given plug-in modules.
+
+        Raises: KeyError if there are disputes on an unknown operator.
+        """
         registry = cls()
         for module in (*installed(), *plugins):
             registry.add_module(module)
+        for name in registry.disputes:
+            registry.get(name)
         return registry
 
     def __iter__(self) -> Iterator[str]:

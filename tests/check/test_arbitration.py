@@ -12,19 +12,23 @@ from nnfuzz.check.arbitration import arbitrate, example_of, weigh
 from nnfuzz.check.reading import Reading
 from nnfuzz.check.runtimes import BODY, EVALUATOR, READING, STANDARD, runtime_of_readings
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import Dispute, body, reference
+from nnfuzz.spec.dispute import NONE, Dispute, Disputes, body, reference
 from nnfuzz.spec.families.elementwise import Increasing
 from nnfuzz.spec.operator import operator
 
 
-def spec_of(torch_, *untrusted, name="Tanh"):
+def spec_of(torch_, name="Tanh"):
     """An increasing function, under the name of an ONNX operator that may be another one."""
-    fields = {"torch": staticmethod(torch_), "untrusted": untrusted, "rounding": (8, 4)}
+    fields = {"torch": staticmethod(torch_), "rounding": (8, 4)}
     return operator(type(name, (Increasing,), {**fields, "name": name}))
 
 
-def said(spec, runtimes=STANDARD, wanted=8):
-    return arbitrate(spec, random.Random(0), wanted, runtimes)
+def on(*disputes, name="Tanh"):
+    return Disputes({name: disputes})
+
+
+def said(spec, runtimes=STANDARD, wanted=8, disputes=NONE):
+    return arbitrate(spec, random.Random(0), wanted, disputes, runtimes)
 
 
 def test_agreement_is_counted_until_there_is_enough():
@@ -48,7 +52,7 @@ def test_a_difference_that_nobody_declares_is_a_problem():
 
 def test_a_difference_that_is_declared_is_none():
     dispute = reference("computes something else", "Tanh-13: not at all")
-    found = weigh(spec_of(torch.sin, dispute), 0, 2)
+    found = weigh(spec_of(torch.sin), 0, 2, on(dispute))
     assert found.shown[dispute] > 0 and not found.unexplained and not list(found.problems())
     assert found.settled[dispute] == 0
     question, text = found.examples[dispute]
@@ -65,25 +69,27 @@ def test_a_difference_that_is_declared_is_none():
     ],
 )
 def test_what_does_not_show_is_a_problem(scope):
-    found = weigh(spec_of(torch.tanh, reference("is wrong", "Tanh-13", **scope)), 0, 2, search=99)
+    found = weigh(
+        spec_of(torch.tanh), 0, 2, on(reference("is wrong", "Tanh-13", **scope)), search=99
+    )
     assert [text for text in found.problems() if "nothing shows" in text]
 
 
 def test_a_dispute_covers_what_it_says():
     narrow = reference("is wrong", "Tanh-13", dtypes=(DType.FLOAT64,), below=14)
-    spec = spec_of(torch.sin, narrow, body("is no better", "Tanh-13"))
-    question, _ = example_of(spec, narrow, random.Random(0))
+    disputes = on(narrow, body("is no better", "Tanh-13"))
+    question, _ = example_of(spec_of(torch.sin), narrow, random.Random(0), disputes)
     (type_,) = question.instance.types
     assert type_.dtype is DType.FLOAT64 and question.opset == 13
     op = question.instance.op
-    assert op.disputes(14, type_) == [spec.untrusted[1]]
-    assert op.disputes(13, type_.with_dtype(DType.FLOAT32)) == [spec.untrusted[1]]
+    assert disputes.covering(op, 14, [type_]) == [disputes.of("Tanh")[1]]
+    assert disputes.covering(op, 13, [type_.with_dtype(DType.FLOAT32)]) == [disputes.of("Tanh")[1]]
 
 
 def test_the_first_of_two_disputes_does_not_show_the_second():
     always, never = (reference(claim, "Tanh-13") for claim in ("is wrong", "is just as wrong"))
-    spec = spec_of(torch.sin, always, never)
-    assert example_of(spec, never, random.Random(0)) is None
+    disputes = on(always, never)
+    assert example_of(spec_of(torch.sin), never, random.Random(0), disputes) is None
 
 
 class Tanh(Reading):
@@ -115,10 +121,11 @@ def test_a_backend_may_differ():
 
 def test_another_authority_settles_a_dispute():
     dispute = Dispute("toy", "is wrong", "Tanh-13")
-    found = said(spec_of(torch.tanh, dispute), {**STANDARD, "toy": lambda model, arrays: []}, 2)
+    runtimes = {**STANDARD, "toy": lambda model, arrays: []}
+    found = said(spec_of(torch.tanh), runtimes, 2, on(dispute))
     assert found.shown[dispute] == found.settled[dispute] == found.drawn == 2
 
 
 def test_a_dispute_names_any_authority():
     dispute = Dispute("toy", "is wrong", "Tanh-13")
-    assert weigh(spec_of(torch.tanh, dispute), 0, 2).examples == {}
+    assert weigh(spec_of(torch.tanh), 0, 2, on(dispute)).examples == {}

@@ -11,7 +11,8 @@ from nnfuzz.check.runtimes import REFERENCE, runtime_of
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.spec.registry import OpRegistry
 
-SPECS = OpRegistry.load().specs()
+REGISTRY = OpRegistry.load()
+SPECS = REGISTRY.specs()
 INSTANCES = 8
 
 
@@ -26,7 +27,8 @@ def runtimes():
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_operator_conforms(spec, runtimes):
-    report = check_operator(spec, random.Random(f"ci:{spec.name}"), INSTANCES, runtimes)
+    rng = random.Random(f"ci:{spec.name}")
+    report = check_operator(spec, rng, INSTANCES, runtimes, REGISTRY.disputes)
     assert not report.problems, "\n".join(report.problems)
     assert report.forward >= INSTANCES / 2
     assert report.unconfirmed < report.forward + report.backward

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.operator import OpSpec, operator
 from nnfuzz.spec.registry import OpRegistry
 
@@ -58,6 +59,24 @@ def test_a_subclass_is_not_marked_by_its_base():
     registry = OpRegistry()
     registry.add_module(module)
     assert list(registry) == ["Mine"]
+
+
+def test_a_module_declares_disputes_by_operator():
+    one, other = (reference(claim, "Tanh-13") for claim in ("is wrong", "is as wrong"))
+    module = ModuleType("plugin")
+    module.DISPUTES = {"Tanh": [one, other]}
+    registry = OpRegistry.load([module])
+    registry.add_module(module)
+    assert registry.disputes.of("Tanh") == (one, other)
+    assert registry.select(["Tanh"]).disputes.of("Tanh") == (one, other)
+    assert registry.disputes.of("Erf") and not OpRegistry.load().disputes.of("Tanh")
+
+
+def test_a_dispute_on_no_operator_is_refused():
+    module = ModuleType("plugin")
+    module.DISPUTES = {"Tahn": [reference("is wrong", "Tanh-13")]}
+    with pytest.raises(KeyError, match="did you mean Tan, Tanh"):
+        OpRegistry.load([module])
 
 
 def test_built_in_operators_come_by_entry_point_and_plugins_after_them():

@@ -10,7 +10,6 @@ from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, decode
 from nnfuzz.spec.body import Body, Execution, Pool
-from nnfuzz.spec.dispute import Dispute
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.unexportable import DECOMPOSED
@@ -56,23 +55,11 @@ class ControlFlow(Composite):
     def bodies(self) -> list[Body]:
         return [value for value in self.attributes.values() if isinstance(value, Body)]
 
-    def disputes(self, opset: int, *inputs: TensorType) -> list[Dispute]:
-        """Its own, and those on the operators of its bodies."""
+    def executes(self, *inputs: TensorType) -> Iterator[tuple[OpSpec, list[TensorType]]]:
+        """The operators of its bodies."""
         inner = self.inner(*inputs)
-        steps = [step for body in self.bodies for step in body.steps]
-        found = [step.op.disputes(opset, *[inner] * len(step.inputs)) for step in steps]
-        return [d for known in (super().disputes(opset, *inputs), *found) for d in known]
-
-    def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
-        """Its own, or that of an operator of a body."""
-        inner = self.inner(*inputs)
-        found = [super().refusal(exporter, opset, *inputs)]
-        found += [
-            step.op.refusal(exporter, opset, *[inner] * len(step.inputs))
-            for body in self.bodies
-            for step in body.steps
-        ]
-        return next(filter(None, found), "")
+        for step in (step for body in self.bodies for step in body.steps):
+            yield step.op, [inner] * len(step.inputs)
 
     def executed(self, *inputs: Any) -> Execution | None:
         """The only execution of a body for such inputs (arrays), if there is no other."""

@@ -12,7 +12,6 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Bool, Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.cells import Activation, Cell, chosen, concat, stack
 from nnfuzz.spec.families.composite import Apply, Composite, Moves
@@ -59,21 +58,6 @@ class Recurrent(Composite):
     unexportable = DECOMPOSED
     margins = OpSpec.margins
     """No step jumps."""
-
-    untrusted = (
-        reference(
-            "ignores sequence_lens",
-            'RNN-14, GRU-14, LSTM-14: sequence_lens "specif[ies] lengths of the sequences in a '
-            'batch"',
-            where=lambda op, *_: bool(op.lens),
-        ),
-        reference(
-            "ignores clip",
-            'RNN-14, GRU-14, LSTM-14: "Clipping bounds the elements of a tensor in the range of '
-            '[-threshold, +threshold] and is applied to the input of activations."',
-            where=lambda op, *_: op.clip is not None,
-        ),
-    )
 
     gates: ClassVar[str] = ""
     """In the order of the rows of W."""
