@@ -185,10 +185,12 @@ def nonzero(y):
 class Mod(Binary):
     """`fmod=1`: the remainder has the dividend's sign (C), `fmod=0`: the divisor's (Python).
 
-    Source: ONNX Mod-13, where `fmod=0` is for integers only.
+    Source: ONNX Mod-13: `fmod=0` for integers only ("if the input type is floating point, then
+    `fmod` attribute must be set to 1"). With integers, `fmod=1` is left out: its operation "is
+    constrained to floating point data types", though ONNX has a conformance test with int64.
     """
 
-    fmod = Choice(lambda op, x, *_: (1,) if x.dtype.is_float else (0, 1))
+    fmod = Choice(lambda op, x, *_: (1,) if x.dtype.is_float else (0,))
 
     def torch(self, x, y):
         return torch.fmod(x, y) if self.fmod else torch.remainder(x, y)

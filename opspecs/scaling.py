@@ -272,9 +272,12 @@ class LRN(Unary):
         return min(0.0, grow * x[0]), max(0.0, grow * x[1])
 
     def radius(self, u, y, x):
-        """The sum may run over the channels, adding squares in front and subtracting behind."""
+        """The sum may run over the channels, adding squares in front and subtracting behind; of a
+        single channel there is no sum (LRN-13, as `untrusted` quotes it).
+        """
         base = self._base(x * x)
         total = (x * x).sum(1, keepdim=True) * (self.alpha / self.size)
-        off = (2 * u * x.shape[1] * total / base).clamp(max=1)
+        running = x.shape[1] if self.size > 1 else 0
+        off = (2 * u * running * total / base).clamp(max=1)
         relative = 12 + self.beta * (self.size + 6 + 4 * base.log().abs())
         return y.abs() * (u * relative + (1 - off) ** -self.beta - 1)
