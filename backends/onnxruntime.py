@@ -38,9 +38,16 @@ _UNSUPPORTED = (
     "is not a registered function/op",
     "Unsupported value attribute datatype",
 )
-_EXACT = ("session.qdq_matmulnbits_accuracy_level", "1")
-"""Products in float32: by default MatMulNBits, which replaces products with weights that are stored
-in blocks, rounds the other factor to int8 (onnxruntime_session_options_config_keys.h)."""
+_EXACT = (
+    ("session.qdq_matmulnbits_accuracy_level", "1"),
+    ("session.disable_double_qdq_remover", "1"),
+)
+"""What trades accuracy by design and has a switch (onnxruntime_session_options_config_keys.h).
+
+By default MatMulNBits, which replaces products with weights that are stored in blocks, rounds the
+other factor to int8. DoubleQDQPairsRemover makes Q, DQ, Q, DQ one pair on a new grid; its own tests
+let that be off by half of both scales, while each QuantizeLinear rounds to the nearest.
+"""
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
 # Rewrite rules, which the log hides under the names of rule-based transformers.
 _RULES = (
@@ -71,7 +78,8 @@ def run(model, inputs, level):
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
     options.intra_op_num_threads = 1
-    options.add_session_config_entry{exact!r}
+    for key, value in {exact!r}:
+        options.add_session_config_entry(key, value)
     session = ort.InferenceSession(model, options, providers={providers!r})
     names = [output.name for output in session.get_outputs()]
 """
@@ -158,7 +166,7 @@ class OnnxRuntime(Backend):
         return run
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
-        """Transformers by the log, and every rule where a rule-based transformer fired.
+        """In order: transformers by the log, the first rule-based one followed by every rule.
 
         One that raises is not in the log: then all that would have followed count as well.
         """
@@ -168,9 +176,10 @@ class OnnxRuntime(Backend):
             last = ran[-1][0] if ran else ""
             every = [name for name, _ in self._logged(_trivial(), level)[1]]
             fired += every[every.index(last) + 1 :] if last in every else every
-        rules = _RULES if failed or any("RuleBased" in name for name in fired) else ()
-        names = dict.fromkeys([*rules, *fired])
-        return [name for name in names if name not in _ALWAYS]
+        ruled = next((i + 1 for i, name in enumerate(fired) if "RuleBased" in name), None)
+        if ruled or failed:
+            fired[ruled or 0 : ruled or 0] = _RULES
+        return [name for name in dict.fromkeys(fired) if name not in _ALWAYS]
 
     def _logged(self, module: bytes, level: str) -> tuple[bool, list[tuple[str, str]]]:
         """Whether the session failed; transformers in order, with "0" where nothing changed."""
@@ -199,7 +208,8 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
-        options.add_session_config_entry(*_EXACT)
+        for key, value in _EXACT:
+            options.add_session_config_entry(key, value)
         return ort.InferenceSession(
             module, options, providers=self._providers(), disabled_optimizers=list(passes)
         )

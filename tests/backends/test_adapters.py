@@ -176,6 +176,34 @@ def test_a_kernel_for_other_dtypes_only_is_unsupported_by_tvm():
             assert "only support float32 and float16" in outcome.message
 
 
+def test_an_operator_of_floats_only_is_unsupported_by_tvm():
+    missing = REGISTRY.get("tvm").missing()
+    if missing:
+        pytest.skip(missing)
+    whole = np.dtype(np.int32)
+    prelu = model(
+        [helper.make_node("PRelu", ["x", "x"], ["y"])], {"x": (whole, [2])}, {"y": (whole, [2])}
+    )
+    with BackendRunner(REGISTRY.parse("tvm"), REGISTRY) as runner:
+        for outcome in runner.run(prelu, {"x": np.ones(2, whole)}):
+            assert outcome.kind is OutcomeKind.UNSUPPORTED, outcome.message
+
+
+def test_onnxruntime_does_not_quantise_anew_on_another_grid():
+    pair = [("QuantizeLinear", "xsz", "a"), ("DequantizeLinear", "asz", "b")]
+    pair += [("QuantizeLinear", "bsw", "c"), ("DequantizeLinear", "csw", "y")]
+    scalars = {"s": np.float32(1), "z": np.uint8(0), "w": np.uint8(1)}
+    twice = model(
+        [helper.make_node(op, list(names), [out]) for op, names, out in pair],
+        {"x": (F32, [])},
+        {"y": (F32, [])},
+        {name: np.array(value) for name, value in scalars.items()},
+    )
+    with BackendRunner(REGISTRY.parse("onnxruntime"), REGISTRY) as runner:
+        for outcome in runner.run(twice, {"x": np.array(100.0, np.float32)}, ["O0", "O3"]):
+            assert outcome.outputs["y"] == 100
+
+
 @pytest.mark.parametrize("spec", ["onnxruntime,provider=cuda", "tvm,target=cuda"])
 def test_an_absent_device_is_explained(spec):
     with BackendRunner(REGISTRY.parse(spec), REGISTRY) as runner:
