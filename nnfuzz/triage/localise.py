@@ -85,8 +85,13 @@ class _Search:
         return answer in self.good
 
     def culprits(self, level: str, passes: Sequence[str]) -> tuple[str, ...]:
-        """The first pass that cures alone; else a set of passes none of which can be left out."""
-        for name in passes[:MOST_RUNS]:
+        """The last pass that cures alone; else a set of passes none of which can be left out.
+
+        passes: in the order in which they run. Without the last one that cures, all that ran
+        before it leaves the result right: an earlier one that cures as well only makes what the
+        last one then gets wrong.
+        """
+        for name in list(reversed(passes))[:MOST_RUNS]:
             if self.cured(level, [name]):
                 return (name,)
         if len(passes) < 2 or not self.cured(level, passes):

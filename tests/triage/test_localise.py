@@ -9,7 +9,7 @@ from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.examine import examine
-from nnfuzz.triage.localise import localise
+from nnfuzz.triage.localise import _Search, localise
 from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 
@@ -59,12 +59,27 @@ def test_a_wrong_pass_is_named_with_its_operator(located):
     assert (found.level, found.party) == ("O1", "optimiser (FuseMulAdd)")
     assert found.passes == ("FuseMulAdd",)
     assert [(row.without, row.answer) for row in found.ablation] == [
-        (("Tidy",), "fails"),
+        (("Sweep",), "fails"),
         (("FuseMulAdd",), "ok"),
     ]
     producer = {name: node["op"] for node in case.graph["nodes"] for name in node["outputs"]}
     assert found.operator == producer[found.value] == "Mul"
     assert any("O1 does not fail without FuseMulAdd" in sentence for sentence in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("needed", "accused"),
+    [
+        ([{"Fold"}, {"Fuse"}], ("Fuse",)),
+        ([{"Fold", "Fuse"}], ("Fold", "Fuse")),
+        ([{"Fold"}], ("Fold",)),
+        ([{"Other"}], ()),
+    ],
+)
+def test_a_pass_that_only_enables_the_wrong_one_is_not_accused(needed, accused):
+    search = _Search(None, None, None, None)
+    search.cured = lambda level, without: any(one <= {*without} for one in needed)
+    assert search.culprits("O1", ["Tidy", "Fold", "Fuse", "Layout"]) == accused
 
 
 def test_what_fails_at_every_level_is_no_optimiser(located):
