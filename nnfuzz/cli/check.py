@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
 from nnfuzz.cli.ops import load_operators, ops, terminal
 from nnfuzz.cli.options import Plugins
 
@@ -140,5 +140,5 @@ def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: i
     try:
         page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
     except OSError as error:
-        raise UsageError(f"cannot write {page}: {error.strerror}") from error
+        raise unwritable(page, error) from error
     print(f"wrote {page}: {len(found)} operators, {len(declared)} disputes")

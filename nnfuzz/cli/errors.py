@@ -8,3 +8,7 @@ OK, FINDINGS, USAGE, FAULT = 0, 1, 2, 3
 
 class UsageError(Exception):
     """Bad input; the message names the fix. Exit code 2."""
+
+
+def unwritable(path: object, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written: {error.strerror or error}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import OK, UsageError
+from nnfuzz.cli.errors import OK, UsageError, unwritable
 from nnfuzz.cli.options import (
     Exclude,
     Exporter,
@@ -103,9 +103,10 @@ def _fill(out: Path, plan: Plan) -> None:
     except (CorpusError, ProducerSettingsError) as error:
         raise UsageError(str(error)) from error
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error}") from error
+        raise unwritable(out, error) from error
     there = f", {kept} of them were there" if kept else ""
-    typer.echo(f"{plan.count} models in {out}{there}; {len(skipped)} indexes gave no model")
+    passed = f"; {len(skipped)} indexes gave no model and were passed over" if skipped else ""
+    typer.echo(f"{plan.count} models in {out}{there}{passed}")
     faults = [failed for failed in skipped if failed.stage == "fault"]
     if faults:
         first = faults[0].message.strip().partition("\n")[0]

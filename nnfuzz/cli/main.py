@@ -60,6 +60,8 @@ def run(call: Callable[[], object]) -> None:
     except UsageError as error:
         _fail(str(error), USAGE)
     except Exception as error:
+        if _disk_is_full(error):
+            _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)
         code = _code(error)
         if code is None:
             import traceback
@@ -83,6 +85,15 @@ def _code(error: Exception) -> int | None:
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
     return FAULT if isinstance(error, PoolError) else None
+
+
+def _disk_is_full(error: Exception) -> bool:
+    import errno
+    import sqlite3
+
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _fail(message: str, code: int) -> None:

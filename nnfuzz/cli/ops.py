@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.errors import UsageError, unwritable
 from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
     try:
         page.write_text(markdown(found, versions))
     except OSError as error:
-        raise UsageError(f"cannot write {page}: {error.strerror}") from error
+        raise unwritable(page, error) from error
     print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
 
 

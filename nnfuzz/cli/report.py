@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.errors import unwritable
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.rows import TestRow
@@ -42,7 +42,7 @@ def report(
     try:
         write_atomically(path, page.encode("utf-8", errors="replace"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error}") from error
+        raise unwritable(path, error) from error
     typer.echo(path)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.errors import UsageError, unwritable
 
 FILES = ("finding.json", "nnfuzz.json")
 
@@ -45,20 +45,28 @@ def show(
     try:
         svg.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{svg} cannot be written: {error}") from error
+        raise unwritable(svg, error) from error
     typer.echo(svg)
 
 
 def read_graph(path: Path) -> Mapping[str, Any]:
     """The graph in its JSON form. Raises: UsageError if there is none."""
     file = next((path / name for name in FILES if (path / name).is_file()), path)
+    if not file.is_file():
+        reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
+        raise UsageError(f"{path} holds no graph: {reason}")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} holds no graph: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError:
+        data = None
     graph = data.get("graph", data) if isinstance(data, dict) else None
     if not isinstance(graph, dict) or "nodes" not in graph:
-        raise UsageError(f"{path} holds no graph: expected a finding, a model or a graph's JSON")
+        raise UsageError(
+            f"{path} holds no graph: expected the folder of a finding or of a generated model, or "
+            "a graph as JSON"
+        )
     return graph
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import listed
 
@@ -149,7 +149,7 @@ def _write_junit(file: Path, results: Sequence[Result], folder: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, junit_xml(results, folder.resolve().name))
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error}") from error
+        raise unwritable(file, error) from error
 
 
 def _summary(results: Sequence[Result]) -> None:

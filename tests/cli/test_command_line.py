@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import pytest
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.watching import Snapshot
 from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines
 from nnfuzz.cli.settings import choose_opset, default_processes
 from nnfuzz.cli.values import duration, exporting, listed, spoken
@@ -118,6 +121,8 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
         (("-b", "onnxruntime", "--known", "/no/such/file"), "--known /no/such/file"),
         (("-b", "onnxruntime", "--plugin", "/no/such/file.py"), "no such file"),
+        (("-b", "onnxruntime", "--out", __file__), "test_command_line.py is not a folder"),
+        (("-b", "onnxruntime", "--out", "/proc/none"), "/proc/none cannot be written: No such"),
         (("--resume",), "--resume needs --out"),
         (("--resume", "--out", "/no/such/folder"), "holds no campaign"),
         (("-b", "onnxruntime", "--tests", "many"), "Invalid value"),
@@ -130,6 +135,24 @@ def test_wrong_usage_is_told_with_its_fix(tmp_path, monkeypatch, arguments, mess
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def full_database():
+    database = sqlite3.connect(":memory:")
+    database.execute("PRAGMA max_page_count = 1")
+    database.execute("CREATE TABLE t (x)")
+
+
+def full_disk():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("fails", [full_database, full_disk])
+def test_a_full_disk_is_no_fault_of_nnfuzz(fails, capsys):
+    with pytest.raises(SystemExit) as end:
+        run(fails)
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("error: the disk is full: free some space")
 
 
 def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):

@@ -28,23 +28,24 @@ class Database:
 
     @classmethod
     def create(cls, folder: Path, config: dict[str, Any]) -> Self:
-        """Makes the folder and the file. Raises: StoreError if a campaign is there already."""
+        """Makes the folder and the file.
+
+        Raises: StoreError if a campaign is there already, or nothing can be written there.
+        """
         path = folder / FILE
         if path.exists():
             raise StoreError(
                 f"{folder} holds a campaign already: add --resume to go on with it, "
                 "or choose another --out"
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        db = sqlite3.connect(draft)
-        db.executescript(TABLES)
-        db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
-        db.execute(f"PRAGMA user_version = {SCHEMA}")
-        db.commit()
-        db.close()
-        os.replace(draft, path)  # a file by that name is complete
+        if folder.exists() and not folder.is_dir():
+            raise StoreError(f"{folder} is not a folder: choose another --out")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(path, config)
+        except (OSError, sqlite3.OperationalError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"{folder} cannot be written: {reason}") from error
         return cls.open(folder)
 
     @classmethod
@@ -118,6 +119,21 @@ class Database:
         if not self._db.execute(known, [table]).fetchone():
             return ()
         return self._db.execute(query, values)
+
+
+def _write(path: Path, config: dict[str, Any]) -> None:
+    """The file of a new campaign; one by that name is complete."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    db = sqlite3.connect(draft)
+    try:
+        db.executescript(TABLES)
+        db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
+        db.execute(f"PRAGMA user_version = {SCHEMA}")
+        db.commit()
+    finally:
+        db.close()
+    os.replace(draft, path)
 
 
 def _lock(folder: Path) -> IO:
