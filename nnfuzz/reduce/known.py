@@ -16,6 +16,7 @@ from typing import Any
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.lanes import Lanes, Question, Tried
 from nnfuzz.triage.general import sole_operator
+from nnfuzz.triage.operands import wide_operands
 from nnfuzz.triage.refine import Clues, first_copy, pattern_of, refined
 
 MOST_PLACES = 3
@@ -99,7 +100,8 @@ class Known:
         if case is None or not failing or not self.causes:
             return None
         operator = sole_operator(case.model, case.graph) if case.model else ""
-        clues = Clues(verdict=tried.verdict, operator=operator)
+        operands = wide_operands(case, failing[0], tried.verdict)
+        clues = Clues(verdict=tried.verdict, operator=operator, operands=operands)
         plain = refined(failing[0], case.graph, clues).hash
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.

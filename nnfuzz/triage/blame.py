@@ -35,6 +35,8 @@ _SIZES = re.compile(
     re.IGNORECASE,
 )
 """What a shape is, not that it is unknown."""
+_PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
+"""Memory was planned for another shape than what is computed has: inference was wrong."""
 _VAGUE = re.compile(r"(?<!<)\boperator\b")
 """Speaks of an operator without saying which."""
 _SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
@@ -50,6 +52,7 @@ def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> di
       the one that is named, which cannot cope with what is known of its input.
     - A complaint about dtypes that are none of the model's: to blame is what computes the input.
       So it is for an importer's complaint about dtypes, or about sizes that it thinks it knows.
+    - So it is for memory that was planned for another shape than what is computed has.
     - A native function that a message names is the cause, for whatever operator; while the model
       runs, an operator that it names.
     - What an importer cannot take behind another operator is the other one's fault, whatever it
@@ -89,7 +92,7 @@ def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> di
 
 def _of_types(message: str, error: Any) -> str:
     """What is wrong with an input, where what is compiled has types that the model has not."""
-    if _INFERENCE.search(message):
+    if _INFERENCE.search(message) or _PLANNED.search(message):
         return "type"
     return "dtype" if error == "TypeError" or _TYPE_ERROR.search(message) else ""
 

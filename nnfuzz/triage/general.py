@@ -32,6 +32,8 @@ _BOUND = re.compile(r"\s*\[with [^\]]*\]")
 _MOVERS = frozenset("Reshape Flatten Squeeze Unsqueeze Transpose Identity Expand Slice".split())
 """Operators that hand on what they read, so that its type is not their doing."""
 _STATIC = ("Shape", "Size")  # known before the model runs, since all shapes are
+_POSITIONS = frozenset({"axis", "batch_axis", "time_axis", "k", "start", "sampling_ratio"})
+"""Attributes whose default is 0, and which are no flags."""
 _LOCATED = 240
 """Characters that are telling, from a source file on."""
 _SHORTEST = 4
@@ -160,6 +162,38 @@ def between(graph: Mapping[str, Any], operator: str) -> list[str]:
     feeding = [makers[name] for name in failing["inputs"] if name in makers]
     middle = {n["op"] for n in feeding if not makers.keys().isdisjoint(n["inputs"])}
     return sorted(middle) or [operator]
+
+
+def switches(graph: Mapping[str, Any], operator: str) -> list[str]:
+    """What is switched on at the nodes of a graph of a single operator of ONNX: modes by name that
+    are no default of the operator, and flags. Sorted; none if ONNX has no such operator.
+
+    Reduction switches off what a failure does not need.
+    """
+    from onnx import defs
+
+    try:
+        declared = defs.get_schema(operator).attributes
+    except defs.SchemaError:
+        return []
+    usual = {name: _default(attribute) for name, attribute in declared.items()}
+    flags = {name for name, value in usual.items() if value == 0} - _POSITIONS
+    found = set()
+    for node in graph["nodes"]:
+        for name, value in node["attributes"].items():
+            if isinstance(value, str) and value.isidentifier() and value not in usual.values():
+                found.add(f"{name}={value}")
+            elif name in flags and value == 1:
+                found.add(name)
+    return sorted(found)
+
+
+def _default(attribute: Any) -> Any:
+    from onnx import helper
+
+    value = attribute.default_value
+    found = helper.get_attribute_value(value) if value.type else None
+    return found.decode() if isinstance(found, bytes) else found
 
 
 def signatures(graph: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
@@ -92,3 +93,29 @@ def saturated(wrong: WrongOutput, dtype: str) -> bool:
     except (ValueError, KeyError, TypeError):
         return False
     return kind.is_int and abs(actual) > _EXACT and actual in map(int, kind.limits)
+
+
+def compares_low_words(wrong: WrongOutput, dtype: str, operands: Sequence[int] = ()) -> bool:
+    """Whether the worst element tells of a comparison of 64-bit integers that goes wrong where the
+    high words are equal: it takes the low ones for signed. Some SIMD units lack the instruction.
+
+    operands: of the worst element, if known (nnfuzz.triage.operands); it may be their sign that is
+    wrong. Else a number that was expected and the one that was chosen tell. What a reduced failure
+    has of large numbers it needs.
+    """
+    if operands:
+        return any(_swapped(a, b) for a, b in combinations((0, *operands), 2))
+    try:
+        chosen = [int((wrong.worst or {})[key]) for key in ("expected", "actual")]
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return False
+    return dtype in ("int64", "uint64") and _swapped(*chosen)
+
+
+def _swapped(a: int, b: int) -> bool:
+    return a >> 32 == b >> 32 and (a < b) != (_low(a) < _low(b))
+
+
+def _low(number: int) -> int:
+    """The low word as a signed integer."""
+    return (number & 0xFFFFFFFF) - ((number & 0x80000000) << 1)

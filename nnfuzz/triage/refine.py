@@ -10,22 +10,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
 from nnfuzz.triage.blame import RESULT, blamed
-from nnfuzz.triage.general import coarse_graph, signatures
-from nnfuzz.triage.mismatch import few_digits, first_wrong, saturated
+from nnfuzz.triage.general import coarse_graph, dtype_class, signatures, switches
+from nnfuzz.triage.mismatch import (
+    WrongOutput,
+    compares_low_words,
+    few_digits,
+    first_wrong,
+    saturated,
+)
 from nnfuzz.triage.signature import EVERYWHERE, Failure, Signature, digest_of
 
 _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
 _CASTS = ("Cast", "CastLike")
-_FAMILIES = ("Reduce",)
+_SUMS = "Reduce"
+_FAMILIES = (_SUMS,)
 """What the names of operators begin with that differ by one function inside of the same loop, and
 are themselves without it: where a reduction has no axes, each element is reduced by itself."""
+_LOW_WORDS = "low words"
 _MOST_SHOWN = 6
 SIZED = "a symbolic dimension()->"
 """Among the nodes of a pattern that needs one."""
@@ -107,12 +116,14 @@ class Clues:
     passes: of the optimiser, accused by localisation. verdict: Verdict.to_json(). operator: the
     only operator of the ONNX model, "" if there are several. apart: where an accused pass is a
     collection of unrelated rewrites, the operators that tell which (Backend.collections).
+    operands: see nnfuzz.triage.operands.
     """
 
     passes: tuple[str, ...] = ()
     verdict: Mapping[str, Any] | None = None
     operator: str = ""
     apart: tuple[str, ...] = ()
+    operands: tuple[int, ...] = ()
 
 
 def refined(
@@ -152,8 +163,15 @@ def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -
             RESULT: kind,
             "of": [where["operator"]],
         }
-    if "operator" in where and (kind == "digits" or (kind == "number" and _without_axes(graph))):
+    if kind == _LOW_WORDS:
+        # Whatever compares: Max, Clip, Sign.
+        return {"wrong": kind}
+    if "operator" in where and kind == "digits" and _sums_integers(failure, graph, clues):
+        where["operator"] = _SUMS
+    elif "operator" in where and (kind == "digits" or _without_axes(graph)):
         where["operator"] = _family(where["operator"])
+    elif "operator" in where and kind == "number":
+        where["switches"] = switches(graph, where["operator"]) or None
     casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
     if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
         # There and back: the rounding in between is lost, whatever is computed meanwhile.
@@ -164,6 +182,15 @@ def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -
 def _family(operator: str) -> str:
     """The accumulator of a loop has one type, whatever is accumulated."""
     return next((name for name in _FAMILIES if operator.startswith(name)), operator)
+
+
+def _sums_integers(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> bool:
+    """Whether an operator makes fewer integers of more, which takes an accumulator."""
+    first, dtype = _first(failure, graph, clues)
+    size = {name: prod(shape) for name, _, shape in graph["values"]}
+    made = size.get(first.output, 0) if first else 0
+    read = [size[name] for node in graph["nodes"] for name in node["inputs"]]
+    return dtype_class(dtype) == "integer" and max(read, default=0) > made
 
 
 def _without_axes(graph: Mapping[str, Any] | None) -> bool:
@@ -178,14 +205,25 @@ def _casts(graph: Mapping[str, Any] | None) -> list[str]:
 
 def _kind_of_number(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> str:
     """ "digits" where a number is nearly right, or an integer stops at the end of its range:
-    signs of too narrow a type in between, such as a float for integers. Else "number".
+    signs of too narrow a type in between, such as a float for integers. "low words" where integers
+    were compared by these. Else "number".
     """
+    first, dtype = _first(failure, graph, clues)
+    if first is None:
+        return "number"
+    if few_digits(first, dtype) or saturated(first, dtype):
+        return "digits"
+    return _LOW_WORDS if compares_low_words(first, dtype, clues.operands) else "number"
+
+
+def _first(
+    failure: Failure, graph: Mapping[str, Any], clues: Clues
+) -> tuple[WrongOutput | None, str]:
+    """The first wrong output and its dtype; None and "" if the verdict does not tell."""
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}
     order = [name for node in graph["nodes"] for name in node["outputs"]]
     first = first_wrong(clues.verdict, failure.backend, failure.levels, order)
-    dtype = dtypes.get(first.output, "") if first else ""
-    narrow = first is not None and (few_digits(first, dtype) or saturated(first, dtype))
-    return "digits" if narrow else "number"
+    return first, dtypes.get(first.output, "") if first else ""
 
 
 def _where(graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:

@@ -283,3 +283,44 @@ def test_an_error_without_a_cause_before_it_keeps_operator_or_function():
     behind = graph(("Dequantize", "x", "h"), ("Rotary", "h", "y"))
     text = "while running Rotary node: not supported"
     assert error(behind, text, Stage.EXECUTE) == error(single("Rotary"), text, Stage.EXECUTE)
+
+
+def test_integers_compared_by_their_low_words_are_one_whatever_compares():
+    wide, chosen = 2902376448, {"index": [0], "expected": 2902376448, "actual": 0}
+    sign = {"index": [0], "expected": 1, "actual": -1}
+    largest = mismatch(single("Max", "int64"), worst=chosen, operands=(wide, 0))
+    assert largest == mismatch(single("Clip", "int64"), worst=chosen)
+    assert largest == mismatch(single("Sign", "int64"), worst=sign, operands=(wide,))
+    assert largest != mismatch(single("Sign", "int64"), worst=sign, operands=(7,))
+    assert largest != mismatch(single("Max", "int64"), worst={"expected": 5, "actual": 1})
+
+
+def test_a_sum_of_integers_in_a_float_is_one_for_all_that_accumulate():
+    few = {"expected": 3368090354368355628, "actual": 3368090354368355840}
+    sums, product = single("Einsum", "int64"), single("Mul", "int64")
+    wider = [["x", "int64", [7, 2]], ["y", "int64", [2]]]
+    reduced = mismatch(single("ReduceSum", "int64"), worst=few)
+    assert mismatch({**sums, "values": wider}, worst=few) == reduced
+    assert mismatch(sums, worst=few) != reduced != mismatch(product, worst=few)
+    wider = [["x", "float64", [7, 2]], ["y", "float64", [2]]]
+    assert mismatch({**single("Einsum"), "values": wider}, worst=few) != reduced
+
+
+def test_what_is_switched_on_tells_bugs_of_one_operator_apart():
+    def resized(**attributes):
+        (node,) = single("ResizeCubic")["nodes"]
+        made = {**single("ResizeCubic"), "nodes": [{**node, "attributes": attributes}]}
+        return mismatch(made, operator="Resize")
+
+    plain = resized(transformation="half_pixel", exclude_outside=0, scales=[0.5])
+    assert plain == resized(transformation="half_pixel", scales=[1])
+    assert plain != resized(transformation="align_corners")
+    assert plain != resized(exclude_outside=1) != resized(transformation="align_corners")
+
+
+def test_memory_planned_for_another_shape_is_a_fault_of_inference():
+    made = graph(("Abs", "x", "g"), ("Attention", "g", "h"), ("If", "h", "y"))
+    told = "output OrtValue provided for output y has shape {1} but the computed one is {1,1}"
+    inferred = error(made, "Node (n) Op (If) [ShapeInferenceError] rank is 0")
+    assert error(made, told, Stage.EXECUTE) == inferred
+    assert error(made, "out of luck", Stage.EXECUTE) != inferred

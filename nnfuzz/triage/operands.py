@@ -1,0 +1,47 @@
+"""The numbers that one wrong element was computed from, where each is computed by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.mismatch import first_wrong
+from nnfuzz.triage.signature import Failure
+
+_WIDE = ("int64", "uint64")
+
+
+def wide_operands(
+    case: TestCase, failure: Failure, verdict: Mapping[str, Any] | None
+) -> tuple[int, ...]:
+    """The 64-bit integers at the place of the worst element, in inputs and weights of a model of a
+    single operator; none unless all of these can be broadcast to its result.
+    """
+    graph = case.graph or {}
+    nodes = graph.get("nodes", ())
+    if len(nodes) != 1 or not case.model:
+        return ()
+    wrong = first_wrong(verdict, failure.backend, failure.levels, nodes[0]["outputs"])
+    index = (wrong.worst or {}).get("index") if wrong else None
+    if wrong is None or index is None:
+        return ()
+    shapes = {name: tuple(shape) for name, _, shape in graph["values"]}
+    arrays = list(_read(case, nodes[0]["inputs"]))
+    try:
+        found = [np.broadcast_to(a, shapes[wrong.output])[tuple(index)] for a in arrays]
+    except (ValueError, KeyError, IndexError):
+        return ()
+    return tuple(int(x) for x, a in zip(found, arrays, strict=True) if a.dtype.name in _WIDE)
+
+
+def _read(case: TestCase, names: Collection[str]) -> Iterator[np.ndarray]:
+    """What a node reads from inputs, then all constants of the model: some are its attributes."""
+    import onnx
+    from onnx import numpy_helper
+
+    yield from (case.inputs[name] for name in names if name in case.inputs)
+    graph = onnx.load_model_from_string(case.model).graph
+    yield from map(numpy_helper.to_array, graph.initializer)

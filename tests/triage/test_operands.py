@@ -1,0 +1,43 @@
+"""What a wrong element was computed from is read at its place in inputs and constants."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.operands import wide_operands
+from nnfuzz.triage.signature import failures
+
+from .test_signature import outcome, verdict
+
+BOUND = 1 << 40
+
+
+def case(op="Max", nodes=1):
+    value = helper.make_tensor_value_info
+    ends = [value("x", TensorProto.INT64, [2, 3])], [value("y", TensorProto.INT64, [2, 3])]
+    bound = numpy_helper.from_array(np.array([BOUND]), "b")
+    made = helper.make_graph([helper.make_node(op, ["x", "b"], ["y"])], "g", *ends, [bound])
+    graph = {
+        "values": [["x", "int64", [2, 3]], ["y", "int64", [2, 3]]],
+        "nodes": [{"op": op, "attributes": {}, "inputs": ["x"], "outputs": ["y"]}] * nodes,
+    }
+    x = np.arange(6).reshape(2, 3)
+    model = onnx.ModelProto(graph=made).SerializeToString()
+    return TestCase(0, 0, graph, model, {"x": x}, {}, {"y": x})
+
+
+def operands(made, index=(1, 0)):
+    told = verdict(O0=[("y", "value")])
+    told["mismatches"]["toy/O0"][0]["worst"] = {"index": list(index)}
+    (failure,) = failures([outcome("O0")], told, made.graph)
+    return wide_operands(made, failure, told)
+
+
+def test_inputs_and_constants_at_the_place_of_the_worst_element():
+    assert operands(case()) == (3, BOUND)
+    assert operands(case(), (0, 2)) == (2, BOUND)
+
+
+def test_nothing_is_said_of_several_operators():
+    assert operands(case(nodes=2)) == ()
