@@ -46,10 +46,10 @@ def _adopted(growth: Growth, model: dict[Var, int] | None) -> bool:
     """Take over a model, if there is one and the graph stays affordable under it."""
     if model is None:
         return False
-    env = {**growth.session.env, **model}
+    env, values = {**growth.session.env, **model}, {}
     if not all(
         growth.affordable(
-            node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env
+            node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env, values
         )
         for node in growth.graph.nodes
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
@@ -107,7 +108,7 @@ class Growth:
     def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
         """The name of a new placeholder; None if it is too large. Something must read it soon."""
         free = [v for v in variables(*type_.shape) if v not in self.session.env]
-        if not self.session.extend([], free, lambda env: self._small([type_], env, {})):
+        if not self.session.extend([], free, partial(self._small, [type_])):
             return None
         return self._declare_placeholder(placeholder, type_)
 
@@ -158,7 +159,7 @@ class Growth:
         fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
         free = [v for v in variables(*_dims(fresh), *_symbols(op)) if v not in self.session.env]
         return self.session.extend(
-            constraints, free, lambda env: self.affordable(op, types, outputs, env), smt
+            constraints, free, partial(self.affordable, op, types, outputs), smt
         )
 
     def _limits(self, outputs: Sequence[TensorType]) -> Iterator[Bool]:
@@ -174,9 +175,9 @@ class Growth:
         types: Sequence[TensorType],
         outputs: Sequence[TensorType],
         env: dict[Var, int],
+        memo: dict[Expr, int],
     ) -> bool:
         """Whether a node stays within the size and cost limits under `env`."""
-        memo: dict = {}
         if not self._small((*types, *outputs), env, memo):
             return False
         concrete = [t.concrete(env, memo) for t in types]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate, variables
+from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate
 from nnfuzz.spec.draw import Draw
 
 
@@ -19,12 +19,20 @@ class Contradiction(Exception):
 
 
 class Domains:
-    """Inclusive intervals of variables; variables without an entry keep their declared domain."""
+    """Inclusive intervals of variables; variables without an entry keep their declared domain.
 
-    def __init__(self, fixed: Mapping[Var, int] | None = None) -> None:
+    values: of expressions that the domains decide. Domains only shrink, so these stay, unless what
+    was tried is taken back.
+    """
+
+    def __init__(
+        self, fixed: Mapping[Var, int] | None = None, values: dict[Expr, int] | None = None
+    ) -> None:
         self.fixed = fixed or {}
         self.box: dict[Var, tuple[int, int]] = {}
         self.changed: list[Var] = []
+        self.values: dict[Expr, int] = {} if values is None else values
+        self.decided: list[Expr] = []
 
     def of(self, var: Var) -> tuple[int, int]:
         value = self.fixed.get(var)
@@ -37,9 +45,16 @@ class Domains:
         op = e.op  # type: ignore[union-attr]
         if op == "var":
             return self.of(e)  # type: ignore[arg-type]
-        if op == "ite":
-            return self._chosen(e)  # type: ignore[arg-type]
-        a, b = e.args  # type: ignore[union-attr]
+        value = self.values.get(e)  # type: ignore[arg-type]
+        if value is not None:
+            return value, value
+        lo, hi = self._chosen(e) if op == "ite" else self._combined(e, op)  # type: ignore[arg-type]
+        if lo == hi:
+            self._decide(e, lo)  # type: ignore[arg-type]
+        return lo, hi
+
+    def _combined(self, e: Expr, op: str) -> tuple[int, int]:
+        a, b = e.args
         alo, ahi = (a, a) if a.__class__ is int else self.bounds(a)
         blo, bhi = (b, b) if b.__class__ is int else self.bounds(b)
         if op == "add":
@@ -60,8 +75,20 @@ class Domains:
             return max(alo, blo), max(ahi, bhi)
         if alo == ahi and blo == bhi:  # mod
             return alo % blo, alo % blo
-        lo, hi = e.lo, e.hi  # type: ignore[union-attr]
+        lo, hi = e.lo, e.hi  # type: ignore[attr-defined]
         return max(lo, 0 if blo > 0 else blo + 1), min(hi, bhi - 1 if bhi > 0 else 0)
+
+    def _decide(self, e: Expr, value: int) -> None:
+        self.values[e] = value
+        self.decided.append(e)
+
+    def take_back(self, box: dict[Var, tuple[int, int]], decided: int) -> None:
+        """Return to earlier domains, when `decided` expressions were decided."""
+        self.box = box
+        self.changed.clear()
+        for e in self.decided[decided:]:
+            del self.values[e]
+        del self.decided[decided:]
 
     def _chosen(self, e: Expr) -> tuple[int, int]:
         condition, then, otherwise = e.args
@@ -73,8 +100,16 @@ class Domains:
 
     def truth(self, c: Bool) -> bool | None:
         """True or False where the domains decide the condition, else None."""
-        if isinstance(c, bool):
-            return c
+        if c.__class__ is bool:
+            return c  # type: ignore[return-value]
+        known = self.values.get(c)  # type: ignore[arg-type]
+        if known is None:
+            known = self._truth(c)  # type: ignore[arg-type]
+            if known is not None:
+                self._decide(c, known)  # type: ignore[arg-type]
+        return known  # type: ignore[return-value]
+
+    def _truth(self, c: BoolExpr) -> bool | None:
         op = c.op
         if op == "not":
             inner = self.truth(c.args[0])
@@ -200,9 +235,17 @@ class Domains:
 class Propagator:
     """Constraints, and the domains that they leave to their variables."""
 
-    def __init__(self, constraints: Sequence[Bool], fixed: Mapping[Var, int] | None = None) -> None:
-        """Raises: Contradiction if a constraint is False already."""
-        self.domains = Domains(fixed)
+    def __init__(
+        self,
+        constraints: Sequence[Bool],
+        fixed: Mapping[Var, int] | None = None,
+        values: dict[Expr, int] | None = None,
+    ) -> None:
+        """values: of expressions under the fixed variables, to be filled further.
+
+        Raises: Contradiction if a constraint is False already.
+        """
+        self.domains = Domains(fixed, values)
         self.constraints = [c for c in constraints if isinstance(c, BoolExpr)]
         if len(self.constraints) < len(constraints) and not all(
             c for c in constraints if not isinstance(c, BoolExpr)
@@ -210,9 +253,29 @@ class Propagator:
             raise Contradiction
         self.readers: dict[Var, list[BoolExpr]] = {}
         for constraint in self.constraints:
-            for var in variables(constraint):
-                if var not in self.domains.fixed:
-                    self.readers.setdefault(var, []).append(constraint)
+            found: dict[Var, None] = {}
+            self._settled(constraint, found, set())
+            for var in found:
+                self.readers.setdefault(var, []).append(constraint)
+
+    def _settled(self, e: Int | Bool, found: dict[Var, None], seen: set[Expr]) -> bool:
+        """Whether fixed variables settle an expression; if not, adds the other ones to `found`."""
+        if not isinstance(e, Expr):
+            return True
+        if e.op == "var":
+            if e in self.domains.fixed:
+                return True
+            found[e] = None  # type: ignore[index]
+            return False
+        if e in self.domains.values:
+            return True
+        if e in seen:
+            return False
+        if sum([self._settled(arg, found, seen) for arg in e.args]) < len(e.args):
+            seen.add(e)
+            return False
+        evaluate(e, self.domains.fixed, self.domains.values)
+        return True
 
     @property
     def vars(self) -> list[Var]:
@@ -235,14 +298,13 @@ class Propagator:
 
     def assign(self, var: Var, lo: int, hi: int) -> bool:
         """Restrict a variable and propagate; on a contradiction restore everything, say False."""
-        saved = dict(self.domains.box)
+        box, decided = dict(self.domains.box), len(self.domains.decided)
         try:
             self.domains.narrow(var, lo, hi)
             self.domains.changed.clear()
             self.propagate(self.readers.get(var, ()))
         except Contradiction:
-            self.domains.box = saved
-            self.domains.changed.clear()
+            self.domains.take_back(box, decided)
             return False
         return True
 
@@ -254,16 +316,18 @@ def solve(
     free: Iterable[Var] = (),
     tries: int = 8,
     prefer: Mapping[Var, tuple[int, int]] | None = None,
+    values: dict[Expr, int] | None = None,
 ) -> dict[Var, int] | None:
     """Random values for the variables of the constraints (and those in `free`), or None.
 
     Values come from random exponential bins of what propagation leaves, so they are diverse; a
     variable in `prefer` takes a value from that interval if it can. `free` variables are settled
     first, in their order. `fixed` ones keep their values. None means that the search failed, not
-    that there is no solution.
+    that there is no solution. values: of expressions under the fixed variables; if there is a
+    result, it holds values under the result as well.
     """
     try:
-        system = Propagator(constraints, fixed)
+        system = Propagator(constraints, fixed, values)
         system.propagate()
     except Contradiction:
         return None
@@ -277,8 +341,8 @@ def solve(
             return None
         result[var] = value
     env = {**system.domains.fixed, **result}
-    memo: dict = {}
-    return result if all(evaluate(c, env, memo) for c in system.constraints) else None
+    decided = system.domains.values
+    return result if all(evaluate(c, env, decided) for c in system.constraints) else None
 
 
 def _wished(system: Propagator, var: Var, draw: Draw, wish: tuple[int, int] | None) -> int | None:

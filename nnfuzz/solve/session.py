@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from nnfuzz.ir.expr import Bool, BoolExpr, Int, Var, evaluate, variables
+from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate, variables
 from nnfuzz.solve.domains import solve
 from nnfuzz.solve.smt import SmtSolver
 from nnfuzz.spec.draw import Draw
 
-Accept = Callable[[dict[Var, int]], bool]
+Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
+"""Takes a witness, and what is known of the values of expressions under it, to be added to."""
 
 
 class Session:
@@ -34,7 +35,7 @@ class Session:
         self._resources = resources
         self._smt: SmtSolver | None = None
         self._asserted = 0
-        self._memo: dict = {}
+        self._values: dict[Expr, int] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -50,7 +51,7 @@ class Session:
 
     def value(self, e: Int | Bool) -> int | bool:
         """The value of an expression under the witness. Raises: KeyError for a new variable."""
-        return evaluate(e, self.env, self._memo)
+        return evaluate(e, self.env, self._values)
 
     def known(self, e: Int) -> int | None:
         """The same, or None where a variable is new."""
@@ -63,7 +64,7 @@ class Session:
         self,
         constraints: Iterable[Bool],
         free: Sequence[Var],
-        accept: Accept = lambda env: True,
+        accept: Accept = lambda env, values: True,
         smt: bool = False,
     ) -> bool:
         """Add constraints and the new variables in `free` if they can hold, else change nothing.
@@ -77,10 +78,11 @@ class Session:
                 open_.append(constraint)
             elif not constraint:
                 return False
-        found = solve(open_, self.draw, self.env, free)
+        values = dict(self._values)
+        found = solve(open_, self.draw, self.env, free, values=values)
         env = None if found is None else {**self.env, **found}
-        if env is not None and accept(env):
-            self.env = env
+        if env is not None and accept(env, values):
+            self.env, self._values = env, values
             self.constraints += open_
             return True
         return smt and (self._bend(open_, free, accept) or self._ask(open_, free, accept))
@@ -113,7 +115,7 @@ class Session:
 
     def _move(self, env: dict[Var, int], constraints: list[BoolExpr], accept: Accept) -> bool:
         """Take another witness and the constraints that it fulfils, if it is acceptable."""
-        if not accept(env):
+        if not accept(env, {}):
             return False
         self._commit(env)
         self.constraints += constraints
@@ -148,4 +150,4 @@ class Session:
 
     def _commit(self, env: dict[Var, int]) -> None:
         self.env = env
-        self._memo = {}
+        self._values = {}

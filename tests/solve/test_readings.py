@@ -66,6 +66,31 @@ def test_search_only_answers_with_solutions(system, seed):
         assert all(evaluate(c, found) for c in system)
 
 
+@given(st.lists(conditions, min_size=1, max_size=3), st.sampled_from(VARS), st.integers(-9, 9))
+@settings(max_examples=300)
+def test_what_is_taken_back_leaves_no_value_behind(system, var, value):
+    try:
+        tried, fresh = Propagator(system), Propagator(system)
+        tried.propagate()
+        fresh.propagate()
+    except Contradiction:
+        return
+    if not tried.assign(var, value, value):
+        for condition in system:
+            assert tried.domains.truth(condition) is fresh.domains.truth(condition)
+        assert tried.domains.box == fresh.domains.box
+
+
+@given(conditions, st.sampled_from(ENVS), st.integers(0, 9))
+@settings(max_examples=200)
+def test_values_known_of_fixed_variables_are_kept_and_right(condition, env, seed):
+    fixed, values = {v: env[v] for v in VARS[:2]}, {}
+    found = solve([condition], Draw(random.Random(seed)), fixed, values=values)
+    if found is not None:
+        whole = {**env, **found}
+        assert all(evaluate(e, whole) == value for e, value in values.items())
+
+
 @given(st.lists(conditions, min_size=1, max_size=2))
 @settings(max_examples=150)
 def test_z3_finds_a_model_exactly_where_enumeration_does(system):
