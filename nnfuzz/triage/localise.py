@@ -14,6 +14,7 @@ from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.examine import Judge, ProducerError
 from nnfuzz.triage.mismatch import wrong_outputs
@@ -22,6 +23,8 @@ from nnfuzz.triage.signature import Failure, failures
 FAILS, CURED = "fails", "ok"
 _CALM = frozenset({CURED, str(OutcomeKind.UNSUPPORTED)})
 """Answers of a less optimised level that leave the optimiser as the accused."""
+_OWN = ("direct", DYNAMIC)
+"""Exporters that write by the operators' own lowerings."""
 MOST_RUNS = 120
 """Of the backend, over all of the ablation."""
 
@@ -137,6 +140,9 @@ def localise(
         operator, value, sentence = _first_wrong(case, level, runner, judge, expose)
         evidence += [sentence, *_in_wider_dtypes(case, level, runner, judge, lift)]
     party = _party(failure, optimised, passes)
+    if complaint := _invalid(case, failure):
+        party = "exporter"
+        evidence.append(f"the checker of ONNX rejects what {case.exporter} wrote: {complaint}")
     return Localisation(
         levels, level, party, tuple(evidence), passes, tuple(search.rows), operator, value
     )
@@ -205,6 +211,24 @@ def _in_wider_dtypes(
     wrong = any(w.backend == runner.name for w in wrong_outputs(judge(shown, [outcome])))
     how = "the result is wrong as well" if wrong else "the result is right"
     return [f"with {told} {how}"]
+
+
+def _invalid(case: TestCase, failure: Failure) -> str:
+    """What ONNX's checker says of an exporter's model that a backend refuses; "" if it is valid.
+
+    A model that fails as well when nnfuzz writes it itself is reduced in that form, and its
+    exporter is no longer in question.
+    """
+    refused = failure.stage in (Stage.IMPORT, Stage.COMPILE)
+    if case.exporter in _OWN or failure.kind is not OutcomeKind.EXCEPTION or not refused:
+        return ""
+    from onnx import checker, shape_inference
+
+    try:
+        checker.check_model(case.model, full_check=True)
+    except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as error:
+        return str(error).strip().partition("\n")[0]
+    return ""
 
 
 def _party(failure: Failure, optimised: bool, passes: Sequence[str]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import onnx
 import pytest
 
 from nnfuzz.execute.registry import BackendRegistry
@@ -9,8 +12,11 @@ from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.examine import examine
-from nnfuzz.triage.localise import _Search, localise
+from nnfuzz.triage.localise import _invalid, _Search, localise
+from nnfuzz.triage.signature import failures
 from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
+
+from .test_signature import failed
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +100,17 @@ def test_an_exception_is_localised_without_values(located):
     found, _ = located(raises=True)
     assert found.party == "optimiser (FuseMulAdd)"
     assert not found.operator
+
+
+def test_an_exporter_is_accused_of_a_model_that_is_none(located):
+    _, case = located(raises=True)
+    model = onnx.load_model_from_string(case.model)
+    model.graph.node[-1].op_type = "NoSuchOperator"
+    bad = replace(case, model=model.SerializeToString(), exporter="torchscript")
+    refused = failures([failed("O0")])[0]
+    assert "NoSuchOperator" in _invalid(bad, refused)
+    assert not _invalid(replace(bad, exporter="direct"), refused)
+    assert not _invalid(replace(case, exporter="torchscript"), refused)
 
 
 def test_a_failure_that_is_gone_has_no_place(registry, producer, judge, located):
