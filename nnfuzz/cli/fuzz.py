@@ -86,7 +86,7 @@ def fuzz(
     if seed_models:
         exporter = exporter or "direct"
     given = {
-        "time_limit": duration(time) if time else None,
+        "time_limit": duration(time) if time is not None else None,
         "tests_limit": tests,
         "nodes": nodes,
         "motifs": motifs,
@@ -193,4 +193,4 @@ def _refuse_finished(store: Store, config: CampaignConfig) -> None:
 def _probe_seconds(text: str | None) -> float | None:
     if text is None:
         return None
-    return 0.0 if text.strip().rstrip("s") == "0" else duration(text)
+    return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--probe")

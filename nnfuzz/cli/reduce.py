@@ -77,8 +77,10 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
         config = ReduceConfig(workers or os.cpu_count() or 1, budget)
         watch = _shown if sys.stderr.isatty() else _silent
         done, reduced = reduce_folder(finding, config, spec, watch)
-    except (FindingError, NotReduced, RegistryError, OptionError) as error:
+    except NotReduced as error:
         raise UsageError(f"{finding}: {error}") from error
+    except (FindingError, RegistryError, OptionError) as error:
+        raise UsageError(str(error)) from error
     except WorkerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAULT) from error

@@ -31,7 +31,15 @@ def replay(
         bool, typer.Option(help="Also make the test case anew from its seed and compare bytes.")
     ] = False,
 ) -> None:
-    """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed."""
+    """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed.
+
+    \b
+    nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673
+    nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673/reduced --backend onnxruntime
+
+    It says whether the failure is reproduced, different (exit code 1 as well), unsupported by now,
+    or fixed.
+    """
     from nnfuzz.report.finding import FindingError, read_finding
     from nnfuzz.triage.examine import ProducerError, ProducerSettingsError
 
@@ -43,7 +51,8 @@ def replay(
     except ProducerError as error:
         typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
         raise typer.Exit(FAULT) from error
-    _show(found, result)
+    name = backend.partition(",")[0]
+    _show(found, result, name if name != found.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK)
 
 
@@ -51,6 +60,8 @@ def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: boo
     from nnfuzz.report.replay import regeneration, replay_export
     from nnfuzz.triage.examine import ProducerClient
 
+    if regenerate and found.campaign.get("reduction"):
+        raise UsageError("a reduced test case has no seed: --regenerate is for what it came from")
     with ProducerClient(found.case.seed, found.config) as producer:
         if regenerate:
             differences = regeneration(found, producer.produce(found.origin))
@@ -86,8 +97,10 @@ def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec:
     return registry.spec(own.name, own.options)
 
 
-def _show(found: Finding, result: Replayed) -> None:
-    """Prints the levels, the failures and the answer."""
+def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
+    """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
+    from nnfuzz.report.replay import Answer
+
     typer.echo(f"finding: {found.signature}")
     for outcome in result.examination.outcomes if result.examination else ():
         failed = [f for f in result.failures if outcome.level in f.levels]
@@ -96,4 +109,5 @@ def _show(found: Finding, result: Replayed) -> None:
         typer.echo(f"{outcome.backend} {outcome.level}: {kind} ({stage})")
     for failure in result.failures:
         typer.echo(f"seen: {failure.signature}")
-    typer.echo(result.answer.value)
+    fixed = result.answer is Answer.FIXED
+    typer.echo(f"does not fail on {elsewhere}" if elsewhere and fixed else result.answer.value)

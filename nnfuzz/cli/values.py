@@ -13,8 +13,8 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)", re.IGNORECASE)
 
 
-def duration(text: str) -> float:
-    """ "4h", "90s", "1h30m", "45" -> seconds. Raises: UsageError."""
+def duration(text: str, option: str = "--time") -> float:
+    """ "4h", "90s", "1h30m", "45" -> seconds, more than 0. Raises: UsageError."""
     seconds, position = 0.0, 0
     for match in _PART.finditer(text):
         if match.start() != position:
@@ -22,7 +22,7 @@ def duration(text: str) -> float:
         seconds += float(match.group(1)) * _UNITS[match.group(2).lower()]
         position = match.end()
     if position != len(text) or not seconds:
-        raise UsageError(f"--time {text!r} is no duration: write 90s, 10m, 4h or 1h30m")
+        raise UsageError(f"{option} {text!r} is no duration: write 90s, 10m, 4h or 1h30m")
     return seconds
 
 

@@ -58,9 +58,12 @@ class AdapterError(TypeError):
     """The adapter, or the compiler behind it, returned what the contract does not allow."""
 
 
-def option(default: Any, help: str) -> Any:
-    """A field of an `Options` class, with the line that `nnfuzz backends` shows for it."""
-    return field(default=default, metadata={"help": help})
+def option(default: Any, help: str, positive: bool = False) -> Any:
+    """A field of an `Options` class, with the line that `nnfuzz backends` shows for it.
+
+    positive: a number that must be more than 0.
+    """
+    return field(default=default, metadata={"help": help, "positive": positive})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +73,9 @@ class BackendOptions:
     Types may be str, int, float, bool and Literal[...]; text from the command line is converted.
     """
 
-    timeout: float = option(60.0, "seconds that one level of one test case may take")
-    memory: float = option(4.0, "GiB by which one test case may grow the worker")
-    jobs: int = option(200, "test cases after which the worker process is replaced")
+    timeout: float = option(60.0, "seconds that one level of one test case may take", positive=True)
+    memory: float = option(4.0, "GiB by which one test case may grow the worker", positive=True)
+    jobs: int = option(200, "test cases after which the worker process is replaced", positive=True)
     opset: int = option(0, "ONNX opset to export for; 0 leaves the choice to the campaign")
 
 
@@ -129,6 +132,7 @@ class Backend(ABC):
     @classmethod
     def parse_options(cls, options: Mapping[str, Any]) -> Any:
         """Values or command-line texts -> cls.Options. Raises: OptionError."""
+        positive = {f.name for f in fields(cls.Options) if f.metadata.get("positive")}
         types = typing.get_type_hints(cls.Options)
         known = [f.name for f in fields(cls.Options)]
         for name in options:
@@ -137,6 +141,9 @@ class Backend(ABC):
                     f"backend {cls.name} has no option {name!r}; {suggest(name, known)}"
                 )
         values = {name: _convert(cls.name, name, options[name], types[name]) for name in options}
+        for name in positive & values.keys():
+            if not values[name] > 0:
+                raise OptionError(f"backend {cls.name}: option {name} must be more than 0")
         return cls.Options(**values)
 
     @classmethod

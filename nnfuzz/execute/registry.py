@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -162,8 +163,16 @@ def import_plugin(path: str | Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise RegistryError(f"plug-in {path} cannot be imported: {error!r}") from error
+        raise RegistryError(f"plug-in {path} cannot be imported: {_told(error, file)}") from error
     return module
+
+
+def _told(error: Exception, file: Path) -> str:
+    """The error with the last line of the file that it went through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    place = f" (line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 def _backends_of(module: ModuleType) -> list[type[Backend]]:

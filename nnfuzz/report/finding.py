@@ -97,8 +97,13 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
 def read_finding(folder: str | Path) -> Finding:
     """The inverse of write_finding. Raises: FindingError."""
     folder = Path(folder)
+    file = folder / "finding.json"
+    if not file.is_file():
+        within = folder / "findings"
+        hint = f"; those of a campaign are in {within}" if within.is_dir() else ""
+        raise FindingError(f"{folder} is not a finding: there is no {file.name} in it{hint}")
     try:
-        data = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FindingError(f"{folder} is not a finding: {error}") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:

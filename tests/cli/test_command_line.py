@@ -119,6 +119,8 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime,provdier=cpu"), "has no option 'provdier'"),
         (("-b", "onnxruntime", "--level", "O9"), "has no level 'O9'; it has O0"),
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
+        (("-b", "onnxruntime", "--time", ""), "--time '' is no duration"),
+        (("-b", "onnxruntime", "--probe", "-1"), "--probe '-1' is no duration"),
         (("-b", "onnxruntime", "--known", "/no/such/file"), "--known /no/such/file"),
         (("-b", "onnxruntime", "--plugin", "/no/such/file.py"), "no such file"),
         (("-b", "onnxruntime", "--out", __file__), "test_command_line.py is not a folder"),

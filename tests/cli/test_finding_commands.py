@@ -1,6 +1,7 @@
 """replay, generate and verify, from the command line to the exit code."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from nnfuzz.cli.main import application, run
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.report.finding import Finding, write_finding
+from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.examine import ProducerClient, examine
 
@@ -74,12 +75,21 @@ def test_replay_reproduces_and_regenerates(finding, capsys):
 
 def test_replay_on_an_honest_backend(finding, capsys):
     assert command("replay", finding, "--backend", "onnxruntime") == 0
-    assert capsys.readouterr().out.endswith("fixed\n")
+    assert capsys.readouterr().out.endswith("does not fail on onnxruntime\n")
+
+
+def test_a_reduced_finding_is_not_regenerated(finding, tmp_path, capsys):
+    reduced = replace(read_finding(finding), campaign={"reduction": {"run": 1}})
+    assert command("replay", write_finding(tmp_path / "reduced", reduced), "--regenerate") == 2
+    assert "has no seed" in capsys.readouterr().err
 
 
 def test_replay_of_nothing_is_usage(tmp_path, finding, capsys):
     assert command("replay", tmp_path) == 2
-    assert "is not a finding" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("is not a finding: there is no finding.json in it\n")
+    (tmp_path / "findings").mkdir()
+    assert command("replay", tmp_path) == 2
+    assert f"those of a campaign are in {tmp_path / 'findings'}" in capsys.readouterr().err
     assert command("replay", finding, "--backend", "nothing") == 2
     assert "there is no backend 'nothing'" in capsys.readouterr().err
 

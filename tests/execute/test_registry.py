@@ -34,6 +34,8 @@ def test_a_specification_crosses_processes_as_json():
         ("tvm,target=gpu", OptionError, "'gpu' must be llvm or cuda"),
         ("toy,fold=maybe", OptionError, "must be bool"),
         ("toy,timeout=soon", OptionError, "must be float"),
+        ("toy,timeout=-1", OptionError, "option timeout must be more than 0"),
+        ("toy,memory=nan", OptionError, "option memory must be more than 0"),
         ("toy,fold", OptionError, "expected key=value"),
         ("toy,fold=1,fold=0", OptionError, "given twice"),
     ],
@@ -54,8 +56,11 @@ def test_a_bad_plugin_file_is_named(tmp_path):
     with pytest.raises(RegistryError, match="no such file"):
         BackendRegistry.discover([tmp_path / "absent.py"])
     broken = tmp_path / "broken.py"
-    broken.write_text("1 / 0")
-    with pytest.raises(RegistryError, match="ZeroDivisionError"):
+    broken.write_text("x = 0\n1 / x")
+    with pytest.raises(RegistryError, match=r"ZeroDivisionError: division by zero \(line 2\)"):
+        BackendRegistry.discover([broken])
+    broken.write_text("def f(:")
+    with pytest.raises(RegistryError, match=r"SyntaxError: invalid syntax \(broken.py, line 1\)"):
         BackendRegistry.discover([broken])
 
 
