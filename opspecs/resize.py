@@ -107,14 +107,14 @@ class ResizeNearest(Resizing):
     copies = True
     whole, method = "kept", "nearest"
     inputs = (In("T", NEAREST, (3, 5)),)
-    transformation = Choice(("asymmetric", "asymmetric", "half_pixel", "pytorch_half_pixel"))
+    transformation = Choice(("half_pixel", "asymmetric", "asymmetric", "pytorch_half_pixel"))
     nearest_mode = chosen(
         lambda op: (
             ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
             if 3 not in op.scales
             else ("round_prefer_floor", "round_prefer_ceil")
             if op.transformation != "asymmetric"
-            else ("floor", "round_prefer_floor", "round_prefer_ceil")
+            else ("round_prefer_floor", "round_prefer_ceil", "floor")
         )
     )
 

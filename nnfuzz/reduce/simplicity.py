@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.attributes import Attribute, Choice
 from nnfuzz.spec.body import Body
 from nnfuzz.spec.operator import OpSpec
 
@@ -30,10 +31,24 @@ def dtype_cost(dtype: DType) -> int:
 def attribute_cost(op: OpSpec) -> int:
     """Over all attributes; 0 where each has its simplest value."""
     return sum(
-        value_cost(name, value, op.declared[name])
+        value_cost(name, value, declaration(op, name))
         for name, value in op.attributes.items()
         if name not in SIZES
     )
+
+
+def declaration(op: OpSpec, name: str) -> Attribute:
+    """How an attribute is declared; where the modes to choose from depend on attributes before it,
+    as it would be with those of this operator.
+    """
+    found = op.declared[name]
+    options = getattr(found, "options", None)
+    if not callable(options) or not isinstance(op.attributes[name], str):
+        return found
+    try:
+        return Choice(tuple(options(op)))
+    except TypeError:  # they depend on the types of inputs
+        return found
 
 
 def value_cost(name: str, value: Any, declared: Any = None) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType, is_floating, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, value_cost
+from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, declaration, value_cost
 from nnfuzz.reduce.subject import (
     Inapplicable,
     Subject,
@@ -37,7 +37,8 @@ def propose_attributes(subject: Subject) -> Iterator[Edit]:
 
 
 def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
-    cost = value_cost(name, value, op.declared[name])
+    declared = declaration(op, name)
+    cost = value_cost(name, value, declared)
     if not cost:
         return []
     if isinstance(value, Body):
@@ -54,12 +55,12 @@ def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
     elif isinstance(value, DType):
         found = [DType.FLOAT32] if value.is_float else [DType.INT64, DType.INT32]
     elif isinstance(value, str):
-        options = op.declared[name].options
+        options = declared.options
         found = list(options) if isinstance(options, tuple) else []
     else:
         found = _less(name, value)
-    found = [v for v in found if _admitted(op.declared[name], v)]
-    costs = {i: value_cost(name, v, op.declared[name]) for i, v in enumerate(found)}
+    found = [v for v in found if _admitted(declared, v)]
+    costs = {i: value_cost(name, v, declared) for i, v in enumerate(found)}
     return [found[i] for i in sorted(costs, key=lambda i: costs[i]) if costs[i] < cost]
 
 
