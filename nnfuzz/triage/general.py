@@ -32,7 +32,9 @@ _BOUND = re.compile(r"\s*\[with [^\]]*\]")
 _MOVERS = frozenset("Reshape Flatten Squeeze Unsqueeze Transpose Identity Expand Slice".split())
 """Operators that hand on what they read, so that its type is not their doing."""
 _STATIC = ("Shape", "Size")  # known before the model runs, since all shapes are
-_POSITIONS = frozenset({"axis", "batch_axis", "time_axis", "k", "start", "sampling_ratio"})
+_POSITIONS = frozenset(
+    ("axis", "batch_axis", "time_axis", "k", "start", "sampling_ratio", "block_size")
+)
 """Attributes whose default is 0, and which are no flags."""
 _LOCATED = 240
 """Characters that are telling, from a source file on."""
