@@ -12,9 +12,10 @@ from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
 from nnfuzz.ir.sizes import operators
+from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduce.known import Cause, Known
-from nnfuzz.reduce.lanes import Lanes, Question, Tried
+from nnfuzz.reduce.lanes import Lanes
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure

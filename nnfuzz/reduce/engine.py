@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Group
-from nnfuzz.reduce.lanes import Lanes, Question, Tried
+from nnfuzz.reduce.lanes import Lanes
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.refine import first_copy
 

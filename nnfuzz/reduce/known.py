@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.lanes import Lanes, Question, Tried
+from nnfuzz.reduce.lanes import Lanes
 from nnfuzz.triage.general import sole_operator
 from nnfuzz.triage.operands import wide_operands
 from nnfuzz.triage.refine import Clues, first_copy, pattern_of, refined

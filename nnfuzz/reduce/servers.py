@@ -15,8 +15,8 @@ SERVICE = "nnfuzz.reduce.service:reduce_service"
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduce.service")
 
 
-def bench(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a case's configuration matters once the case is there: the operators there are.
+def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a case's configuration still matters once the case is there: the plug-ins' operators.
 
     config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
     """
@@ -35,7 +35,7 @@ class Servers:
         registry: BackendRegistry,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": bench(config or {})}))
+        self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": operators_of(config or {})}))
         self.backend = ForkServer(preload_of(registry.get(backend.name))) if backend else None
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.engine import Watch
 from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.servers import Servers, bench
+from nnfuzz.reduce.servers import Servers, operators_of
 from nnfuzz.report.finding import Finding, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.triage.examine import ProducerClient, ProducerError
@@ -70,7 +70,7 @@ def localised_finding(
     ours, theirs = (servers.service, servers.backend) if servers else (None, None)
     with (
         BackendRunner(spec, registry, theirs) as runner,
-        ProducerClient(finding.case.seed, bench(finding.config), ours) as producer,
+        ProducerClient(finding.case.seed, operators_of(finding.config), ours) as producer,
     ):
         found = localise(
             finding.case, finding.failure, runner, producer.judge, producer.expose, producer.lift

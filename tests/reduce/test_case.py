@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.reduce.candidate import likeness
 from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
-from nnfuzz.reduce.lanes import likeness
 from nnfuzz.reduce.passes import PASSES, applied
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.reduce.subject import Subject

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.campaign.reduction import cause_of
+from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.case import ReduceConfig
 from nnfuzz.reduce.known import Cause, Known, occurrences
-from nnfuzz.reduce.lanes import Question, Tried
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.report.finding import write_finding
 from nnfuzz.report.reduced import reduce_folder

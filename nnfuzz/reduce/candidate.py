@@ -1,0 +1,71 @@
+"""What is asked of a candidate of the reducer, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import FAILURES, Failure, level_pattern
+
+_NUMBERS = frozenset({"value", "nonfinite"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is run, and how: the same for every candidate.
+
+    levels: of the backend. both: run the direct lowering as well, to tell the exporter's faults.
+    judged: whether values matter. without: passes of the optimiser to switch off. until, lazy: see
+    BackendRunner.submit; they save what cannot be like the failure.
+    """
+
+    levels: tuple[str, ...]
+    judged: bool
+    both: bool = False
+    without: tuple[str, ...] = ()
+    until: Stage = Stage.EXECUTE
+    lazy: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What came of a candidate. digest: "" if it was rejected before it ran, and why in `reason`.
+
+    failing: (failure, likeness) of each way in which it failed.
+    """
+
+    digest: str = ""
+    reason: str = ""
+    measure: tuple[int, ...] = ()
+    case: TestCase | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    verdict: Mapping[str, Any] | None = None
+    failing: tuple[tuple[Failure, str], ...] = ()
+
+
+def likeness(
+    failure: Failure, verdict: Mapping[str, Any] | None = None, outcomes: Iterable[Outcome] = ()
+) -> str:
+    """What a reduction must keep: equal for failures that are the same for a maintainer.
+
+    The signature without what changes with the model: for mismatches kind, levels and accused
+    party, for others the normalised error as well. Levels that do not support the model count
+    too: a failure beside a level that works is worth more.
+    """
+    parts = dict(failure.signature.parts)
+    if failure.kind is OutcomeKind.MISMATCH:
+        parts.pop("operators", None)
+        parts["wrong"] = "number" if parts.get("wrong") in _NUMBERS else parts.get("wrong")
+        accused = ((verdict or {}).get("attribution") or {}).get(failure.backend) or {}
+        parts["party"] = str(accused.get("party", ""))
+    outcomes = list(outcomes)
+    if outcomes:
+        # A level that fails in another way is no witness for the optimiser's guilt.
+        failing = {*failure.levels, *(o.level for o in outcomes if o.kind in FAILURES)}
+        parts["levels"] = level_pattern(failing, [o.level for o in outcomes])
+    unsupported = [o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED]
+    return json.dumps([parts, sorted(unsupported)], sort_keys=True)
