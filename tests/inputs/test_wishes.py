@@ -26,6 +26,18 @@ def test_readers_pass_their_domain_back():
     assert math.atan(-1) < lo <= hi < math.atan(1)
 
 
+def test_prescribed_ranges_hold_even_where_an_operator_wants_others():
+    channel = TensorType(DType.FLOAT32, (4,))
+    types = {"x": FLOAT, **dict.fromkeys("abmv", channel)}
+    graph = build(types, [("y", op("BatchNormalization", epsilon=1e-5), "xabmv")])
+
+    def within(*bounds):
+        return wishes(graph, np.random.default_rng(0), False, {"v": bounds})["v"]
+
+    assert within(-1.0, 2.0) == (0.0, 2.0)  # a variance is at least 0
+    assert within(-3.0, -2.0) == (-3.0, -2.0)
+
+
 def test_divisors_stay_on_one_side_of_zero():
     for type_ in (FLOAT, TensorType(DType.INT32, (3, 4))):
         graph = build({"a": type_, "b": type_}, [("d", op("Div"), "ab")])
