@@ -1,8 +1,9 @@
 """Generate many test cases and check what generation promises.
 
-Every model passes the full ONNX checker and runs in ONNX Runtime with optimisations off (or is
-what that says it does not implement); no operator starves; another process regenerates the same
-bytes from the seed. Prints the figures; exits 1 if a promise is broken.
+Every model passes the full ONNX checker and runs in ONNX Runtime with optimisations off, or has an
+operator that fails in the same way by itself: what it says it does not implement, as a campaign
+learns by probing, or a bug of it, which is listed. No operator starves; another process regenerates
+the same bytes from the seed. Prints the figures; exits 1 if a promise is broken.
 
     .venv/bin/python scripts/check_generation.py --count 2000
 """
@@ -12,19 +13,25 @@ from __future__ import annotations
 import hashlib
 import itertools
 import multiprocessing
-import os
 import statistics
 from collections import Counter
 
+import onnx
+import torch
 import typer
 from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.cli.values import opsets_of
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.testcase.case import CaseConfig, NotProduced
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.materialize.errors import ExportError
+from nnfuzz.reduce.cuts import apply_neighbourhoods
+from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.subject import Subject, node_id
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.producer import Producer
 
 
 def digest(case) -> str:
@@ -40,10 +47,29 @@ def digest(case) -> str:
 
 def digests(seed: int, config: dict, count: int) -> list[str]:
     """What another process makes of the same seed, in the opposite order."""
-    from nnfuzz.testcase.producer import Producer
-
+    torch.set_num_threads(1)
     producer = Producer(seed, CaseConfig.from_json(config))
     return [digest(producer.produce(i)) for i in reversed(range(count))][::-1]
+
+
+def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: BackendRunner) -> str:
+    """The first operator of a model that has the same outcome by itself; "" if none has.
+
+    It is fed with the values that it gets in the whole model, and exported in the same way.
+    """
+    subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
+    for node in subject.graph.nodes:
+        part = apply_neighbourhoods(subject, Edit("neighbourhoods", "input", [node_id(node)]))
+        graph, params = part.graph, part.params
+        inputs, weights = ({n: params[n] for n in of} for of in (graph.inputs, graph.weights))
+        try:
+            model = producer.exporters[case.exporter].export(graph, weights, inputs, case.opset)
+        except ExportError:
+            continue
+        (alone,) = runner.run(model, inputs, ["O0"])
+        if (alone.kind, alone.stage) == (outcome.kind, outcome.stage):
+            return f"{node.op.name}({', '.join(t.dtype.value for t in graph.types(node.inputs))})"
+    return ""
 
 
 def main(
@@ -54,16 +80,12 @@ def main(
     opset: Opset = None,
     again: bool = typer.Option(True, help="Regenerate in another process and compare."),
 ) -> None:
-    import onnx
-
-    from nnfuzz.execute.registry import BackendRegistry
-    from nnfuzz.execute.runner import BackendRunner
-    from nnfuzz.testcase.producer import Producer
-
+    torch.set_num_threads(1)
     config = CaseConfig(nodes=nodes).written_by(opsets_of(exporter, opset))
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()
     outcomes, exporters, operators = Counter(), Counter(), Counter()
+    unsupported, bugs = Counter(), Counter()
     milliseconds, checks, hashes = [], [], []
     broken: list[str] = []
     with BackendRunner(registry.parse("onnxruntime"), registry) as runner:
@@ -86,8 +108,16 @@ def main(
                 broken.append(f"{index}: checker: {error}")
             (outcome,) = runner.run(case.model, case.inputs, ["O0"])
             outcomes[outcome.kind.value] += 1
-            if outcome.kind not in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED):
-                broken.append(f"{index}: {outcome.kind} in {outcome.stage}: {outcome.message}")
+            if outcome.kind is OutcomeKind.OK:
+                continue
+            operator = culprit(producer, case, outcome, runner)
+            text = f"{outcome.kind} in {outcome.stage}: {outcome.message}"
+            if not operator:
+                broken.append(f"{index}: {text}")
+            elif outcome.kind is OutcomeKind.UNSUPPORTED:
+                unsupported[operator] += 1
+            else:
+                bugs[f"{operator}: {text}"] += 1
     keys = itertools.chain.from_iterable(producer.signatures().values())
     names = sorted({key.partition("(")[0] for key in keys})
     left_out = sorted(set(producer.registry) - set(names))
@@ -96,6 +126,10 @@ def main(
     if operators[rarest] < mean / 10:
         broken.append(f"{rarest} starves")
     print(f"outcomes: {dict(outcomes)}; exporters: {dict(exporters)}")
+    print(f"not implemented, shown by one operator: {unsupported.total()} models, ", end="")
+    print(f"{len(unsupported)} signatures; most often {_most(unsupported)}")
+    for text, times in bugs.most_common():
+        print(f"bug of ONNX Runtime, shown by one operator, {times} times: {text}")
     print(f"generation: median {statistics.median(milliseconds) / nodes:.2f} ms a vertex, ", end="")
     print(f"{statistics.fmean(checks):.2f} Z3 checks a graph")
     print(f"rarest operator: {rarest} {operators[rarest]} times, mean {mean:.0f}, ", end="")
@@ -111,6 +145,10 @@ def main(
     for line in broken[:20]:
         print("BROKEN", line)
     raise typer.Exit(1 if broken else 0)
+
+
+def _most(counts: Counter) -> str:
+    return ", ".join(f"{name} {times}" for name, times in counts.most_common(3))
 
 
 if __name__ == "__main__":
