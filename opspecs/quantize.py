@@ -85,10 +85,18 @@ class QuantizeLinear(Scaled):
         return self.to.limits
 
     def decided(self, u, x, scale, *zero):
+        """Exact quotients are rounded in one way ("for (x / y_scale), it rounds to the nearest
+        even", QuantizeLinear-13 and later) unless the zero point is odd: kernels of integers that
+        replace DequantizeLinear, an operator and this one add it first, and the tie moves.
+        """
         s = self.spread_box(scale, x)
+        shift = [self.spread_box(z, x) for z in zero]
         v = corners(torch.div, x, s).masked(everywhere(s.lo, s.lo <= 0))
-        error = torch.where(dyadic(s) & (x.lo == x.hi), 0.0, 2.5 * u * v.far().abs())
-        return [stepped(v, error, [self.spread_box(z, x) for z in zero], self.to)]
+        exact = dyadic(s) & (x.lo == x.hi)
+        for z in shift:
+            exact = exact & (wide(z.lo).remainder(2) == 0)
+        error = torch.where(exact, 0.0, 2.5 * u * v.far().abs())
+        return [stepped(v, error, shift, self.to)]
 
 
 @operator
@@ -177,6 +185,11 @@ class BlockDequantizeLinear(Blocks, DequantizeLinear):
     )
 
 
+def _span(x):
+    """The width of a range once 0 is part of it."""
+    return max(x[1], 0) - min(x[0], 0)
+
+
 @operator
 class DynamicQuantizeLinear(OpSpec):
     """x as uint8 over the range of x and 0: the quantised tensor, scale and zero point.
@@ -230,10 +243,11 @@ class DynamicQuantizeLinear(OpSpec):
     def further(self, x):
         """The scale, and the zero: an end of the range if all numbers have the same sign."""
         zero = (0, 0) if x[0] >= 0 else (255, 255) if x[1] <= 0 else (0, 255)
-        return ((1e-4, 255.0),), (zero,)
+        least = max(1e-4, x[0] / 255, -x[1] / 255)
+        return ((min(least, 255.0), max(1e-4, min(255.0, _span(x) / 255))),), (zero,)
 
     def feasible(self, x):
-        return x[0] != x[1] or x[0] != 0
+        return _span(x) > 2 * 255e-4
 
     def radius(self, u, y, x):
         return 3 * u * y.abs()

@@ -71,6 +71,16 @@ def test_powers_of_two_divide_exactly():
     assert torch.equal(box.lo, box.hi)
 
 
+def test_an_odd_zero_point_may_be_added_before_ties_are_rounded():
+    x, scale = torch.tensor([-0.125, 0.1]), torch.tensor(0.25)
+    for zero, both in ((1, True), (2, False)):
+        boxes = exact(x, scale, torch.tensor(zero, dtype=torch.int8))
+        (box,) = QuantizeLinear(axis=None, to=I8).decided(U, *boxes)
+        first = (x / scale + zero).round()
+        assert (box.lo <= first).all() and (first <= box.hi).all()
+        assert (box.lo != box.hi).tolist() == [both, False]
+
+
 def test_reciprocals_and_quotients_lie_in_the_box_and_what_is_further_off_does_not():
     generator = torch.Generator().manual_seed(0)
     op = QuantizeLinear(axis=None, to=I8)
