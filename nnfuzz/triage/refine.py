@@ -17,7 +17,14 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
 from nnfuzz.triage.blame import RESULT, blamed
-from nnfuzz.triage.general import coarse_graph, dtype_class, signatures, switches
+from nnfuzz.triage.general import (
+    coarse_graph,
+    dtype_class,
+    general_message,
+    located,
+    signatures,
+    switches,
+)
 from nnfuzz.triage.mismatch import (
     WrongOutput,
     compares_low_words,
@@ -139,8 +146,9 @@ def refined(
     clues = clues or Clues()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
     if clues.passes:
+        message = parts.get("message", "")
         parts = {"backend": failure.backend, "passes": sorted(clues.passes)}
-        parts |= {"apart": sorted(clues.apart)} if clues.apart else {}
+        parts |= _apart(message, graph or {}, clues) if clues.apart else {}
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, clues)
     elif graph and parts.get("message"):
@@ -149,6 +157,17 @@ def refined(
         parts |= _where(graph, clues)
     parts = {k: v for k, v in parts.items() if v is not None}
     return Signature(digest_of(parts), failure.signature.title, parts)
+
+
+def _apart(message: str, graph: Mapping[str, Any], clues: Clues) -> dict[str, Any]:
+    """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
+    the operators.
+    """
+    if not message:
+        return {"apart": sorted(clues.apart)}
+    dtypes = {dtype for _, dtype, _ in graph.get("values", ())}
+    operators = {node["op"] for node in graph.get("nodes", ())}
+    return {"message": located(message) or general_message(message, dtypes, operators)}
 
 
 def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:

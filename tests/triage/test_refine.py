@@ -191,6 +191,9 @@ def test_one_wrong_pass_is_one_bug_in_whatever_pattern():
     assert mismatch(FUSED, **fuse) == error(other, "bad", **fuse) != error(FUSED, "bad")
     folded = {"passes": ("Fold",), "apart": ("Relu",)}
     assert mismatch(FUSED, **folded) != mismatch(FUSED, passes=("Fold",), apart=("Conv",))
+    raised = error(FUSED, "Relu is gone", **folded)
+    assert raised == error(other, "Conv is gone", passes=("Fold",), apart=("Conv",))
+    assert raised != error(other, "Conv is bad", passes=("Fold",), apart=("Conv",))
 
 
 def test_what_is_general():
