@@ -1,0 +1,100 @@
+"""Compare the speed of a campaign with that of NNSmith 0.1.0, by turns on the same machine.
+
+Both fuzz ONNX Runtime with models of ten operators, NNSmith at one optimisation level, nnfuzz at
+two. NNSmith gets a virtual environment of its own on first use, which shares torch, onnx and
+onnxruntime with this one. It is adapted from outside to today's torch and onnx: the TorchScript
+exporter is asked for, and `onnx._serialize` is given back. Further arguments go to `nnfuzz fuzz`.
+
+    .venv/bin/python scripts/bench_peer.py --seconds 60 --rounds 3 -- --exporter direct
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from pathlib import Path
+
+import platformdirs
+import typer
+
+NEEDED = ("hydra-core<1.4", "hydra-colorlog", "multipledispatch", "appdirs")
+ADAPTED = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import onnx, torch
+export = torch.onnx.export
+torch.onnx.export = lambda *args, **options: export(*args, **{"dynamo": False, **options})
+onnx._serialize = lambda model: model if isinstance(model, bytes) else model.SerializeToString()
+from nnsmith.cli.fuzz import main
+main()
+"""
+COUNT = re.compile(r"Total (\d+) testcases generated")
+
+
+def peer_python() -> Path:
+    """The interpreter of NNSmith's environment, which is made if it is missing."""
+    folder = platformdirs.user_cache_path("nnfuzz") / "peer"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        (packages,) = folder.glob("lib/python*/site-packages")
+        shared = sysconfig.get_path("purelib")
+        (packages / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+        install = [python, "-m", "pip", "install", "--quiet"]
+        subprocess.run([*install, *NEEDED], check=True)
+        subprocess.run([*install, "--no-deps", "nnsmith==0.1.0"], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def peer(python: Path, seconds: int, seed: int, out: Path) -> float:
+    """NNSmith's tests per second."""
+    command = [
+        python, "-c", ADAPTED, f"fuzz.time={seconds}s", f"fuzz.seed={seed}", f"fuzz.root={out}",
+        "mgen.max_nodes=10", "model.type=onnx", "backend.type=onnxruntime",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=out.parent, capture_output=True, text=True)
+    found = COUNT.search(done.stdout + done.stderr)
+    if found is None:
+        raise typer.Exit(f"NNSmith did not run:\n{done.stderr[-2000:]}")
+    return int(found[1]) / seconds
+
+
+def ours(seconds: int, seed: int, out: Path, further: list[str]) -> float:
+    """nnfuzz's tests per second, start-up, probes and reductions included."""
+    command = [sys.executable, "-m", "nnfuzz.fuzz", "--backend", "onnxruntime"]
+    command += ["--time", f"{seconds}s", "--seed", str(seed), "--out", str(out), *further]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode > 1:  # 1: it has found something
+        raise typer.Exit(done.stderr[-2000:])
+    return json.loads((out / "summary.json").read_text())["tests"] / seconds
+
+
+def main(
+    further: list[str] = typer.Argument(None, help="Options of nnfuzz fuzz, after --."),
+    seconds: int = typer.Option(60, min=10, help="Of each run."),
+    rounds: int = typer.Option(3, min=1, help="Runs of each."),
+    seed: int = typer.Option(0, help="Of the first round; the next ones count on."),
+) -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    python = peer_python()
+    rates: list[tuple[float, float]] = []
+    for turn in range(seed, seed + rounds):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            theirs = peer(python, seconds, turn, folder / "peer")
+            rates.append((theirs, ours(seconds, turn, folder / "ours", further or [])))
+        print(f"seed {turn}: NNSmith {theirs:.1f}, nnfuzz {rates[-1][1]:.1f} tests/s", flush=True)
+    ratio = statistics.median(mine / theirs for theirs, mine in rates)
+    print(f"median ratio {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
