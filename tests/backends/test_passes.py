@@ -43,6 +43,8 @@ def test_passes_are_told_and_switched_off(model, backend, level, wanted):
         passes = runner.fired_passes(model, level)
         assert wanted in passes
         assert len(set(passes)) == len(passes)
+        ruled = [i for i, name in enumerate(passes) if "RuleBased" in name]
+        assert all(i < passes.index(wanted) for i in ruled[:1]), "rules follow what runs them"
         usual = runner.run(model, inputs, [level])[0]
         for name in [wanted, passes[-1]]:
             other = runner.run(model, inputs, [level], [name])[0]
