@@ -6,6 +6,7 @@ import os
 import resource
 import select
 import socket
+from collections.abc import Iterator
 
 from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
@@ -66,16 +67,16 @@ class WorkerProcess:
         except ConnectionError:
             self.outgoing.clear()  # its end will be reported by the fork server
 
-    def register(self, poll: select.poll) -> None:
-        """Has the poll wake for messages, and for output once there is some.
+    def interests(self) -> Iterator[tuple[int, int]]:
+        """What to poll for: messages, and output once there is some.
 
         The first lines of a job wait for its next message or tick: a wake-up for each of them,
         and for the mark before every answer, would cost the campaign more than the test.
         """
         if self.open:
-            poll.register(self.sock, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
+            yield self.sock.fileno(), select.POLLIN | (select.POLLOUT if self.outgoing else 0)
         if self.capture.open and 0 < self.capture.total < NOISY_BYTES:
-            poll.register(self.capture.fd, select.POLLIN)
+            yield self.capture.fd, select.POLLIN
 
     def private_bytes(self) -> int:
         """Resident memory that is not backed by files; 0 if unknown."""

@@ -65,7 +65,7 @@ class Sandbox:
         self.server = server if server is not None else ForkServer(preload)
         self._process: WorkerProcess | None = None
         self._job: _Job | None = None
-        self._last_words = ""
+        self._looked = 0.0
 
     def rearm(self, arguments: dict[str, Any]) -> None:
         """Sets what the factory gets in workers that start from now on."""
@@ -82,6 +82,11 @@ class Sandbox:
     def pid(self) -> int | None:
         """The worker's process id, when one is known to be alive."""
         return self._process.pid if self._process and self._process.ended is None else None
+
+    @property
+    def due(self) -> bool:
+        """Whether to look after it though nothing may have come from it: for its limits."""
+        return time.monotonic() - self._looked >= TICK_SECONDS
 
     def start(self) -> None:
         """Forks a worker ahead of the first job, without blocking."""
@@ -161,6 +166,7 @@ class Sandbox:
 
     def _collect(self) -> list[Event]:
         """Moves bytes without blocking and returns what has become complete."""
+        self._looked = time.monotonic()
         self.server.pump()
         process = self._process
         if process is None:
@@ -260,8 +266,9 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
     """
     sandboxes = list(sandboxes)
     end = None if timeout is None else time.monotonic() + timeout
+    due = [sandbox for sandbox in sandboxes if sandbox.due]
     while True:
-        events = [(sandbox, event) for sandbox in sandboxes for event in sandbox._collect()]
+        events = [(sandbox, event) for sandbox in due for event in sandbox._collect()]
         busy = [sandbox for sandbox in sandboxes if sandbox.busy]
         if events or not busy:
             return events
@@ -270,18 +277,26 @@ def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tup
             pause = min(pause, end - time.monotonic())
             if pause <= 0:
                 return []
-        _poll(busy, pause)
+        ready = _poll(busy, pause)
+        due = [sandbox for sandbox in sandboxes if sandbox in ready or sandbox.due]
 
 
-def _poll(sandboxes: list[Sandbox], seconds: float) -> None:
+def _poll(sandboxes: list[Sandbox], seconds: float) -> set[Sandbox]:
+    """Waits for bytes, at most so long; returns the sandboxes that they concern."""
     poll = select.poll()
-    for server in {id(s.server): s.server for s in sandboxes}.values():
-        if server.alive:
-            poll.register(server, select.POLLIN)
+    concerned: dict[int, list[Sandbox]] = {}
+    for sandbox in sandboxes:
+        if sandbox.server.alive:
+            concerned.setdefault(sandbox.server.fileno(), []).append(sandbox)
+    for fd in concerned:
+        poll.register(fd, select.POLLIN)
     for sandbox in sandboxes:
         if sandbox._process is not None:
-            sandbox._process.register(poll)
-    poll.poll(max(1, int(seconds * 1000)))
+            for fd, events in sandbox._process.interests():
+                poll.register(fd, events)
+                concerned[fd] = [sandbox]
+    ready = poll.poll(max(1, int(seconds * 1000)))
+    return {sandbox for fd, _ in ready for sandbox in concerned[fd]}
 
 
 def _signal_name(number: int) -> str:
