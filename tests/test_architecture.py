@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 STREET = (
     "ir spec solve generate materialize inputs execute compare check testcase triage reduce "
-    "report corpus metrics campaign cli fuzz"
+    "report corpus metrics campaign cli fuzz __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},

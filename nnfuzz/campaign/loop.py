@@ -25,7 +25,7 @@ from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.supply import Supply
 from nnfuzz.campaign.unproduced import lost, not_produced
-from nnfuzz.campaign.watching import Observer, Snapshot
+from nnfuzz.campaign.watching import Observer, Snapshot, counted
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
@@ -147,7 +147,7 @@ class Loop:
         settings = self.config.reducer
         grace = max(settings.grace, settings.share * self.seconds())
         self.observer.note(
-            f"the campaign is over; reducing {waiting} findings, at most {grace:.0f} s "
+            f"the campaign is over; reducing {counted(waiting, 'finding')}, at most {grace:.0f} s "
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
         )
         self._reducing = True
@@ -158,7 +158,7 @@ class Loop:
         left = self.reducer.waiting()
         if left:
             folder = self.recorder.store.folder
-            self.observer.note(f"{left} findings are not reduced: nnfuzz reduce {folder}")
+            self.observer.note(f"{counted(left, 'finding')} not reduced: nnfuzz reduce {folder}")
 
     def _step(self, supply: Callable[[], Job | None]) -> None:
         """supply: makes an idle producer's job, while the compilers do not have enough to do."""

@@ -37,6 +37,11 @@ class Snapshot:
     avoided: int = 0
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 finding", "2 findings"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class Observer(Protocol):
     """Who watches: the terminal, or nobody."""
 

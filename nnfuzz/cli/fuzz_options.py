@@ -21,7 +21,11 @@ Backends = Annotated[
 ]
 Time = Annotated[
     str | None,
-    typer.Option(metavar="4h", help="Stop after this long: 90s, 10m, 1h30m [default: 1m]."),
+    typer.Option(
+        metavar="4h",
+        help="Stop after this long, earlier sessions included: 90s, 10m, 1h30m "
+        "[default: 1m, none with --tests].",
+    ),
 ]
 Tests = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N test cases.")]
 Out = Annotated[
@@ -30,17 +34,23 @@ Out = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the campaign in --out.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes per backend [default: by cores].")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes per backend [default: by cores]."),
 ]
 Producers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that make models [default: by cores].")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes that make models [default: by cores]."),
 ]
 Engine = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How models are made [default: symbolic].")
+    str | None,
+    typer.Option(metavar="NAME", help="How models are made; symbolic is the only way so far."),
 ]
 Known = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Signatures to count but not to report, one a line."),
+    typer.Option(
+        metavar="FILE",
+        help="Signatures to count but not to report: 12 hexadecimal digits first in each line.",
+    ),
 ]
 FullCheck = Annotated[
     float | None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -43,10 +44,28 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(_top)
     for command in (fuzz, replay, reduce, report, show, generate, verify, backends):
         app.command(command.__name__)(command)
     app.add_typer(ops, name="ops")
     return app
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"nnfuzz {version('nnfuzz')}")
+        raise typer.Exit
+
+
+def _top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Options in front of every command."""
 
 
 def main() -> None:

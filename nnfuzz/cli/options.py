@@ -32,7 +32,9 @@ Opset = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
-        min=0, metavar="S", help="Same seed, same models [default: fuzz draws one, generate has 0]."
+        min=0,
+        metavar="S",
+        help="Same seed and options, same models [default: drawn by fuzz, 0 for generate].",
     ),
 ]
 Motifs = Annotated[
@@ -70,9 +72,16 @@ SeedModels = Annotated[
 ]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", metavar="FILE.py", help="File with further backends or operators."),
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="File with further backends, operators or motifs."
+    ),
 ]
 Levels = Annotated[
     list[str] | None,
-    typer.Option("--level", metavar="O0", help="Levels to run [default: the backend's pair]."),
+    typer.Option(
+        "--level",
+        metavar="O0,O3",
+        help="Levels to run: all that nnfuzz backends lists may be named [default: those with a "
+        "star there].",
+    ),
 ]

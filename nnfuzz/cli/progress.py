@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nnfuzz.campaign.rows import FindingRow
-from nnfuzz.campaign.watching import Observer, Snapshot
+from nnfuzz.campaign.watching import Observer, Snapshot, counted
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:
@@ -99,11 +99,14 @@ def line(s: Snapshot) -> str:
     """One line on where the campaign stands."""
     left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
     if not s.tests and s.signatures:
-        return f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, {s.findings} findings"
-    faults = f", {s.faults} faults of nnfuzz" if s.faults else ""
-    found = f"{s.findings} findings ({', '.join(_about(s))})"
+        return (
+            f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, {counted(s.findings, 'finding')}"
+        )
+    faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
+    about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
+    found = f"{counted(s.findings, 'finding')}{about}"
     return (
-        f"[{spoken(s.seconds)}{left}] {s.phase}: {s.tests} tests, {s.rate:.1f}/s, "
+        f"[{spoken(s.seconds)}{left}] {s.phase}: {counted(s.tests, 'test')}, {s.rate:.1f}/s, "
         f"{counts(s)}, {found}, "
         f"{s.sut_share:.0%} of the time in compilers{faults}"
     )
@@ -111,7 +114,7 @@ def line(s: Snapshot) -> str:
 
 def _about(s: Snapshot) -> list[str]:
     """How often, how many are still large, and what was no finding."""
-    parts = [f"{s.occurrences} times"]
+    parts = [counted(s.occurrences, "time")]
     parts += [f"{s.unreduced} to be reduced"] if s.unreduced else []
     return parts + ([f"{s.flaky} flaky failures besides"] if s.flaky else [])
 

@@ -29,11 +29,17 @@ def reduce(
     ] = "",
     plugin: Plugins = None,
     workers: Annotated[
-        int, typer.Option(min=0, help="Candidates at a time; 0: one per processor.")
+        int, typer.Option(min=0, metavar="N", help="Candidates at a time; 0: one per processor.")
     ] = 0,
-    budget: Annotated[int, typer.Option(min=1, help="Candidates that are run at most.")] = 800,
+    budget: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Candidates that are run at most, per finding.")
+    ] = 800,
 ) -> None:
     """Reduce a finding to the smallest model that fails in the same way, in FINDING/reduced.
+
+    \b
+    nnfuzz reduce campaign/findings/tvm-mismatch-eaa1ca026673
+    nnfuzz reduce campaign
 
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
     merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.campaign.watching import counted
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     """Findings, outcomes, notes on support, where everything is, and what to type next."""
     s = result.summary
     print(
-        f"\n{s['tests']} tests in {spoken(s['seconds'])} ({s['tests_per_second']:.1f}/s), "
-        f"{s['sut_share']:.0%} of the time in compilers, seed {s['seed']}"
+        f"\n{counted(s['tests'], 'test')} in {spoken(s['seconds'])} "
+        f"({s['tests_per_second']:.1f}/s), {s['sut_share']:.0%} of the time in compilers, "
+        f"seed {s['seed']}"
     )
     for backend, counts in s["outcomes_by_backend"].items():
         print(f"  {backend}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
@@ -44,7 +46,7 @@ def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str
     if not rows:
         yield "nothing found"
         return
-    yield f"{len(rows)} unique findings in {folder}:"
+    yield f"{counted(len(rows), 'unique finding')} in {folder}:"
     for row in rows[:MOST_ROWS]:
         yield f"{row.occurrences:>6}x {row.title}"
         yield from (f"        {text}" for text in _details(row))
@@ -58,11 +60,12 @@ def _details(row: FindingRow) -> Iterator[str]:
     if row.nodes:
         yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
     if row.duplicates:
-        yield f"{len(row.duplicates)} other signatures are the same{_told(row.variants[1:])}"
+        also = counted(len(row.duplicates), "further signature")
+        yield f"the same under {also}{_told(row.variants[1:])}"
     if row.suspects:
         yield (
-            f"{len(row.suspects)} more signatures are of models that contain this pattern, "
-            "and not reduced"
+            f"likely the same under {counted(len(row.suspects), 'further signature')}: not "
+            "reduced, of models that contain this pattern"
         )
     if len(row.by_levels) > 1:
         shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
@@ -79,23 +82,27 @@ def _told(variants: Sequence[Variant]) -> str:
 
 def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     notes = []
+    if not summary["tests"]:
+        notes.append("no test was finished: give it more --time, or fewer probes (--probe 0)")
     not_run = summary["not_run"]
     if not_run:
         shown = ", ".join(f"{stage} {count}" for stage, count in not_run.items())
         notes.append(f"no test case: {shown}")
     if summary["faults"]:
         notes.append(
-            f"{summary['faults']} faults of nnfuzz itself, kept in the table `events` of "
-            "campaign.sqlite: please report them"
+            f"{counted(summary['faults'], 'fault')} of nnfuzz itself, kept in the table `events` "
+            "of campaign.sqlite: please report them"
         )
     if summary["flaky"]:
-        notes.append(f"{summary['flaky']} failures did not repeat in fresh workers (flaky):")
+        notes.append(
+            f"{counted(summary['flaky'], 'failure')} did not repeat in fresh workers (flaky):"
+        )
         notes += [
             f"  {row['title']}: {row['repeated']} of {row['tried']} repetitions failed"
             for row in summary["flaky_failures"][:MOST_FLAKY]
         ]
     if summary["known"]:
-        notes.append(f"{summary['known']} occurrences of known failures")
+        notes.append(f"{counted(summary['known'], 'occurrence')} of known failures")
     for signature in summary["known_unseen"]:
         notes.append(f"the known failure {signature} never occurred: it may be fixed by now")
     for row in summary["avoided"]:
@@ -103,11 +110,13 @@ def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     for row in summary["avoided_before"]:
         notes.append(f"{row['item']} no longer fails and is generated again [{row['signature']}]")
     if summary["not_reduced"]:
-        notes.append(f"{len(summary['not_reduced'])} findings could not be reduced (summary.json)")
+        notes.append(
+            f"{counted(len(summary['not_reduced']), 'finding')} could not be reduced (summary.json)"
+        )
     if summary["refused"]:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(
-            f"{summary['refused']} operator signatures are not supported and were left out: "
+            f"{counted(summary['refused'], 'operator signature')} left out, not supported: "
             f"nnfuzz ops {names}"
         )
     return notes
@@ -121,6 +130,6 @@ def _next(result: Result) -> list[str]:
     if result.summary["unreduced"]:
         lines.append(
             f"      nnfuzz reduce {shlex.quote(str(result.folder))} "
-            f"({result.summary['unreduced']} findings are not reduced)"
+            f"({counted(result.summary['unreduced'], 'finding')} not reduced yet)"
         )
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nnfuzz.corpus.verify import Result, Tolerance
     from nnfuzz.execute.registry import BackendSpec
 
+MOST_SKIPPED = 10
 _SHOWN = 400  # characters of a message
 
 
@@ -41,10 +43,12 @@ def verify(
         Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")
     ] = None,
     rtol: Annotated[
-        float | None, typer.Option(min=0, help="Relative tolerance [default: by dtype].")
+        float | None,
+        typer.Option(min=0, metavar="X", help="Relative tolerance [default: by dtype]."),
     ] = None,
     atol: Annotated[
-        float | None, typer.Option(min=0, help="Absolute tolerance [default: by dtype].")
+        float | None,
+        typer.Option(min=0, metavar="X", help="Absolute tolerance [default: by dtype]."),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
@@ -135,10 +139,13 @@ def _is_ours(test: TestFolder) -> bool:
 
 def _show(results: Sequence[Result]) -> None:
     for result in results:
-        message = " ".join(result.message.split())[:_SHOWN]
-        typer.echo(
-            f"{result.status.upper()} {result.test} {result.backend} {result.level}: {message}"
-        )
+        where = f"{result.test} {result.backend} {result.level}"
+        typer.echo(f"{result.status.upper()} {where}: {_brief(result.message)}")
+
+
+def _brief(message: str) -> str:
+    """One line of it."""
+    return " ".join(message.split())[:_SHOWN]
 
 
 def _write_junit(file: Path, results: Sequence[Result], folder: Path) -> None:
@@ -159,3 +166,8 @@ def _summary(results: Sequence[Result]) -> None:
         counts[result.status.value] = counts.get(result.status.value, 0) + 1
     for level, counts in by_level.items():
         typer.echo(f"{level}: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
+    skipped = Counter(_brief(r.message) for r in results if r.status == "skipped")
+    for message, count in skipped.most_common(MOST_SKIPPED):
+        typer.echo(f"skipped {count}x: {message}")
+    if len(skipped) > MOST_SKIPPED:
+        typer.echo(f"... and for {len(skipped) - MOST_SKIPPED} more reasons (--junit has them all)")

@@ -108,7 +108,7 @@ def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
     assert result.summary["unreduced"] == 2
     assert result.summary["seconds"] < time.monotonic() - start - 0.4  # its own time ended before
     assert any("reducing 2 findings, at most" in text for text in notes.texts)
-    assert notes.texts[-1] == f"2 findings are not reduced: nnfuzz reduce {tmp_path / 'c'}"
+    assert notes.texts[-1] == f"2 findings not reduced: nnfuzz reduce {tmp_path / 'c'}"
 
 
 def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
@@ -217,7 +217,7 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.err.count("reduced") == 2
     assert "reduced 2 -> 2 nodes: Relu, Conv (float32)" in printed.out
-    assert "1 other signatures are the same" in printed.out
+    assert "the same under 1 further signature" in printed.out
 
 
 def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path):

@@ -9,12 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.campaign.watching import Snapshot
+from nnfuzz.campaign.watching import Snapshot, counted
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines
@@ -171,6 +172,17 @@ def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
     assert (tmp_path / FILE).read_bytes() == before
 
 
+def test_the_version_and_the_package_as_a_program():
+    command = [sys.executable, "-m", "nnfuzz", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"nnfuzz {version('nnfuzz')}\n"
+
+
+def test_one_is_no_plural():
+    assert [counted(n, "test") for n in (0, 1, 2)] == ["0 tests", "1 test", "2 tests"]
+
+
 def test_progress_in_plain_lines():
     stream = io.StringIO()
     lines = Lines(stream, every=3600)
@@ -181,7 +193,7 @@ def test_progress_in_plain_lines():
     Lines(stream, every=0).update(state)
     assert stream.getvalue().splitlines() == [
         "note: something",
-        "[1m15s, 30s left] fuzzing: 8 tests, 2.5/s, ok 15 crash 1, 1 findings (2 times), "
+        "[1m15s, 30s left] fuzzing: 8 tests, 2.5/s, ok 15 crash 1, 1 finding (2 times), "
         "50% of the time in compilers",
     ]
 
