@@ -46,10 +46,10 @@ _UNSUPPORTED = re.compile(
     r"|must be \d+ for Relax frontend|requires the input tensor to have float dtype",
     re.IGNORECASE,
 )
-# The code generator's and the runtime's; results of unknown shape are beyond legalisation.
-_BEYOND = re.compile(
+# The code generator's and the runtime's. That emit_te "now only supports Tensor that has ShapeExpr
+# shape" is none of them: importers lose shapes that ONNX tells.
+_NO_DTYPE = re.compile(
     r"Data type \S+ not supported|Unsupported input dtype|\bonly supports? b?float\d+\b"
-    r"|emit_te now only supports Tensor that has ShapeExpr shape"
 )
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
@@ -188,7 +188,7 @@ class Tvm(Backend):
     def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
         if isinstance(error, NotImplementedError):  # tvm.error.OpNotImplemented is one
             return True
-        said = _UNSUPPORTED if stage is Stage.IMPORT else _BEYOND
+        said = _UNSUPPORTED if stage is Stage.IMPORT else _NO_DTYPE
         return said.search(str(error)) is not None
 
     def repro(self) -> str:

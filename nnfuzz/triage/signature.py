@@ -28,7 +28,6 @@ _TITLE_CHARACTERS = 160
 _CODE = re.compile(r"^\[\w+\] : N : \w+ : ")  # "[Library] : code : NAME : " repeats the type
 _FOOTNOTE = re.compile(r"\s*# Metadata omitted\b[^\n]*? to show it\.")
 """TVM's, in the middle of a sentence, wherever it prints a call with a constant."""
-_CANNOT = re.compile(r"\bcannot (?:emit|lower|convert|handle)\b", re.IGNORECASE)
 _LAST_WORDS = re.compile(
     r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|LLVM ERROR|fatal error"
     r"|check failed|AddressSanitizer|runtime error:|panicked at|stack smashing",
@@ -120,12 +119,9 @@ def _errors(
     backend: str, ran: Sequence[Outcome], graph: Mapping[str, Any] | None
 ) -> Iterable[Failure]:
     names = [value[0] for value in (graph or {}).get("values", ())]
-    lacking = {o.stage for o in ran if o.kind is OutcomeKind.UNSUPPORTED}
     groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
     for outcome in ran:
-        # What one level calls unsupported, another one cannot do in other words.
-        excused = outcome.stage in lacking and _CANNOT.search(outcome.message)
-        if outcome.kind in FAILURES and not excused:
+        if outcome.kind in FAILURES:
             parts = {"kind": outcome.kind.value, "stage": outcome.stage.value}
             parts |= error_parts(outcome, names)
             groups.setdefault(json.dumps(parts), []).append((outcome, parts))

@@ -53,13 +53,6 @@ def only(*args):
     return failure
 
 
-def test_what_another_level_calls_unsupported_cannot_be_done():
-    lacking = outcome("O3", OutcomeKind.UNSUPPORTED, Stage.COMPILE)
-    cannot, bad = failed("O0", "codegen cannot emit this operator"), failed("O0", "bad")
-    assert not failures([cannot, lacking])
-    assert len(failures([cannot])) == len(failures([bad, lacking])) == 1
-
-
 def test_all_ok_is_no_failure():
     ran = [outcome("O0"), outcome("O1", OutcomeKind.UNSUPPORTED)]
     assert failures(ran, verdict(O0=[], O1=[]), GRAPH) == []
