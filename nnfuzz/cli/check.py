@@ -24,11 +24,14 @@ def check(
     operators: Annotated[
         list[str] | None, typer.Argument(help="Names of operators [default: all].")
     ] = None,
-    instances: Annotated[int, typer.Option(min=1, help="Instances of each kind.")] = 20,
+    instances: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Instances of each kind.")
+    ] = 20,
     agreements: Annotated[
-        int, typer.Option(min=1, help="Instances on which onnx.reference has to agree.")
+        int,
+        typer.Option(min=1, metavar="N", help="Instances on which onnx.reference has to agree."),
     ] = 50,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same instances.")] = 0,
     backend: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,6 +56,12 @@ def check(
     be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
     PyTorch's results are compared with what onnx.reference and further authorities make of the
     ONNX operators: a difference must be declared as a dispute, and must show.
+
+    Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
+    unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
+    and ONNX take; refused: those of them that the spec refuses; torch only: refused, and not what
+    ONNX means either. broken: instances with one broken condition; torch rejects: those that
+    PyTorch rejects; needless: those that both take, so that the condition asks for too much.
     """
     from nnfuzz.check.arbitration import weigh
     from nnfuzz.check.operators import check_operators

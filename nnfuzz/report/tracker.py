@@ -52,7 +52,7 @@ def tracker_report(finding: Finding) -> str:
             captured=outcome.captured if failed else "",
             hash=failure.signature.hash,
             seed=case.seed,
-            index=case.index,
+            origin=_origin(finding),
             exporter=case.exporter,
             opset=case.opset,
         )
@@ -77,6 +77,14 @@ def model_text(model: bytes) -> str:
         note = f"# Shown as inputs, with their values in model.onnx: {names}\n"
     printed = note + printer.to_text(proto)
     return printed if len(printed) <= MAX_MODEL_TEXT else ""
+
+
+def _origin(finding: Finding) -> str:
+    """Which test of the campaign it was."""
+    job = finding.origin
+    if job["do"] == "probe":
+        return f"probe {job['instance']} of {job['signature']}"
+    return f"index {job['index']}"
 
 
 def platform_versions() -> dict[str, str]:

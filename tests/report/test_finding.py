@@ -21,7 +21,7 @@ from nnfuzz.report.finding import (
     write_finding,
 )
 from nnfuzz.report.repro import program_of
-from nnfuzz.report.tracker import model_text
+from nnfuzz.report.tracker import model_text, tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import failures
 
@@ -78,6 +78,14 @@ def test_report_tells_values_levels_and_model(finding_of, tmp_path):
     assert "| planted | O0 | ok | execute |" in report
     assert "| planted | O1 | mismatch | compare |" in report
     assert "| `y` | `[1, 2]` |" in report and "Tanh (h)" in report
+
+
+def test_report_tells_which_test_it_was(finding_of):
+    finding = finding_of("planted,bug=value")
+    assert f"index {finding.case.index}, exporter" in tracker_report(finding)
+    job = {"do": "probe", "signature": "Add(float32)->float32", "instance": 2}
+    probed = replace(finding, campaign={"origin": job})
+    assert "probe 2 of Add(float32)" in tracker_report(probed)
 
 
 def test_hostile_text_stays_inside_of_its_place(finding_of, tmp_path):

@@ -1,0 +1,50 @@
+"""The examples that contributors copy work as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.check.operators import check_operators
+from nnfuzz.execute.conformance import check_backend
+from nnfuzz.execute.registry import import_plugin
+from nnfuzz.spec.motif import Motif
+from nnfuzz.spec.registry import OpRegistry
+
+TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.fixture
+def example(tmp_path):
+    """The file that a reader makes of the only block with a mark."""
+
+    def made(mark):
+        (block,) = [block for block in BLOCKS if mark in block]
+        file = tmp_path / "mine.py"
+        file.write_text(block)
+        return file
+
+    return made
+
+
+def test_the_operator_conforms(example):
+    registry = OpRegistry()
+    registry.add_module(import_plugin(example("@operator")))
+    assert list(registry) == ["Atan"]
+    (report,) = check_operators(registry.specs(), seed=0, instances=3)
+    assert report.ok, report.problems
+    assert report.forward and report.backward
+
+
+def test_the_motif_is_found(example):
+    module = import_plugin(example("@motif"))
+    found = [made for made in vars(module).values() if isinstance(made, Motif)]
+    assert [(made.name, made.size) for made in found] == [("gelu", 5)]
+
+
+def test_the_backend_keeps_the_contract(example):
+    fates = check_backend("onnxref", plugins=[example("class OnnxReference")])
+    assert fates["add"] == "ok"
