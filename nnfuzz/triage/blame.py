@@ -31,7 +31,7 @@ _TYPE_ERROR = re.compile(r"\bbound to different types\b|\btype mismatch: expecte
 _DTYPES = re.compile(r"\bd(?:ata ?)?types?\b", re.IGNORECASE)
 _SIZES = re.compile(
     r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
-    r"|\baxis\b.*\bout of (?:range|bounds)\b",
+    r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b",
     re.IGNORECASE,
 )
 """What a shape is, not that it is unknown."""
