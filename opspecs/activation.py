@@ -14,7 +14,6 @@ from nnfuzz.spec.attributes import Choice, Real
 from nnfuzz.spec.families.broadcast import narrowed
 from nnfuzz.spec.families.elementwise import (
     Broadcasting,
-    Gated,
     Increasing,
     exponent_limit,
     largest,
@@ -23,6 +22,7 @@ from nnfuzz.spec.families.elementwise import (
     single,
     too_large,
 )
+from nnfuzz.spec.families.gated import Gated
 from nnfuzz.spec.intervals import Box, corners, holds, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES

@@ -119,6 +119,10 @@ class Einsum(Summing):
         return radius + terms * underflow(u) * self._grown(xs) if len(xs) > 2 else radius
 
 
+LARGEST = 16
+"""Rows of a matrix; of 20 on, a determinant in float32 may be rounding errors altogether."""
+
+
 @operator
 class Det(OpSpec):
     """Determinants of the matrices of the last two axes. Source: ONNX Det-11."""
@@ -127,6 +131,7 @@ class Det(OpSpec):
 
     def requires(self, x):
         yield x.shape[-1] == x.shape[-2]
+        yield x.shape[-1] <= LARGEST
 
     def type_transfer(self, x):
         return [x.with_shape(x.shape[:-2])]

@@ -9,13 +9,13 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import (
     Binary,
-    Gated,
     exponent_limit,
     largest,
     products,
     single,
     too_large,
 )
+from nnfuzz.spec.families.gated import Gated
 from nnfuzz.spec.intervals import corners
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE

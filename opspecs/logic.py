@@ -200,4 +200,6 @@ class Where(Broadcasting):
         return [(x.lo, y.lo), (x.hi, y.hi)]
 
     def value_range(self, condition, x, y):
+        if condition[0] == condition[1]:
+            return x if condition[0] else y
         return min(x[0], y[0]), max(x[1], y[1])

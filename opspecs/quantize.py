@@ -81,8 +81,11 @@ class QuantizeLinear(Scaled):
         zeros = [self.spread(z, x) for z in zero]
         return [tie_distance(x / s, zeros, self.to) * s]
 
-    def value_range(self, *ranges):
-        return self.to.limits
+    def value_range(self, x, scale, *zero):
+        least, most = self.to.limits
+        if zero:
+            return least, most
+        return (0 if x[0] >= 0 else least), (0 if x[1] <= 0 else most)
 
     def decided(self, u, x, scale, *zero):
         """Exact quotients are rounded in one way ("for (x / y_scale), it rounds to the nearest

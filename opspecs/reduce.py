@@ -186,6 +186,7 @@ class ReduceLogSum(Reduction):
 
     unexportable = (HALF_PROMOTED,)
     monotone = (1,)
+    demanding = (1e-4, math.inf)
 
     def reduce(self, x, axes, keepdim):
         return torch.log(torch.sum(x, axes, keepdim=keepdim))

@@ -58,6 +58,10 @@ class NonMaxSuppression(OpSpec):
     def value_range(self, boxes, scores):
         return -1, 1 << 16
 
+    def certain(self, boxes, scores):
+        """The first selection is of the first batch."""
+        return ((0, 0),)
+
     def onnx(self, emit, boxes, scores):
         limits = (emit.const(self.most, DType.INT64), emit.const(self.iou, DType.FLOAT32))
         least = () if self.least is None else (emit.const(self.least, DType.FLOAT32),)

@@ -10,7 +10,7 @@ from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import Branched, Elementwise, pointwise
+from nnfuzz.spec.families.elementwise import Arithmetic, Branched, Elementwise, pointwise
 from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
@@ -19,6 +19,8 @@ MOST_SPECIAL = 6
 EDGE = 1e-3
 FEWEST, FEW = 2, 4
 """Of how many whole numbers a valid one must be, if not all of them are; and what is no choice."""
+FARTHEST = 1
+"""How remote an input of a demanding operator may be."""
 TOP = 2**63
 """Larger numbers of type uint64 are hardly drawn, and valid for modular operators only."""
 
@@ -31,7 +33,8 @@ class Known:
     stands for one value: operands that are the same object are equal, so x - x is known to be 0.
     whole: every element is a whole number; of integers it need not be said. fixed: no input of the
     graph changes the elements. away: no element is closer to 0. copied: some of them may be equal
-    whatever the inputs are.
+    whatever the inputs are. remote: how many operators on the way from the nearest input make the
+    elements depend on many others, or are hard to please themselves.
     """
 
     range: Range = ANY_RANGE
@@ -40,6 +43,7 @@ class Known:
     fixed: bool = False
     away: float = 0.0
     copied: bool = False
+    remote: int = 0
 
     @property
     def few(self) -> bool:
@@ -48,8 +52,10 @@ class Known:
 
     def same(self, other: Known) -> bool:
         """Whether as much is known."""
-        mine = self.range, self.special, self.whole, self.fixed, self.away, self.copied
-        its = other.range, other.special, other.whole, other.fixed, other.away, other.copied
+        mine, its = (
+            (k.range, k.special, k.whole, k.fixed, k.away, k.copied, k.remote)
+            for k in (self, other)
+        )
         return mine == its
 
 
@@ -62,6 +68,9 @@ def derive(
     if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
         return None
     if op.differing and any(known.copied or known.few for known in inputs):
+        return None
+    hard = op.demanding is not None and not _inside(inputs[0].range, op.demanding)
+    if hard and inputs[0].remote > FARTHEST:
         return None
     dtype = op.output_dtype(*types)
     bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
@@ -78,7 +87,8 @@ def derive(
         special += [(end, end) for end in bounds]
     away = inputs[0].away if moves and len(inputs) == 1 else op.magnitude(*ranges)
     whole, copied = _whole(op, types, inputs), fixed or _copied(op, inputs)
-    first = Known(bounds, _narrow(special, bounds), whole, fixed, away, copied)
+    remote = _remote(op, inputs) + hard
+    first = Known(bounds, _narrow(special, bounds), whole, fixed, away, copied, remote)
     return _outputs(op, ranges, first)
 
 
@@ -102,9 +112,24 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Know
     """One object per output, since they are unlike values."""
     yield first
     for bounds, *special in op.further(*ranges):
-        yield Known(bounds, _narrow(special, bounds), fixed=first.fixed)
+        yield Known(bounds, _narrow(special, bounds), fixed=first.fixed, remote=first.remote)
     while True:
         yield replace(first)
+
+
+def _inside(range_: Range, bounds: Range) -> bool:
+    return bounds[0] <= range_[0] and range_[1] <= bounds[1]
+
+
+def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
+    """How far the outputs are from inputs that move them one by one."""
+    read = [k.remote for k, p in zip(inputs, op.patterns(len(inputs))) if not p.index] or [0]
+    if _moves(op):
+        return max(read)
+    if not pointwise(op):
+        return max(read) + 1
+    # Any term or factor moves the result.
+    return (min if isinstance(op, Arithmetic) else max)(read) + (op.whole == "always")
 
 
 def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
@@ -241,7 +266,8 @@ def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
     moves = _moves(op)
     if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
         yield _ranges([Known(k.special[0]) for k in inputs])
-    for chosen in dict.fromkeys(inputs):
+    read = [k for k, pattern in zip(inputs, op.patterns(len(inputs))) if not pattern.index]
+    for chosen in dict.fromkeys(read):
         for special in chosen.special:
             ranges = _ranges(inputs)
             one = (special[0], special[1])

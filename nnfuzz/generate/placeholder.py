@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnfuzz.generate.knowledge import Known, unread
 from nnfuzz.ir.types import TensorType
@@ -23,7 +23,11 @@ class Placeholder:
 
     def known(self, type_: TensorType) -> Known:
         """What is known of its numbers."""
-        return unread(type_) if self.range is None else Known(self.range)
+        if self.range is not None:
+            return Known(self.range)
+        known = unread(type_)
+        # Of an index no more is sure than that -1 and 0 are admitted, whatever the sizes.
+        return replace(known, special=((-1, 0),)) if self.fixed and type_.dtype.is_int else known
 
 
 FREE = Placeholder()

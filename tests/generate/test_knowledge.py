@@ -6,6 +6,7 @@ import math
 import pytest
 
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
+from nnfuzz.generate.placeholder import Placeholder
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from tests.inputs.graphs import op
@@ -165,3 +166,55 @@ def test_shrinking_far_numbers_leaves_no_zero():
     far = op("Clip", min=None, max=-7.7)
     assert through(far, op("Shrink", lambd=1.0, bias=1.5)).range[1] < -6
     assert through(far, op("Shrink", lambd=1.0, bias=1.5), op("Atanh")) is None
+
+
+def test_demanding_operators_keep_to_values_that_inputs_move():
+    near, far = Known(remote=1), Known(remote=3)
+    for name in ("Log", "Acosh", "Asin", "ReduceLogSum"):
+        operator = op(name, axes=(0,), keepdims=1) if name.startswith("Reduce") else op(name)
+        assert first(operator, near) is not None
+        assert first(operator, far) is None
+    assert first(op("Log"), Known((0.5, 2.0), remote=3)) is not None
+    assert first(op("Exp"), far) is not None
+
+
+def test_mixing_and_demands_make_a_value_remote():
+    x = unread(FLOAT)
+    assert through(op("Neg"), op("Transpose", perm=(1, 0))).remote == 0
+    assert through(op("Softmax", axis=0), op("Floor")).remote == 2
+    assert through(op("Log"), op("Asin")).remote == 2
+    assert first(op("Add"), Known(remote=4), x).remote == 0
+    assert first(op("Min"), Known(remote=4), x).remote == 4
+
+
+def test_an_index_may_be_zero():
+    index = Placeholder(fixed=True).known(TensorType(DType.INT64, (3,)))
+    assert (-1, 0) in index.special
+    indices = TensorType(DType.INT64, (3, 4))
+    data = Known((2.0, 3.0))
+    gathered = derive(op("GatherElements", axis=0), [FLOAT, indices], [data, index])
+    assert next(gathered).special == ()
+
+
+def test_gates_grow_where_they_are_least():
+    mish = through(op("Mish"), start=Known((1.0, math.inf)))
+    assert mish.range[0] == pytest.approx(0.865, abs=1e-3)
+    assert through(op("HardSwish")).range[0] == pytest.approx(-0.375, rel=2e-3)
+    assert through(op("Mish"), start=Known((-math.inf, -2.0))).range[1] < 0.01
+
+
+def test_a_known_condition_picks_its_branch():
+    never, x, y = Known((0, 0)), Known((1.0, 2.0)), Known((5.0, 6.0))
+    assert first(op("Where"), never, x, y).range == (5.0, 6.0)
+    assert first(op("Where"), Known((0, 1)), x, y).range == (1.0, 6.0)
+
+
+def test_quantisation_keeps_signs_and_spans():
+    scale = Known((0.01, 0.1))
+    quantise = op("QuantizeLinear", axis=None, to=DType.INT8)
+    assert quantise.value_range((0.0, 3.0), scale.range) == (0, 127)
+    assert quantise.value_range((0.0, 3.0), scale.range, (-128, 127)) == (-128, 127)
+    dynamic = op("DynamicQuantizeLinear")
+    (scales,), _ = dynamic.further((-0.5, 0.5))
+    assert scales[1] == pytest.approx(1 / 255)
+    assert not dynamic.feasible((0.0, 0.02))

@@ -20,7 +20,7 @@ from nnfuzz.ir.expr import Bool, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
-from nnfuzz.spec.intervals import Box, monotone, uncertain, unimodal
+from nnfuzz.spec.intervals import Box, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -75,38 +75,21 @@ class Branched(Unary):
         return bool(torch.stack([term <= 0 for term in self.domain(points)]).all(0).any())
 
 
-class Gated(Unary):
-    """Like x for large x, 0 for very negative ones, with a dip in between."""
-
-    unexportable = (SCALAR_DOUBLES,)
-    least: Any = (0.0, 0.0)
-    """Where the function is least, and how small it is there (to 0.1 %)."""
-
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [unimodal(self.torch, *boxes, *self.least)]  # type: ignore[arg-type]
-
-    def proxy(self, *tensors: Tensor) -> Tensor:
-        return leaking(*tensors)
-
-    def value_range(self, *ranges: Range) -> Range:
-        ((lo, hi),) = ranges
-        return 1.001 * self.least[1] if lo < 0 else 0.0, max(0.0, hi)
-
-
 class Increasing(Unary):
     """A function that never decreases, so that the ends of a range map to the ends."""
 
     monotone = (1,)
 
+    @property
+    def demanding(self) -> Range | None:
+        """All of `valid` where that has no room for most numbers."""
+        return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None
+
     def value_range(self, *ranges: Range) -> Range:
-        ends = [self._at(end) for end in within(ranges[0], self.valid[0] if self.valid else None)]
+        valid = within(ranges[0], self.valid[0] if self.valid else None)
+        ends = [at_point(self.torch, end) for end in valid]
         lo, hi = (b if math.isnan(y) else y for y, b in zip(ends, self.codomain))
         return lo, hi
-
-    def _at(self, end: float) -> float:
-        import torch
-
-        return float(self.torch(torch.tensor(float(end), dtype=torch.float64)))  # type: ignore[arg-type]
 
 
 class Decreasing(Increasing):
@@ -248,6 +231,13 @@ def within(range_: Range, bounds: Range | None) -> Range:
         return range_
     (lo, hi), (least, most) = range_, bounds
     return min(max(lo, least), most), max(min(hi, most), least)
+
+
+def at_point(f: Any, x: float) -> float:
+    """A function of float64 tensors at one number."""
+    import torch
+
+    return float(f(torch.tensor(float(x), dtype=torch.float64)))
 
 
 def products(x: Range, y: Range) -> Range:

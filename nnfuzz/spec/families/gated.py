@@ -1,0 +1,37 @@
+"""Activations that let large numbers through and hold back negative ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.spec.families.elementwise import Unary, at_point, leaking
+from nnfuzz.spec.intervals import Box, unimodal
+from nnfuzz.spec.operator import Range
+from nnfuzz.spec.unexportable import SCALAR_DOUBLES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Gated(Unary):
+    """Like x for large x, 0 for very negative ones, with a dip in between."""
+
+    unexportable = (SCALAR_DOUBLES,)
+    least: Any = (0.0, 0.0)
+    """Where the function is least, and how small it is there (to 0.1 %)."""
+
+    def interval(self, *boxes: Box) -> Sequence[Box]:
+        return [unimodal(self.torch, *boxes, *self.least)]  # type: ignore[arg-type]
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        return leaking(*tensors)
+
+    def value_range(self, *ranges: Range) -> Range:
+        """Falling as far as where it is least, then growing."""
+        ((lo, hi),) = ranges
+        at, least = self.least
+        ends = [at_point(self.torch, end) for end in (lo, hi)]
+        ends = [0.0 if math.isnan(y) else y for y in ends]  # at minus infinity
+        return (1.001 * least if lo < at < hi else min(ends)), max(ends)
