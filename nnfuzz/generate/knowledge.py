@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import Arithmetic, Branched, Elementwise, pointwise
+from nnfuzz.spec.families.elementwise import Arithmetic, Branched, Elementwise, pointwise, value_at
 from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
@@ -212,8 +210,7 @@ def _stored(dtype: DType, range_: Range) -> Range:
 def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> Range:
     """The output's bounds; exact where every input is one number."""
     if all(lo == hi for lo, hi in ranges) and pointwise(op):
-        numbers = tuple(float(lo) for lo, _ in ranges)
-        exact = _evaluated(type(op), tuple(op.attributes.items()), numbers)
+        exact = _evaluated(op, [float(lo) for lo, _ in ranges])
         if exact is not None:
             return exact, exact
     lo, hi = op.value_range(*ranges)
@@ -229,17 +226,10 @@ def _finite(ranges: Sequence[Range]) -> bool:
     return all(math.isfinite(end) for range_ in ranges for end in range_)
 
 
-@lru_cache(maxsize=1 << 14)
-def _evaluated(
-    spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
-) -> float | None:
-    """The operator of single numbers; kept, for zeros and ones come up in graph after graph."""
-    import torch
-
+def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
+    """The operator of single numbers, if that is defined and finite."""
     try:
-        op = spec(**dict(attributes))
-        result = op.torch(*[torch.tensor([x], dtype=torch.float64) for x in numbers])
-        value = float(result)  # type: ignore[arg-type]
+        value = value_at(op, *numbers)
     except (RuntimeError, TypeError, IndexError):  # Not for float64, or not of rank 1.
         return None
     return value if math.isfinite(value) else None

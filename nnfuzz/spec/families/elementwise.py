@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
@@ -86,8 +87,8 @@ class Increasing(Unary):
         return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None
 
     def value_range(self, *ranges: Range) -> Range:
-        valid = within(ranges[0], self.valid[0] if self.valid else None)
-        ends = [at_point(self.torch, end) for end in valid]
+        reached = within(ranges[0], self.valid[0] if self.valid else None)
+        ends = [value_at(self, float(end)) for end in reached]
         lo, hi = (b if math.isnan(y) else y for y, b in zip(ends, self.codomain))
         return lo, hi
 
@@ -197,13 +198,9 @@ class Comparison(Broadcasting):
 
     def value_range(self, *ranges: Range) -> Range:
         x, y = ranges
-        ends = [self._at(0, 0)] * 2 if x is y else [self._at(x[0], y[1]), self._at(x[1], y[0])]
+        pairs = [(0, 0)] if x is y else [(x[0], y[1]), (x[1], y[0])]
+        ends = [value_at(self, *map(float, pair)) for pair in pairs]
         return min(ends), max(ends)
-
-    def _at(self, x: float, y: float) -> float:
-        import torch
-
-        return float(self.torch(torch.tensor(float(x)), torch.tensor(float(y))))  # type: ignore[arg-type]
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         x, y = tensors
@@ -215,6 +212,23 @@ class Comparison(Broadcasting):
             return super().interval(a, b)
         same = self.torch(a.lo, a.lo)
         return [Box(same, same, a.any)]  # type: ignore[arg-type]
+
+
+def value_at(op: OpSpec, *numbers: float) -> float:
+    """An elementwise operator of single numbers, in float64."""
+    return _value_at(type(op), tuple(op.attributes.items()), numbers)
+
+
+@lru_cache(maxsize=1 << 14)
+def _value_at(
+    spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
+) -> float:
+    """Kept, for infinities, zeros and ones come up in graph after graph."""
+    import torch
+
+    op = spec(**dict(attributes))
+    tensors = [torch.tensor([x], dtype=torch.float64) for x in numbers]
+    return float(op.torch(*tensors))  # type: ignore[arg-type]
 
 
 def pointwise(op: OpSpec) -> bool:
@@ -231,13 +245,6 @@ def within(range_: Range, bounds: Range | None) -> Range:
         return range_
     (lo, hi), (least, most) = range_, bounds
     return min(max(lo, least), most), max(min(hi, most), least)
-
-
-def at_point(f: Any, x: float) -> float:
-    """A function of float64 tensors at one number."""
-    import torch
-
-    return float(f(torch.tensor(float(x), dtype=torch.float64)))
 
 
 def products(x: Range, y: Range) -> Range:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.spec.families.elementwise import Unary, at_point, leaking
+from nnfuzz.spec.families.elementwise import Unary, leaking, value_at
 from nnfuzz.spec.intervals import Box, unimodal
 from nnfuzz.spec.operator import Range
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
@@ -32,6 +32,6 @@ class Gated(Unary):
         """Falling as far as where it is least, then growing."""
         ((lo, hi),) = ranges
         at, least = self.least
-        ends = [at_point(self.torch, end) for end in (lo, hi)]
+        ends = [value_at(self, float(end)) for end in (lo, hi)]
         ends = [0.0 if math.isnan(y) else y for y in ends]  # at minus infinity
         return (1.001 * least if lo < at < hi else min(ends)), max(ends)
