@@ -25,7 +25,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.features import Features, features
 from nnfuzz.report.files import remove_partial
-from nnfuzz.report.finding import folder_name
+from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.triage.refine import Pattern, pattern_of

@@ -23,7 +23,8 @@ from nnfuzz.reduce.case import NotReduced, ReduceConfig
 from nnfuzz.reduce.known import Cause
 from nnfuzz.reduce.lanes import WorkerError
 from nnfuzz.reduce.servers import Servers
-from nnfuzz.report.finding import Finding, FindingError, read_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.triage.examine import ProducerError
 from nnfuzz.triage.general import operator_types, sole_operator

@@ -10,7 +10,8 @@ from typing import Any
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.report.finding import Finding, write_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
 

@@ -75,7 +75,7 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
     from nnfuzz.execute.registry import RegistryError
     from nnfuzz.reduce.case import NotReduced, ReduceConfig
     from nnfuzz.reduce.lanes import WorkerError
-    from nnfuzz.report.finding import FindingError, read_finding
+    from nnfuzz.report.finding_folder import FindingError, read_finding
     from nnfuzz.report.reduced import reduce_folder
 
     try:

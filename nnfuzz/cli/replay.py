@@ -40,7 +40,7 @@ def replay(
     It says whether the failure is reproduced, different (exit code 1 as well), unsupported by now,
     or fixed.
     """
-    from nnfuzz.report.finding import FindingError, read_finding
+    from nnfuzz.report.finding_folder import FindingError, read_finding
     from nnfuzz.triage.examine import ProducerError, ProducerSettingsError
 
     try:

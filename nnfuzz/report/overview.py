@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nnfuzz.report.finding import Finding, FindingError, list_findings, read_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import FindingError, list_findings, read_finding
 from nnfuzz.report.repro import environment
 
 FINDINGS = "findings"

@@ -24,7 +24,8 @@ from markupsafe import Markup, escape
 
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw, stylesheet
-from nnfuzz.report.finding import Finding, FindingError, read_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.overview import REDUCED
 from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share

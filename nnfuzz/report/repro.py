@@ -13,14 +13,13 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from nnfuzz.report.finding import Finding
-    from nnfuzz.testcase.case import TestCase
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""

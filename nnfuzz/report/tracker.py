@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong, inlined
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
-
-if TYPE_CHECKING:
-    from nnfuzz.report.finding import Finding
 
 MAX_MODEL_TEXT = 6000
 """Characters of a model's text that a report still prints."""

@@ -11,7 +11,8 @@ from nnfuzz.campaign.rows import FindingRow, Record, ReductionRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding import Finding, write_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.localise import Localisation
 from nnfuzz.triage.refine import pattern_of

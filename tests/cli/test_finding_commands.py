@@ -9,7 +9,8 @@ import pytest
 from nnfuzz.cli.main import application, run
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.report.finding import Finding, read_finding, write_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.examine import ProducerClient, examine
 

@@ -9,7 +9,8 @@ from nnfuzz.cli.errors import FINDINGS, UsageError
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.report.finding import Finding, read_finding, write_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.examine import examine

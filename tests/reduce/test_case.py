@@ -12,7 +12,7 @@ from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduce.passes import PASSES, applied
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.reduce.subject import Subject
-from nnfuzz.report.finding import read_finding, write_finding
+from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer

@@ -11,7 +11,7 @@ from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.case import ReduceConfig
 from nnfuzz.reduce.known import Cause, Known, occurrences
 from nnfuzz.reduce.servers import Servers
-from nnfuzz.report.finding import write_finding
+from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.refine import refined

@@ -12,7 +12,7 @@ import pytest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, read_npz, remove_partial
-from nnfuzz.report.finding import (
+from nnfuzz.report.finding_folder import (
     MAX_TEXT,
     FindingError,
     folder_name,

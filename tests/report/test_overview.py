@@ -1,6 +1,6 @@
 import json
 
-from nnfuzz.report.finding import folder_name, write_finding
+from nnfuzz.report.finding_folder import folder_name, write_finding
 from nnfuzz.report.overview import campaign_overview
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.ir.features import features
-from nnfuzz.report.finding import Finding, write_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.page import Campaign, campaign_page, markdown_line
 from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import MAX_POINTS, NO_TEST, Figures, Growth, TestLine

@@ -9,7 +9,8 @@ import onnx
 import pytest
 
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.report.finding import Finding, read_finding, write_finding
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.replay import Answer, replay
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nnfuzz.campaign.reduction import clues, renewed
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding import read_finding
+from nnfuzz.report.finding_folder import read_finding
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
