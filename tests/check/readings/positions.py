@@ -191,7 +191,8 @@ def source(o, size, count, scale, ends, coordinate_transformation_mode="half_pix
         return start * (size - 1) + o * (end - start) * (size - 1) / (count - 1)
     if mode == "pytorch_half_pixel" and count == 1:
         return 0.0
-    return (o + 0.5) / scale - 0.5
+    lost = size / 2 * (1 - count / (scale * size)) if mode == "half_pixel_symmetric" else 0.0
+    return lost + (o + 0.5) / scale - 0.5
 
 
 class NonMaxSuppression(Reading):
