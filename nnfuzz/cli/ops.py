@@ -84,7 +84,8 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
         supports[name], versions[name] = support, version
     found = rows(specs, supports)
     if page is None:
-        terminal().print(rich_table(found, supports))
+        console = terminal()
+        console.print(rich_table(found, supports, console.width))
         print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
         return
     try:

@@ -23,6 +23,7 @@ EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 """Direct emission has no column: it writes whatever is legal."""
 HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"
+NARROW = 100  # columns of a terminal that the whole table does not fit into
 _WRAPPED = {"ranks": 8, "dtypes": 22}
 """Headings of columns that may wrap in a terminal, and their least widths."""
 
@@ -86,17 +87,19 @@ def verdict(support: Support, keys: Collection[str]) -> str:
     return _share(works, len(known)) + open_
 
 
-def rich_table(rows: Sequence[Row], backends: Iterable[str]) -> Table:
-    """The table for a terminal."""
+def rich_table(rows: Sequence[Row], backends: Iterable[str], width: int) -> Table:
+    """The table for a terminal of so many columns; a narrow one shows what runs where only."""
     from rich import box
     from rich.table import Table
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (*HEADINGS, *backends):
+    headings = (*HEADINGS, *backends)
+    first = 1 if width >= NARROW else len(HEADINGS)
+    for heading in (headings[0], *headings[first:]):
         wraps = heading in _WRAPPED
         shown.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
     for row in rows:
-        shown.add_row(*row.cells)
+        shown.add_row(row.cells[0], *row.cells[first:])
     return shown
 
 

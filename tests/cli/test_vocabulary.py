@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnfuzz.campaign.support import Entry, Support, SupportCache
-from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rows, verdict
+from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.spec.registry import OpRegistry
 
@@ -31,6 +31,18 @@ def test_rows_tell_types_and_ranks():
     assert "->" in found["Cast"]["dtypes"]
     assert found["MatMul"]["family"] == "linalg"
     assert found["MatMul"]["torchscript"] == "yes"
+
+
+def test_a_narrow_terminal_shows_whole_names():
+    from rich.console import Console
+
+    found = rows(OpRegistry.load().select(["BatchNormalization"]).specs(), {})
+    for width, heading in ((60, False), (160, True)):
+        console = Console(width=width)
+        with console.capture() as capture:
+            console.print(rich_table(found, [], width))
+        assert "BatchNormalization" in capture.get()
+        assert ("dtypes" in capture.get()) == heading
 
 
 def test_rows_tell_what_exporters_write():
