@@ -25,8 +25,8 @@ BUDGET = 800
 SWEEPS = 6
 ORDER = (
     *("direct", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements"),
-    *("bypasses", "inlining", "constants", "operands", "sharing", "unfreezing", "attributes"),
-    *("dtypes", "shrinking", "ranks", "numbers", "elements"),
+    *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
+    *("attributes", "dtypes", "shrinking", "ranks", "numbers", "elements"),
 )
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nnfuzz.reduce import bodies, cuts, shapes, values
+from nnfuzz.reduce import bodies, cuts, pairs, shapes, values
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.sizes import at_each_size, edited
 from nnfuzz.reduce.subject import Inapplicable, Subject
@@ -40,6 +40,7 @@ PASSES: Mapping[str, Pass] = {
         Pass("prefixes", cuts.propose_prefixes, cuts.apply_outputs),
         Pass("replacements", cuts.propose_replacements, cuts.apply_replacement, merge=True),
         Pass("bypasses", cuts.propose_bypasses, cuts.apply_bypass),
+        Pass("pairs", pairs.propose_pairs, pairs.apply_pair),
         Pass("inlining", bodies.propose_inlining, bodies.apply_inlining),
         Pass("operands", cuts.propose_operands, cuts.apply_operand),
         Pass("constants", cuts.propose_constants, cuts.apply_replacement),

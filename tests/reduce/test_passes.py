@@ -18,7 +18,7 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
 MOST = 40
-FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "constants"}
+FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "pairs", "constants"}
 
 
 @pytest.fixture(scope="module")

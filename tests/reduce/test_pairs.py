@@ -1,0 +1,54 @@
+"""What single edits cannot do: leaving out two operators at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.reduce.pairs import LARGE
+from nnfuzz.reduce.passes import PASSES, applied
+from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.producer import Producer
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Ten of Neg and Abs."""
+    producer = Producer(0, CaseConfig(nodes=10, exporter="direct", operators=("Neg", "Abs")))
+    case = producer.produce(0)
+    return Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
+
+
+def candidates(subject: Subject, *passes: str):
+    for name in passes:
+        for edit in PASSES[name].propose(subject):
+            try:
+                yield applied(subject, [edit])
+            except Inapplicable:
+                continue
+
+
+def smallest(subject: Subject, interesting, *passes: str) -> Subject:
+    while True:
+        better = (c for c in candidates(subject, *passes) if interesting(c))
+        found = next(better, None)
+        if found is None:
+            return subject
+        subject = found
+
+
+def even(subject: Subject) -> bool:
+    return len(subject.graph.nodes) % 2 == 0
+
+
+def test_what_needs_two_to_go_at_once_becomes_small(chain):
+    alone = smallest(chain, even, "bypasses")
+    together = smallest(chain, even, "bypasses", "pairs")
+    assert len(alone.graph.nodes) == len(chain.graph.nodes)
+    assert len(together.graph.nodes) <= LARGE
+
+
+def test_small_models_are_left_to_the_other_passes(chain):
+    small = smallest(chain, lambda s: len(s.graph.nodes) >= LARGE, "bypasses")
+    assert list(PASSES["pairs"].propose(small)) == []
+    assert len(list(PASSES["pairs"].propose(chain))) > len(chain.graph.nodes)
