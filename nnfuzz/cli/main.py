@@ -87,7 +87,7 @@ def run(call: Callable[[], object]) -> None:
 
             traceback.print_exc()
             _fail(f"nnfuzz failed ({type(error).__name__}): please report this", FAULT)
-        _fail(str(error), code)
+        _fail(_message(error), code)
 
 
 def _code(error: Exception) -> int | None:
@@ -104,6 +104,13 @@ def _code(error: Exception) -> int | None:
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
     return FAULT if isinstance(error, PoolError) else None
+
+
+def _message(error: Exception) -> str:
+    """Without the name of the class that a worker reported."""
+    from nnfuzz.execute.backend import BackendUnavailable as told
+
+    return str(error).replace(f"{told.__module__}.{told.__qualname__}: ", "").strip()
 
 
 def _disk_is_full(error: Exception) -> bool:

@@ -22,6 +22,7 @@ from nnfuzz.cli.progress import Lines
 from nnfuzz.cli.settings import choose_opset, default_processes
 from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import RunnerError
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
 
@@ -156,6 +157,16 @@ def test_a_full_disk_is_no_fault_of_nnfuzz(fails, capsys):
         run(fails)
     assert end.value.code == 2
     assert capsys.readouterr().err.startswith("error: the disk is full: free some space")
+
+
+def test_a_missing_device_is_told_without_the_name_of_a_class(capsys):
+    def fails():
+        raise RunnerError("backend toy: nnfuzz.execute.backend.BackendUnavailable: no device here")
+
+    with pytest.raises(SystemExit) as end:
+        run(fails)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "error: backend toy: no device here\n"
 
 
 def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
