@@ -19,7 +19,7 @@ from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.subject import Subject
 
 LARGE = 6
-"""Nodes up to which a reduced model is small: these can be read, and pairs cost hundreds of runs."""
+"""Up to so many nodes a model is small: one can read it, and pairs cost hundreds of runs."""
 _WAYS = {"bypasses": apply_bypass, "replacements": apply_replacement}
 
 
