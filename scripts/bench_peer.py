@@ -20,6 +20,7 @@ import sysconfig
 import tempfile
 import venv
 from pathlib import Path
+from typing import Annotated
 
 import platformdirs
 import typer
@@ -78,10 +79,12 @@ def ours(seconds: int, seed: int, out: Path, further: list[str]) -> float:
 
 
 def main(
-    further: list[str] = typer.Argument(None, help="Options of nnfuzz fuzz, after --."),
-    seconds: int = typer.Option(60, min=10, help="Of each run."),
-    rounds: int = typer.Option(3, min=1, help="Runs of each."),
-    seed: int = typer.Option(0, help="Of the first round; the next ones count on."),
+    further: Annotated[
+        list[str] | None, typer.Argument(help="Options of nnfuzz fuzz, after --.")
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=10, help="Of each run.")] = 60,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the first round; the next ones count on.")] = 0,
 ) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     python = peer_python()
