@@ -289,6 +289,9 @@ class Pow(Broadcasting):
         """Negative bases need whole exponents."""
         return x[1] >= AWAY or _whole(y)
 
+    def demanded(self, x, y):
+        return None if _whole(y) else (0.0, math.inf)
+
     def radius(self, u, y, x, exponent):
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
         return u * y.abs() * (8 + 4 * (exponent * log).abs().clamp(max=1e4))

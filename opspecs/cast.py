@@ -72,6 +72,10 @@ class Cast(Unary):
         lo, hi = self.to.limits
         return x[0] <= 0.999 * hi and x[1] >= 0.999 * lo
 
+    def demanded(self, *_):
+        """Numbers without a sign, and small ones."""
+        return self.to.limits if self.to.is_int and self.to.limits[0] >= -(1 << 15) else None
+
     def value_range(self, x, *_):
         return (0, 1) if self.to.is_bool else self._fitting(x)
 

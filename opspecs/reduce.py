@@ -186,7 +186,6 @@ class ReduceLogSum(Reduction):
 
     unexportable = (HALF_PROMOTED,)
     monotone = (1,)
-    demanding = (1e-4, math.inf)
 
     def reduce(self, x, axes, keepdim):
         return torch.log(torch.sum(x, axes, keepdim=keepdim))
@@ -201,6 +200,9 @@ class ReduceLogSum(Reduction):
 
     def feasible(self, x):
         return x[1] >= 2e-4
+
+    def demanded(self, x):
+        return 1e-4, math.inf
 
     def value_range(self, x):
         return math.log(max(x[0], 1e-4)), math.inf

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import Arithmetic, Branched, Elementwise, pointwise, value_at
+from nnfuzz.spec.families.elementwise import (
+    Arithmetic,
+    Branched,
+    Broadcasting,
+    Elementwise,
+    pointwise,
+    value_at,
+)
 from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.shape import Moving
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
@@ -67,7 +74,7 @@ def derive(
         return None
     if op.differing and any(known.copied or known.few for known in inputs):
         return None
-    hard = op.demanding is not None and not _inside(inputs[0].range, op.demanding)
+    hard = _hard(op, types, ranges)
     if hard and inputs[0].remote > FARTHEST:
         return None
     dtype = op.output_dtype(*types)
@@ -115,8 +122,10 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Know
         yield replace(first)
 
 
-def _inside(range_: Range, bounds: Range) -> bool:
-    return bounds[0] <= range_[0] and range_[1] <= bounds[1]
+def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> bool:
+    """Whether the first input has to be brought into a range that it may leave."""
+    wanted = op.demanded(*ranges) if ranges and types[0].dtype.is_float else None
+    return wanted is not None and not (wanted[0] <= ranges[0][0] <= ranges[0][1] <= wanted[1])
 
 
 def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
@@ -126,8 +135,9 @@ def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
         return max(read)
     if not pointwise(op):
         return max(read) + 1
-    # Any term or factor moves the result.
-    return (min if isinstance(op, Arithmetic) else max)(read) + (op.whole == "always")
+    if isinstance(op, Arithmetic):  # Any term or factor moves the result.
+        return min(read)
+    return max(read) + (op.whole == "always" or not (op.monotone or isinstance(op, Broadcasting)))
 
 
 def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:

@@ -87,9 +87,10 @@ class Numeric:
     differing: ClassVar[bool] = False
     """Whether only elements that differ from each other are valid, such as for a variance."""
 
-    demanding: Range | None = None
-    """The range that elements of the first input are hardly brought into behind operators that mix
-    many of them; None where that is no concern."""
+    def demanded(self, *ranges: Range) -> Range | None:
+        """A range that floats of the first input are hardly brought into where operators in front
+        mix many elements; None where that is no concern. Default: none."""
+        return None
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Bound of the local rounding error of a correct implementation (see ORACLE in docs).

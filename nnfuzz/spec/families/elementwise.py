@@ -81,10 +81,9 @@ class Increasing(Unary):
 
     monotone = (1,)
 
-    @property
-    def demanding(self) -> Range | None:
+    def demanded(self, *ranges: Range) -> Range | None:
         """All of `valid` where that has no room for most numbers."""
-        return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None
+        return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None  # type: ignore
 
     def value_range(self, *ranges: Range) -> Range:
         reached = within(ranges[0], self.valid[0] if self.valid else None)
