@@ -8,7 +8,7 @@ and comparisons are as they really are and gradients flow through them neverthel
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import torch
@@ -26,6 +26,10 @@ SLOWER, FASTER = 0.6, 1.05
 TINY = 1e-6
 SLACK = 1e-2
 """How far inside of the domain the descent aims."""
+HELD_SLACK = 0.1
+"""How near to the end of an earlier node's domain it is pushed back."""
+HALVED = 0.5
+"""Factor of the rate after a step that was taken back."""
 
 
 class _As(torch.autograd.Function):
@@ -44,6 +48,7 @@ class Descent:
     """Adam on the parameters that one violated node depends on.
 
     frozen: parameters (indices) that are left alone. limits: bounds that parameters stay within.
+    held: positions of earlier nodes that have to stay inside of their domains.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Descent:
         limits: Mapping[str, Range],
         rate: float,
         rng: np.random.Generator,
+        held: Collection[int] = (),
     ) -> None:
         self.rng = rng
         self.limits = limits
@@ -63,6 +69,10 @@ class Descent:
         self.rate = rate
         self.nodes, read = program.ancestors(violation.position)
         self.names = [n for n in program.parameters if n in read and n not in frozen]
+        self.held = [i for i in held if i < violation.position]
+        if self.held:
+            behind = (j for i in self.held for j in program.ancestors(i)[0])
+            self.nodes = sorted({*self.nodes, *behind})
         self.start = program.first_reader(set(self.names))
         self.theta = {n: self._leaf(values[n]) for n in self.names}
         self._m = {n: torch.zeros_like(t) for n, t in self.theta.items()}
@@ -85,6 +95,7 @@ class Descent:
         Returns whether any parameter has a gradient.
         """
         gradients = self._gradients(values)
+        self._before = {name: theta.clone() for name, theta in self.theta.items()}
         self._count += 1
         moved = False
         with torch.no_grad():
@@ -94,6 +105,11 @@ class Descent:
                     self._adam(name, gradient.nan_to_num(0.0, 1e6, -1e6))
                     values[name] = native(self.theta[name], self.program.dtypes[name])
         return moved
+
+    def undo(self) -> None:
+        """Take the last step back, but for `values`, and go slower from now on."""
+        self.theta = self._before
+        self.rate *= HALVED
 
     def _adapt(self, loss: float) -> None:
         """Slow down after overshooting: sums move by the steps of all their terms together."""
@@ -156,17 +172,28 @@ class Descent:
         node = self.program.graph.nodes[self.violation.position]
         if self.violation.cause is Cause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
+        loss = self._outside(self.violation, values, carried, SLACK)
+        for i in self.held if loss is not None else ():
+            near = self._outside(Violation(i, Cause.DOMAIN), values, carried, HELD_SLACK)
+            loss = loss if near is None else loss + near
+        return loss
+
+    def _outside(
+        self, violation: Violation, values: Values, carried: Values, slack: float
+    ) -> Tensor | None:
+        """How much a node is violated; None where that cannot be changed."""
+        node = self.program.graph.nodes[violation.position]
         inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:
-            if self.violation.cause is Cause.EDGE:
+            if violation.cause is Cause.EDGE:
                 near = 2 * tolerance(inputs)
-                terms = [near - m - SLACK for m in node.op.margins(*inputs)]
+                terms = [near - m - slack for m in node.op.margins(*inputs)]
             else:
                 terms = node.op.domain(*inputs)
         except (RuntimeError, TypeError):
             return None
         terms = [t for t in terms if t.requires_grad]
-        return sum((t.to(torch.float64) + SLACK).relu().sum() for t in terms) if terms else None
+        return sum((t.to(torch.float64) + slack).relu().sum() for t in terms) if terms else None
 
     def _typed(self, values: Values, carried: Values, name: str) -> Tensor:
         """A value for `domain`: floats in their dtype, which limits depend on, others in float64.

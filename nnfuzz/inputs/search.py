@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -147,13 +148,16 @@ class _Search:
 
     def _descend(self, values: Values, violation: Violation) -> bool:
         """Step until no node is violated; whether that came to pass."""
-        descent, rate = None, self.settings.rate
+        descent, rate, held = None, self.settings.rate, set()
         for _ in range(min(self.settings.steps, 10 + 2 * len(self.graph.nodes))):
             if descent is None or descent.violation != violation:
                 if descent is not None and violation.position < descent.violation.position:
                     rate *= BACK
-                descent = self._target(values, violation, rate)
+                if violation.cause is Cause.DOMAIN:
+                    held.add(violation.position)
+                descent = self._target(values, violation, rate, held)
             self.steps += 1
+            before = dict(values)
             if not descent.step(values) or descent.stale > self.settings.patience:
                 return False
             found = self._run(values, descent.start)
@@ -161,7 +165,11 @@ class _Search:
                 return True
             if self._late():
                 return False
-            violation = found
+            if found.position in descent.held:
+                values.update(before)
+                descent.undo()
+            else:
+                violation = found
         return False
 
     # -- the second objective -----------------------------------------------------------------
@@ -201,8 +209,11 @@ class _Search:
     def _share(self, values: Values) -> float:
         return stable_share(self.program, self.decisive, values)
 
-    def _target(self, values: Values, violation: Violation, rate: float) -> Descent:
-        return Descent(self.program, values, violation, self.bounds, self.limits, rate, self.rng)
+    def _target(
+        self, values: Values, violation: Violation, rate: float, held: Collection[int] = ()
+    ) -> Descent:
+        fixed, limits = self.bounds, self.limits
+        return Descent(self.program, values, violation, fixed, limits, rate, self.rng, held)
 
     def _found(self, values: Values, stable: float) -> Found:
         def arrays(names: list[str]) -> dict[str, np.ndarray]:

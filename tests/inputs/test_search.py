@@ -10,7 +10,8 @@ from nnfuzz.check.legality import lawful
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
-from nnfuzz.inputs.program import Program, holds
+from nnfuzz.inputs.descent import Descent
+from nnfuzz.inputs.program import Cause, Program, Violation, holds
 from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
@@ -121,6 +122,30 @@ def test_descent_repairs_what_draws_break():
     result = found(graph, 3, NO_DRAWS)
     assert result.steps > 0
     check(graph, result)
+
+
+def test_descent_holds_what_it_repaired_before():
+    """All elements within [-1, 1], and the sums of four of them 3.2 at least."""
+    total = op("ReduceSum", axes=(1,), keepdims=0)
+    nodes = [("a", op("Asin"), "x"), ("s", total, "a"), ("t", op("Log"), "s")]
+    graph = build({"x": FLOAT}, [*nodes, ("u", op("Acosh"), "t"), ("y", op("Neg"), "u")])
+    for seed in range(10):
+        check(graph, found(graph, seed))
+
+
+def test_a_step_that_was_taken_back_leaves_no_trace():
+    graph = chain(op("Asin"), op("Log"))
+    program, x = Program(graph), torch.full((3, 4), 0.5)
+    values = {"x": x, "v0": x.asin(), "v1": x.asin().log()}
+    violation = Violation(1, Cause.DOMAIN)
+    descent = Descent(program, values, violation, {}, {}, 0.3, np.random.default_rng(0), {0, 1})
+    assert descent.held == [0]
+    values["v0"] = -x  # Log is violated.
+    assert descent.step(values)
+    moved, rate = descent.theta["x"], descent.rate
+    assert not torch.equal(moved, x.double())
+    descent.undo()
+    assert torch.equal(descent.theta["x"], x.double()) and descent.rate == rate / 2
 
 
 def test_integer_division_never_divides_by_zero():
