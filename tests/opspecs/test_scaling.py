@@ -84,3 +84,12 @@ def test_of_several_largest_elements_the_first_one_counts():
     assert box.lo.tolist() == box.hi.tolist() == [0, 1]
     (box,) = Hardmax(axis=0).interval(Box(torch.tensor([2.5, 2.0]), torch.tensor([2.5, 3.0])))
     assert (box.lo.tolist(), box.hi.tolist()) == ([0, 0], [1, 1])
+
+
+def test_a_neighbourhood_of_one_channel_has_no_sum_to_lose_digits_in():
+    x = torch.tensor([30000.0, 1.0, 1.0], dtype=torch.float64).reshape(1, 3, 1, 1)
+    radius = {}
+    for size in (1, 3):
+        op = LRN(size=size, alpha=1.0, beta=1.0, bias=1.0)
+        radius[size] = (op.radius(2.0**-24, op.torch(x), x) / op.torch(x)).flatten().tolist()
+    assert max(radius[1]) < 1e-5 < 1e-4 < radius[3][2]

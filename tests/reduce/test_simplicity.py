@@ -1,8 +1,9 @@
 """What an attribute costs, also where its modes depend on other attributes."""
 
+from nnfuzz.opspecs.resize import ResizeNearest
+
 from nnfuzz.reduce.simplicity import attribute_cost, declaration, value_cost
 from nnfuzz.reduce.values import _simpler
-from opspecs.resize import ResizeNearest
 
 
 def resize(mode, transformation="asymmetric"):
