@@ -250,7 +250,7 @@ class DynamicQuantizeLinear(OpSpec):
         return ((min(least, 255.0), max(1e-4, min(255.0, _span(x) / 255))),), (zero,)
 
     def feasible(self, x):
-        return _span(x) > 2 * 255e-4
+        return _span(x) >= 0.999 * 255e-4
 
     def radius(self, u, y, x):
         return 3 * u * y.abs()
