@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, not_, variables
 from nnfuzz.ir.types import TensorType
-from nnfuzz.solve.domains import solve
+from nnfuzz.solve.propagation import solve
 from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.operator import OpSpec, dtypes_of
 

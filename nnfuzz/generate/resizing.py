@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nnfuzz.ir.expr import BoolExpr, Var, variables
 from nnfuzz.ir.graph import Graph
-from nnfuzz.solve.domains import solve
+from nnfuzz.solve.propagation import solve
 from nnfuzz.spec.draw import Draw, Sizes
 
 SIZES = 3

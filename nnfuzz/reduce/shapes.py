@@ -11,7 +11,8 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
-from nnfuzz.solve.domains import Contradiction, Propagator
+from nnfuzz.solve.domains import Contradiction
+from nnfuzz.solve.propagation import Propagator
 from nnfuzz.solve.smt import SmtSolver
 from nnfuzz.spec.operator import OpSpec
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate, variables
-from nnfuzz.solve.domains import solve
+from nnfuzz.solve.propagation import solve
 from nnfuzz.solve.smt import SmtSolver
 from nnfuzz.spec.draw import Draw
 

@@ -9,7 +9,7 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.solve.domains import solve
+from nnfuzz.solve.propagation import solve
 from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.operator import OpSpec, dtypes_of
 
