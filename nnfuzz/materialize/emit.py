@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.errors import GraphFault, OpsetError
+from nnfuzz.materialize.facts import bodies
 from nnfuzz.materialize.opsets import opset_range
 
 DEFAULT_OPSET = 20
@@ -78,6 +80,19 @@ class Emitter:
             input=map(protos.value_info, names, inputs),
             output=map(protos.value_info, results, outputs),
         )
+
+    def graft(self, graph: onnx.GraphProto, inputs: Sequence[str]) -> tuple[str, ...]:
+        """Copies of the nodes of a graph that reads these inputs; the names of its outputs."""
+        names = dict(zip((info.name for info in graph.input), inputs))
+        for constant in graph.initializer:
+            array = numpy_helper.to_array(constant)
+            names[constant.name] = self.const(array, DType.of(array.dtype))
+        for node in graph.node:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            names.update((name, self._name(node.op_type)) for name in node.output if name)
+            self.nodes.append(renamed(copy, names))
+        return tuple(names[info.name] for info in graph.output)
 
     def lower(self, node: Node) -> None:
         """Append what a node of the graph lowers to; its outputs get the graph's names.
@@ -178,6 +193,23 @@ def _weight(name: str, type_: TensorType, array: np.ndarray) -> onnx.TensorProto
     if array.shape != type_.shape or DType.of(array.dtype) is not type_.dtype:
         raise ValueError(f"weight {name} is {array.dtype}{list(array.shape)}, declared {type_!r}")
     return protos.tensor(name, array)
+
+
+def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """The node, changed in place, with other names for values; also where sub-graphs read them."""
+    for used in (node.input, node.output):
+        for i, name in enumerate(used):
+            used[i] = names.get(name, name)
+    node.name = next(filter(None, node.output), "")
+    for body in bodies(node):
+        own = {v.name for v in (*body.input, *body.initializer)}
+        own.update(name for inner in body.node for name in inner.output)
+        outer = {old: new for old, new in names.items() if old not in own}
+        for inner in body.node:
+            renamed(inner, outer)
+        for info in body.output:
+            info.name = outer.get(info.name, info.name)
+    return node
 
 
 def _trimmed(inputs: Sequence[str]) -> list[str]:

@@ -2,23 +2,25 @@
 
 A node whose operator has a spec becomes an instance of that spec, if the instance provably means
 the same: lowered again, it yields the same node or, on random inputs, the same bits. Any other node
-stays what it is, as an `Opaque` operator. Constants that shape a result become attributes, the rest
+stays what it is, as an `Opaque` operator, alone or with those that share values with it that a
+graph cannot hold. Constants that shape a result become attributes, the rest
 weights; a weight whose elements are all equal keeps its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import onnx
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
-from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.sizes import renamed
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.emit import Emitter
+from nnfuzz.materialize.facts import bodies
+from nnfuzz.materialize.meaning import defaults, means
+from nnfuzz.materialize.regions import Region
 from nnfuzz.materialize.static import ReadingError, Source, static
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import ConstraintError, OpSpec
@@ -36,29 +38,79 @@ class _Draft:
     names: dict[str, str] = field(default_factory=dict)
 
 
-def read_model(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> Graph:
-    """The model as a concrete graph; values are named anew. Open dimensions become UNKNOWN_SIZE.
+@dataclass(frozen=True)
+class Reading:
+    """A model as a concrete graph, with values named anew.
 
-    Raises: ReadingError, for sub-graphs that read outer values, for sequences, strings, foreign
-    domains, types that shape inference cannot tell, and tensors of more than MAX_NUMEL elements.
+    sizes: what dimensions became that the model leaves open, by name. lost: the operators of nodes
+    that could not be taken, and why.
+    """
+
+    graph: Graph
+    sizes: Mapping[str, int]
+    lost: tuple[tuple[str, str], ...]
+
+    @property
+    def count(self) -> int:
+        """The nodes of the model that are in the graph."""
+        opaque = (len(n.op.graph.node) for n in self.graph.nodes if isinstance(n.op, Opaque))
+        return sum(opaque) + sum(not isinstance(n.op, Opaque) for n in self.graph.nodes)
+
+
+def read_model(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> Reading:
+    """As much of the model as a graph can hold.
+
+    What nodes would have computed that are left out, of a foreign domain for instance, becomes an
+    input; sequences and tensors whose size depends on data occur inside of opaque nodes only.
+    Raises: ReadingError if nothing is left.
     """
     source = static(model, opset)
     draft = _Draft()
-    for info in model.graph.input:
-        if info.name not in source.constants:
-            draft.graph.inputs.append(_declared(draft, source, info.name, "p"))
-    for node in source.nodes:
-        _append(draft, source, node, registry)
-    made = draft.graph.producer()
-    results = dict.fromkeys(draft.names.get(o.name, "") for o in model.graph.output)
-    draft.graph.outputs = [name for name in results if name in made]
+    draft.graph.inputs += [_declared(draft, source, name, "p") for name in source.inputs]
+    for region in source.regions:
+        _append(draft, source, region, registry)
+    _prune(draft, source)
     _check(draft.graph)
-    return draft.graph
+    return Reading(draft.graph, source.sizes, source.lost)
 
 
 def opaque_nodes(graph: Graph) -> list[str]:
     """The ONNX operators of a graph that have no spec, one entry per node."""
-    return [n.op.graph.node[0].op_type for n in graph.nodes if isinstance(n.op, Opaque)]
+    opaque = [node.op for node in graph.nodes if isinstance(node.op, Opaque)]
+    return [proto.op_type for op in opaque for proto in op.graph.node]
+
+
+def _prune(draft: _Draft, source: Source) -> None:
+    """Choose the outputs: those of the model, and what nobody reads.
+
+    Arithmetic on shapes goes where all that read its results have them as attributes.
+    """
+    graph, wanted = draft.graph, {draft.names.get(name) for name in source.outputs}
+    spare = {draft.names[name] for name in source.computed} - wanted
+    nodes, read = graph.nodes, set()
+    graph.nodes = []
+    for node in reversed(nodes):
+        if not spare.issuperset(node.outputs) or not read.isdisjoint(node.outputs):
+            read.update(node.inputs)
+            graph.nodes.insert(0, node)
+    made = [name for node in graph.nodes for name in node.outputs]
+    graph.inputs = [name for name in graph.inputs if name in read]
+    graph.weights = [name for name in graph.weights if name in read]
+    kept = {*graph.inputs, *graph.weights, *made}
+    graph.values = {name: value for name, value in graph.values.items() if name in kept}
+    graph.prescribed = {n: r for n, r in graph.prescribed.items() if n in kept}
+    graph.outputs = [name for name in made if name in wanted or name not in read]
+    _rename(graph)
+
+
+def _rename(graph: Graph) -> None:
+    """Number the values without gaps, as generation does that adds to them."""
+    names = {name: f"{name[0]}{i}" for i, name in enumerate(graph.values)}
+    graph.values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
+    graph.prescribed = {names[n]: r for n, r in graph.prescribed.items()}
+    for kept in (graph.inputs, graph.weights, graph.outputs):
+        kept[:] = [names[n] for n in kept]
+    graph.nodes = [renamed(node, names) for node in graph.nodes]
 
 
 def _check(graph: Graph) -> None:
@@ -70,16 +122,13 @@ def _check(graph: Graph) -> None:
         raise ReadingError(str(error)) from error
 
 
-# -- node by node -------------------------------------------------------------------------------
+# -- region by region ---------------------------------------------------------------------------
 
 
-def _append(draft: _Draft, source: Source, node: onnx.NodeProto, registry: OpRegistry) -> None:
-    missing = [n for n in (*node.input, *node.output) if n and n not in source.types]
-    if missing:
-        raise ReadingError(f"the type of {missing[0]} is not known before it runs")
-    op, inputs = _described(source, node, registry) or _undescribed(source, node)
+def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
+    op, inputs = _described(source, region, registry) or _undescribed(source, region)
     names = [_read_by(draft, source, name) for name in inputs]
-    made = [_declared(draft, source, name, "v") for name in node.output]
+    made = [_declared(draft, source, name, "v") for name in region.outputs]
     draft.graph.nodes.append(Node(op, tuple(names), tuple(made)))
 
 
@@ -102,9 +151,12 @@ def _declared(draft: _Draft, source: Source, name: str, stem: str) -> str:
 
 
 def _described(
-    source: Source, node: onnx.NodeProto, registry: OpRegistry
+    source: Source, region: Region, registry: OpRegistry
 ) -> tuple[OpSpec, list[str]] | None:
     """The node as an instance of a spec, with the inputs that are not attributes of it."""
+    node = region.nodes[0]
+    if region.outputs != tuple(node.output) or any(bodies(node)):
+        return None
     for spec in registry.specs():
         if spec.name.startswith(node.op_type) and spec.since <= source.opset:
             found = _instance(source, node, spec)
@@ -119,14 +171,14 @@ def _instance(
     fields, inputs = _fields(source, node, spec)
     if "" in inputs:
         return None
-    takes = [source.types[n] for n in inputs]
-    gives = [source.types[n] for n in node.output]
     try:
+        takes = [source.types[n] for n in inputs]
+        gives = [source.types[n] for n in node.output]
         op = spec.reading(fields, takes, gives)
         op.check(*takes)
         inferred = op.type_transfer(*takes)
         same = len(inferred) == len(gives) and all(a.same(b) for a, b in zip(inferred, gives))
-        return (op, inputs) if same and _means(op, inputs, source, node) else None
+        return (op, inputs) if same and means(op, inputs, source, node) else None
     except Exception:
         return None
 
@@ -136,13 +188,7 @@ def _fields(
 ) -> tuple[dict[str, Any], list[str]]:
     """Attributes of the spec that the node sets, by attribute or by constant input; the rest."""
     schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
-    fields = {
-        name: onnx.helper.get_attribute_value(a.default_value)
-        for name, a in schema.attributes.items()
-        if a.default_value.type
-    }
-    fields.update((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
-    fields = {name: _value(value) for name, value in fields.items()}
+    fields = {name: _value(value) for name, value in defaults(node, source.opset).items()}
     inputs = []
     for i, name in enumerate(node.input):
         formal = schema.inputs[min(i, len(schema.inputs) - 1)].name
@@ -161,62 +207,13 @@ def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _undescribed(source: Source, node: onnx.NodeProto) -> tuple[OpSpec, list[str]]:
-    kept = [n for n in node.input if n in source.constants and source.constants[n].size <= SMALL]
-    inputs = [n for n in dict.fromkeys(node.input) if n and n not in kept]
-    graph = onnx.GraphProto(name="node", node=[node])
+def _undescribed(source: Source, region: Region) -> tuple[OpSpec, list[str]]:
+    kept = [n for n in region.inputs if n in source.constants]
+    small = {name for name in kept if source.constants[name].size <= SMALL}
+    inputs = [name for name in region.inputs if name not in small]
+    graph = onnx.GraphProto(name="node", node=region.nodes)
     graph.input.extend(protos.declarations(source.types, inputs))
-    graph.output.extend(protos.declarations(source.types, node.output))
-    graph.initializer.extend(protos.tensor(n, source.constants[n]) for n in dict.fromkeys(kept))
-    takes, gives = ([source.types[n] for n in names] for names in (inputs, node.output))
+    graph.output.extend(protos.declarations(source.types, region.outputs))
+    graph.initializer.extend(protos.tensor(n, source.constants[n]) for n in sorted(small))
+    takes, gives = ([source.types[n] for n in names] for names in (inputs, region.outputs))
     return Opaque.of(graph, source.opset, takes, gives), inputs
-
-
-# -- whether an instance means the same ---------------------------------------------------------
-
-
-def _means(op: OpSpec, inputs: Sequence[str], source: Source, node: onnx.NodeProto) -> bool:
-    """Whether the instance's lowering is the node, or gives the same bits on random inputs."""
-    from onnx.reference import ReferenceEvaluator
-
-    takes = {name: source.types[name] for name in inputs}
-    lowered = _model(_lowering(op, inputs, source, node), source)
-    constants = [protos.tensor(n, source.constants[n]) for n in node.input if n in source.constants]
-    own = {n: source.constants[n] for n in takes if n in source.constants}
-    original = onnx.GraphProto(name="node", node=[node], initializer=constants)
-    original.input.extend(protos.declarations(takes, [n for n in takes if n not in own]))
-    original.output.extend(protos.declarations(source.types, node.output))
-    runs = [ReferenceEvaluator(m) for m in (lowered, _model(original, source))]
-    for fed in _samples(takes):
-        with np.errstate(all="ignore"):
-            theirs = runs[1].run(None, {n: a for n, a in fed.items() if n not in own})
-            ours = runs[0].run(None, {**fed, **own})
-        if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ours, theirs, strict=True)):
-            return False
-    return True
-
-
-def _lowering(
-    op: OpSpec, inputs: Sequence[str], source: Source, node: onnx.NodeProto
-) -> onnx.GraphProto:
-    emit = Emitter(source.opset, source.types)
-    emit.lower(Node(op, tuple(inputs), tuple(node.output)))
-    graph = onnx.GraphProto(name="node", node=emit.nodes, initializer=emit.initializers)
-    graph.input.extend(protos.declarations(source.types, inputs))
-    graph.output.extend(protos.declarations(source.types, node.output))
-    return graph
-
-
-def _model(graph: onnx.GraphProto, source: Source) -> onnx.ModelProto:
-    return protos.model(graph, source.opset)
-
-
-def _samples(takes: Mapping[str, TensorType]) -> Iterator[dict[str, np.ndarray]]:
-    rng = np.random.default_rng(0)
-    for _ in range(2):
-        fed = {}
-        for name, type_ in takes.items():
-            drawn = rng.uniform(-1, 1, type_.shape) if type_.dtype.is_float else None
-            drawn = rng.integers(0, 2, type_.shape) if drawn is None else drawn
-            fed[name] = drawn.astype(type_.dtype.numpy)
-        yield fed

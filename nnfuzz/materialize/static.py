@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import numpy_helper, shape_inference, version_converter
+from onnx import inliner, version_converter
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.facts import Facts, bodies, expressed, is_static, reads
+from nnfuzz.materialize.inference import infer
+from nnfuzz.materialize.regions import Region, regions
+from nnfuzz.materialize.sizing import assignments, open_sizes, sized
 
-UNKNOWN_SIZE = 2
-"""What a dimension becomes that the model leaves open."""
 MAX_NUMEL = 1 << 20
 
 
@@ -22,118 +24,148 @@ class ReadingError(ValueError):
     """A model that cannot be a starting graph; the message says why."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Source:
-    """A model made static. types: of all values; constants: initializers and Constant nodes."""
+    """A model made static.
 
-    nodes: list[onnx.NodeProto]
+    types: of all values that a graph can hold. constants: what the inputs' elements have no part
+    in; computed: those of them that nodes make from the inputs' shapes. inputs: those of the model
+    and what left out nodes would have made. sizes: of dimensions that the model leaves open.
+    lost: the operators of nodes that are left out, and why.
+    """
+
+    regions: tuple[Region, ...]
     types: dict[str, TensorType]
     constants: dict[str, np.ndarray]
+    computed: frozenset[str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     opset: int
+    sizes: Mapping[str, int]
+    lost: tuple[tuple[str, str], ...]
 
 
 def static(model: onnx.ModelProto, opset: int) -> Source:
-    """The model at an opset, with open dimensions set to UNKNOWN_SIZE. Raises: ReadingError."""
-    model = _converted(_static(model), opset)
-    try:
-        model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except Exception as error:
-        raise ReadingError(f"shape inference fails: {_line(error)}") from error
-    constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    nodes = []
-    for node in model.graph.node:
-        constant = _constant_of(node, constants)
-        if constant is None:
-            nodes.append(_checked(node))
-        else:
-            constants[node.output[0]] = constant
-    types = {name: _array_type(name, array) for name, array in constants.items()}
-    infos = (*model.graph.input, *model.graph.value_info, *model.graph.output)
-    types.update((i.name, _type_of(i)) for i in infos if i.name not in types)
-    return Source(nodes, types, constants, opset)
+    """The model at an opset, with sizes for open dimensions under which most of it can be taken.
+
+    Raises: ReadingError if no part of it can be.
+    """
+    graph = _free(_converted(model, opset).graph)
+    tried = []
+    for sizes in assignments(open_sizes(graph)):
+        copy = sized(graph, sizes)
+        tried.append((sizes, copy, infer(copy, opset)))
+        if not tried[-1][-1].failed:
+            break
+    return _source(*min(tried, key=lambda one: len(one[-1].failed)))
 
 
-def _static(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy whose open dimensions are fixed."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for info in copy.graph.input:
-        for dim in info.type.tensor_type.shape.dim:
-            if not dim.dim_value:
-                dim.dim_value = UNKNOWN_SIZE
-    del copy.graph.value_info[:]
-    for info in copy.graph.output:
-        if info.type.HasField("tensor_type"):
-            info.type.tensor_type.ClearField("shape")
+def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> Source:
+    types = {name: t for name in found.types if (t := _held(found, name)) is not None}
+    folded = found.constants.keys() - found.computed
+    kept = [i for i, n in enumerate(graph.node) if not folded.issuperset(filter(None, n.output))]
+    nodes = [graph.node[i] for i in kept]
+    outputs = tuple(o.name for o in graph.output)
+    failed = [kept.index(i) for i in found.failed]
+    constants = {n: a for n, a in found.constants.items() if n in types or _empty(found, n)}
+    parts, lost = regions(nodes, types, failed, outputs, constants)
+    made = {name for part in parts for name in part.outputs}
+    read = dict.fromkeys(name for part in parts for name in part.inputs)
+    inputs = tuple(n for n in read if n not in made and n not in constants)
+    reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
+    if not made:
+        raise ReadingError(_nothing(reasons))
+    computed = frozenset(found.computed & made)
+    return Source(
+        tuple(parts), types, constants, computed, inputs, outputs, found.opset, sizes, reasons
+    )
+
+
+def _held(found: Facts, name: str) -> TensorType | None:
+    type_ = expressed(found.types[name])
+    return None if type_ is None or math.prod(type_.shape) > MAX_NUMEL else type_
+
+
+def _empty(found: Facts, name: str) -> bool:
+    """Whether a constant has no elements: no value of a graph, but a node may have it inside."""
+    code = found.types[name].tensor_type.elem_type
+    return found.constants[name].size == 0 and any(dtype.onnx == code for dtype in DType)
+
+
+def _reason(found: Facts, position: int, node: onnx.NodeProto) -> str:
+    """Why a node is left out: what failed, or the first of its values that a graph cannot hold."""
+    names = [*reads(node), *filter(None, node.output)]
+    unheld = (_unheld(found, name) for name in names)
+    return found.failed.get(position) or next(filter(None, unheld), "what it reads is left out")
+
+
+def _unheld(found: Facts, name: str) -> str:
+    if name not in found.types or _held(found, name) is not None:
+        return ""
+    kind = found.types[name].tensor_type
+    if not found.types[name].HasField("tensor_type"):
+        return f"{name} is no tensor"
+    if not any(dtype.onnx == kind.elem_type for dtype in DType):
+        return f"{name} has a dtype that nnfuzz does not know"
+    if not is_static(found.types[name]):
+        return f"the size of {name} is not known before it runs"
+    count = math.prod(dim.dim_value for dim in kind.shape.dim)
+    return f"{name} has {count} elements" + (f", more than {MAX_NUMEL}" if count else "")
+
+
+def _nothing(reasons: tuple[tuple[str, str], ...]) -> str:
+    if not reasons:
+        return "the model computes nothing from its inputs"
+    return f"no node can be taken: {reasons[0][1]}"
+
+
+def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
+    """A copy without inputs that are constants, as old models list them."""
+    copy = onnx.GraphProto()
+    copy.CopyFrom(graph)
+    constants = {t.name for t in graph.initializer}
+    kept = [info for info in copy.input if info.name not in constants]
+    del copy.input[:]
+    copy.input.extend(kept)
+    for node in _nodes(copy):
+        node.domain = "" if node.domain == "ai.onnx" else node.domain
     return copy
 
 
+# -- opsets -------------------------------------------------------------------------------------
+
+
 def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
-    domains = {entry.domain: entry.version for entry in model.opset_import}
-    foreign = sorted({n.domain for n in model.graph.node} - {"", "ai.onnx"})
-    if foreign:
-        raise ReadingError(f"operators of the domain {foreign[0]} are not read")
-    version = domains.get("", domains.get("ai.onnx", 0))
-    if version == opset:
+    """The model at an opset, without functions of its own.
+
+    Where the converter cannot do it, nodes are left as they are: they may mean something else then,
+    or be left out, but what remains is a model.
+    """
+    model = inliner.inline_local_functions(model) if model.functions else model
+    versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+    version = versions.get("ai.onnx", opset)
+    if version == opset or not any(_changed(n, version, opset) for n in _nodes(model.graph)):
         return model
     try:
         return version_converter.convert_version(model, opset)
-    except Exception as error:
-        message = f"cannot go from opset {version} to {opset}: {_line(error)}"
-        raise ReadingError(message) from error
+    except Exception:
+        return model
 
 
-def _checked(node: onnx.NodeProto) -> onnx.NodeProto:
-    if any(a.HasField("g") or a.graphs for a in node.attribute):
-        raise ReadingError(f"{node.op_type} has a sub-graph")
-    while node.output and not node.output[-1]:
-        node.output.pop()
-    if "" in node.output:
-        raise ReadingError(f"{node.op_type} leaves out an output before another one")
-    return node
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """All of them, those of sub-graphs included."""
+    for node in graph.node:
+        yield node
+        for body in bodies(node):
+            yield from _nodes(body)
 
 
-def _constant_of(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The value of a Constant, or of an Identity of a constant."""
-    if node.op_type == "Identity":
-        return constants.get(node.input[0])
-    if node.op_type != "Constant":
-        return None
-    (found,) = node.attribute
-    value = onnx.helper.get_attribute_value(found)
-    if isinstance(value, onnx.TensorProto):
-        return numpy_helper.to_array(value)
-    if found.name.startswith(("value_int", "value_float")):
-        return np.asarray(value, np.int64 if "int" in found.name else np.float32)
-    raise ReadingError(f"a Constant with {found.name} is not read")
-
-
-def _type_of(info: onnx.ValueInfoProto) -> TensorType:
-    kind = info.type.tensor_type
-    if not info.type.HasField("tensor_type") or not kind.HasField("shape"):
-        raise ReadingError(f"the type of {info.name} is not known before it runs")
-    shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
-    dtype = next((d for d in DType if d.onnx == kind.elem_type), None)
-    return _admitted(info.name, dtype, shape)
-
-
-def _array_type(name: str, array: np.ndarray) -> TensorType:
+def _changed(node: onnx.NodeProto, old: int, new: int) -> bool:
+    """Whether the operator is another one at another opset, or unknown."""
+    if node.domain not in ("", "ai.onnx"):
+        return False
     try:
-        dtype = DType.of(array.dtype)
-    except ValueError:
-        dtype = None
-    return _admitted(name, dtype, array.shape)
-
-
-def _admitted(name: str, dtype: DType | None, shape: tuple[int, ...]) -> TensorType:
-    if dtype is None:
-        raise ReadingError(f"{name} has a dtype that nnfuzz does not know")
-    if any(d < 0 for d in shape):
-        raise ReadingError(f"the shape of {name} is not known before it runs")
-    if math.prod(shape) > MAX_NUMEL:
-        raise ReadingError(f"{name} has {math.prod(shape)} elements, more than {MAX_NUMEL}")
-    return TensorType(dtype, shape)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        schemas = [onnx.defs.get_schema(node.op_type, version) for version in (old, new)]
+    except onnx.defs.SchemaError:
+        return True
+    return schemas[0].since_version != schemas[1].since_version

@@ -1,4 +1,4 @@
-"""A node of a foreign ONNX model that no operator spec describes: known types, unknown numbers.
+"""Nodes of a foreign ONNX model that no operator spec describes: known types, unknown numbers.
 
 It keeps a starting graph (see nnfuzz.materialize.reading) whole. PyTorch's part is played by
 `onnx.reference`; whatever depends on its result is never compared, so that only crashes, refusals
@@ -29,13 +29,14 @@ _WHY = "a node of a seed model has no PyTorch form: use --exporter direct"
 
 
 class Opaque(OpSpec):
-    """text: an onnx.GraphProto of one node and its constants, in base64; its inputs and outputs are
-    those of this operator, in order. takes, gives: their types as (dtype name, *dimensions).
+    """text: an onnx.GraphProto of a node and its constants, in base64, or of several nodes; its
+    inputs and outputs are those of this operator, in order. takes, gives: their types as
+    (dtype name, *dimensions).
     """
 
     name = "Opaque"
     inputs = (In("T", ALL),)
-    variadic = (0, 64)
+    variadic = (0, 256)
     weight = 0.0
     unexportable = (Unexportable("torchscript", _WHY), Unexportable("dynamo", _WHY))
     text = Choice(("",))
@@ -51,13 +52,13 @@ class Opaque(OpSpec):
         takes: Sequence[TensorType],
         gives: Sequence[TensorType],
     ) -> Opaque:
-        """The operator for a graph of one node, as above, with concrete types."""
+        """The operator for a graph, as above, with concrete types."""
         text = base64.b64encode(graph.SerializeToString(deterministic=True)).decode()
         flat = [tuple((t.dtype.value, *t.shape) for t in types) for types in (takes, gives)]
         return cls(text=text, opset=opset, takes=flat[0], gives=flat[1])
 
     def __repr__(self) -> str:
-        return f"Opaque<{self.graph.node[0].op_type}>"
+        return f"Opaque<{', '.join(node.op_type for node in self.graph.node)}>"
 
     @cached_property
     def graph(self) -> onnx.GraphProto:
@@ -126,18 +127,8 @@ class Opaque(OpSpec):
         return [Box(y, y) for y in outputs(self, *[b.lo for b in boxes])]
 
     def onnx(self, emit, *values):
-        """The node itself, with its constants as initializers."""
-        import onnx
-        from onnx import numpy_helper
-
-        names = dict(zip((info.name for info in self.graph.input), values))
-        for constant in self.graph.initializer:
-            array = numpy_helper.to_array(constant)
-            names[constant.name] = emit.const(array, DType.of(array.dtype))
-        (node,) = self.graph.node
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        inputs = [names.get(name, "") for name in node.input]
-        return emit(node.op_type, *inputs, outputs=len(node.output), **_plain(attributes))
+        """The nodes themselves, with their constants as initializers."""
+        return emit.graft(self.graph, values)
 
 
 def _same(types: Sequence[TensorType], wanted: Sequence[TensorType]) -> bool:
@@ -148,17 +139,3 @@ def _same(types: Sequence[TensorType], wanted: Sequence[TensorType]) -> bool:
 
 def _types(flat: Sequence) -> list[TensorType]:
     return [TensorType(DType(dtype), tuple(shape)) for dtype, *shape in flat]
-
-
-def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attribute values in the forms that emission takes."""
-    from onnx import TensorProto, numpy_helper
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, bytes):
-            return value.decode()
-        if isinstance(value, TensorProto):
-            return numpy_helper.to_array(value)
-        return [plain(v) for v in value] if isinstance(value, list) else value
-
-    return {key: plain(value) for key, value in attributes.items()}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph
+    from nnfuzz.materialize.reading import Reading
     from nnfuzz.spec.registry import OpRegistry
     from nnfuzz.testcase.case import CaseConfig
 
@@ -90,17 +91,30 @@ def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph |
     from nnfuzz.materialize.static import ReadingError
 
     try:
-        graph = read_model(onnx.load(file), registry, config.opset)
+        reading = read_model(onnx.load(file), registry, config.opset)
     except ReadingError as error:
         return None, f"seed model {file} is left out: {error}"
     except Exception as error:  # whatever a broken file leads to
         return None, f"seed model {file} is left out: {type(error).__name__}: {error}"
-    opaque = opaque_nodes(graph)
-    if not opaque:
-        return graph, ""
-    if config.exporter != "direct":
+    opaque = opaque_nodes(reading.graph)
+    if opaque and config.exporter != "direct":
         return None, f"seed model {file} is left out: {opaque[0]} needs --exporter direct"
-    return graph, (
-        f"seed model {file}: {len(opaque)} of {len(graph.nodes)} nodes have no spec "
-        f"({', '.join(dict.fromkeys(opaque))}); what depends on them is run, but not compared"
-    )
+    facts = [*_facts(reading), *_opaque(opaque, reading)]
+    return reading.graph, f"seed model {file}: {'; '.join(facts)}" if facts else ""
+
+
+def _facts(reading: Reading) -> Iterator[str]:
+    """Sizes that were chosen, and what the graph lacks of the model."""
+    if reading.sizes:
+        yield ", ".join(f"{name} = {size}" for name, size in reading.sizes.items())
+    if reading.lost:
+        kinds = ", ".join(dict.fromkeys(kind for kind, _ in reading.lost))
+        yield f"{len(reading.lost)} nodes are left out ({kinds}): {reading.lost[0][1]}"
+
+
+def _opaque(opaque: Sequence[str], reading: Reading) -> Iterator[str]:
+    if opaque:
+        yield (
+            f"{len(opaque)} of {reading.count} nodes have no spec "
+            f"({', '.join(dict.fromkeys(opaque))}); what depends on them is run, but not compared"
+        )

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import parser
 
@@ -18,7 +19,8 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.reading import opaque_nodes, read_model
-from nnfuzz.materialize.static import UNKNOWN_SIZE, ReadingError
+from nnfuzz.materialize.sizing import UNKNOWN_SIZE
+from nnfuzz.materialize.static import ReadingError
 from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
@@ -27,7 +29,7 @@ FAMILIAR = "Add Mul Relu Concat Conv Flatten Gemm MatMul MaxPool ReduceMean Resh
 
 def read(text: str, registry: OpRegistry = REGISTRY, opset: int = 20) -> Graph:
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
-    return read_model(model, registry, opset)
+    return read_model(model, registry, opset).graph
 
 
 def test_defaults_and_constant_inputs_become_attributes():
@@ -75,7 +77,7 @@ def test_an_operator_without_a_spec_stays_opaque_with_its_constants():
     model = emit_model(again, {}, 20)
     onnx.checker.check_model(model, full_check=True)
     assert [node.op_type for node in model.graph.node] == ["Relu", "TopK"]
-    assert opaque_nodes(read_model(model, REGISTRY.select(["Relu"]), 20)) == ["TopK"]
+    assert opaque_nodes(read_model(model, REGISTRY.select(["Relu"]), 20).graph) == ["TopK"]
 
 
 def test_an_attribute_that_no_spec_has_keeps_the_node_opaque():
@@ -90,8 +92,8 @@ def test_an_attribute_that_no_spec_has_keeps_the_node_opaque():
     ("text", "reason"),
     [
         ("m (string[2] x) => (string[2] y) { y = Identity(x) }", "dtype that nnfuzz does not know"),
-        ("m (float[2] x) => (int64[1, N] y) { y = NonZero(x) }", "not known before it runs"),
-        ("m (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x) }", "is not known"),
+        ("m (float[2] x) => (int64[1, N] y) { y = NonZero(x) }", "y is not known before it runs"),
+        ("m (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x) }", "y is no tensor"),
         ("m (float[4096, 4096] x) => (float[M, N] y) { y = Relu(x) }", "more than"),
     ],
 )
@@ -109,8 +111,116 @@ def test_our_own_models_come_back_as_they_were():
         found = search(graph, random.Random(seed))
         if not isinstance(found, Found):
             continue
-        again = read_model(emit_model(graph, found.weights, 20), registry, 20)
+        again = read_model(emit_model(graph, found.weights, 20), registry, 20).graph
         assert not opaque_nodes(again)
         assert [n.op.name for n in again.nodes] == [n.op.name for n in graph.nodes]
         compared += 1
     assert compared >= 10
+
+
+def test_open_sizes_are_those_with_which_most_can_be_taken():
+    model = parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 20]>
+        m (float[N, C, H] x) => (float[N, M] y) <int64[2] shape = {-1, 12}> {
+            r = Reshape(x, shape)
+            y = MatMul(r, w)
+        }"""
+    )
+    model.graph.initializer.append(onnx.helper.make_tensor("w", 1, (12, 5), [0.0] * 60))
+    reading = read_model(model, REGISTRY, 20)
+    assert set(reading.sizes) == {"N", "C", "H"} and not reading.lost
+    assert reading.graph.type(reading.graph.inputs[0]).numel % 12 == 0
+
+
+def test_arithmetic_on_shapes_gives_attributes_and_goes():
+    graph = read(
+        """m (float[N, 6] x) => (float[A, B, C] y)
+        <int64 zero = {0}, int64[1] front = {0}, int64[2] tail = {3, -1}> {
+            s = Shape(x)
+            n = Gather(s, zero)
+            m = Unsqueeze(n, front)
+            shape = Concat<axis = 0>(m, tail)
+            y = Reshape(x, shape)
+        }"""
+    )
+    assert [node.op.name for node in graph.nodes] == ["Reshape"]
+    assert graph.type(graph.outputs[0]).shape == (2, 3, 2)
+
+
+def test_what_a_graph_cannot_hold_stays_inside_of_an_opaque_node():
+    graph = read(
+        """m (float[2, 3] x, float[2, 3] z) => (float[2, 3] y, float[K] t) <int64 one = {1}> {
+            s = SequenceConstruct(x, z)
+            a = SequenceAt(s, one)
+            i = NonZero(a)
+            c = ReduceSum<keepdims = 0>(i)
+            f = Cast<to = 1>(c)
+            y = Add(a, f)
+        }"""
+    )
+    kinds = [repr(node.op) for node in graph.nodes]
+    assert kinds[0] == "Opaque<SequenceConstruct, SequenceAt>"
+    assert "Opaque<NonZero, ReduceSum>" in kinds
+    model = emit_model(graph, {}, 20)
+    onnx.checker.check_model(model, full_check=True)
+    fed = {n: np.full((2, 3), v, np.float32) for n, v in zip(graph.inputs, (5.0, 1.0))}
+    values = execute(graph, tensors(fed))
+    assert values[graph.outputs[-1]].tolist() == [[10.0] * 3] * 2  # 6 zeros and 9 positions: 3 + 6
+
+
+def test_a_sub_graph_reads_outer_values_by_their_new_names():
+    graph = read(
+        """m (float[2] x, bool c) => (float[2] y) {
+            h = Neg(x)
+            r = If(c) <
+                then_branch = a () => (float[2] t) { u = Relu(h) t = Neg(u) },
+                else_branch = b () => (float[2] e) { e = Identity(h) }
+            >
+            y = Abs(r)
+        }"""
+    )
+    assert [repr(node.op) for node in graph.nodes] == ["Neg", "Opaque<If>", "Abs"]
+    model = emit_model(graph, {}, 20)
+    onnx.checker.check_model(model, full_check=True)
+    runner = onnx.reference.ReferenceEvaluator(model)
+    data, flag = sorted(graph.inputs, key=lambda n: graph.type(n).dtype.is_bool)
+    x = np.array([-1.0, 2.0], np.float32)
+    assert runner.run(None, {data: x, flag: np.array(True)})[0].tolist() == [1, 0]
+    assert runner.run(None, {data: x, flag: np.array(False)})[0].tolist() == [1, 2]
+
+
+def test_what_cannot_be_taken_is_cut_out():
+    model = parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 20, "mine" : 1]>
+        m (float[2, 3] x) => (float[2, 3] y) <float[2, 3] b> {
+            a = Relu(x)
+            b = mine.Unheard(a)
+            y = Tanh(b)
+        }"""
+    )
+    reading = read_model(model, REGISTRY, 20)
+    assert [node.op.name for node in reading.graph.nodes] == ["Relu", "Tanh"]
+    assert len(reading.graph.inputs) == len(reading.graph.outputs) == 2
+    assert [kind for kind, _ in reading.lost] == ["Unheard"]
+
+
+def test_inputs_that_decide_on_shapes_become_constants():
+    graph = read(
+        """m (float[2, 3, 4] x, int64[1] axes, int64[2] shape) => (float[4, 3] y) {
+            r = ReduceSum<keepdims = 0>(x, axes)
+            y = Reshape(r, shape)
+        }"""
+    )
+    assert len(graph.inputs) == 1 and not opaque_nodes(graph)
+    assert graph.type(graph.outputs[0]).shape == (4, 3)
+
+
+def test_models_of_other_opsets_are_converted_or_taken_as_they_are():
+    for version in (7, 11, 23):
+        model = parser.parse_model(
+            f"""<ir_version: 7, opset_import: ["" : {version}]>
+            m (float[2, 3] x) => (float[2, 3] y) {{ s = Softmax<axis = 1>(x) y = Relu(s) }}"""
+        )
+        graph = read_model(model, REGISTRY, 20).graph
+        assert [node.op.name for node in graph.nodes][-1] == "Relu"
+        onnx.checker.check_model(emit_model(graph, {}, 20), full_check=True)

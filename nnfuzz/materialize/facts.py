@@ -1,0 +1,140 @@
+"""What is known of the values of a model, and of what single nodes make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import shape_inference
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize import protos
+
+TELLING = 1 << 12
+"""Constants of at most so many elements are shown to shape inference."""
+
+Types = Mapping[str, onnx.TypeProto]
+Arrays = Mapping[str, np.ndarray]
+
+
+class Unknown(ValueError):
+    """A node whose outputs have no known types; the message says why."""
+
+
+@dataclass
+class Facts:
+    """types: of values. constants: what the inputs' elements have no part in; computed: those of
+    them whose nodes are kept. failed: why nodes at some positions cannot be taken, whose outputs
+    have the types that the model declares, if any. free: inputs of the model.
+    """
+
+    opset: int
+    types: dict[str, onnx.TypeProto] = field(default_factory=dict)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    computed: set[str] = field(default_factory=set)
+    failed: dict[int, str] = field(default_factory=dict)
+    free: set[str] = field(default_factory=set)
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """All values that a node reads, those that its sub-graphs take from outside included."""
+    names = [name for name in node.input if name]
+    for graph in bodies(node):
+        own = {v.name for v in (*graph.input, *graph.initializer)}
+        for inner in graph.node:
+            names += [name for name in reads(inner) if name not in own]
+            own.update(inner.output)
+        names += [o.name for o in graph.output if o.name not in own]
+    return list(dict.fromkeys(names))
+
+
+def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The sub-graphs of a node."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def is_static(type_: onnx.TypeProto | None) -> bool:
+    """Whether a type is that of a tensor of known sizes."""
+    if type_ is None or not type_.tensor_type.HasField("shape"):
+        return False
+    return all(dim.HasField("dim_value") for dim in type_.tensor_type.shape.dim)
+
+
+def line(error: Exception) -> str:
+    """The first words of a message."""
+    text = " ".join(str(error).replace("[ShapeInferenceError]", "").split())
+    return text[:200] or type(error).__name__
+
+
+# -- single nodes ---------------------------------------------------------------------------
+
+
+def outputs_of(
+    found: Facts, node: onnx.NodeProto, needed: Iterable[str], more: Arrays | None = None
+) -> dict[str, onnx.TypeProto]:
+    """What ONNX infers. more: constants besides those that are known."""
+    schema = onnx.defs.get_schema(node.op_type, found.opset)
+    types = {name: found.types[name] for name in needed}
+    known = {n: found.constants[n] for n in types if n in found.constants} | dict(more or {})
+    data = {n: protos.tensor(n, a) for n, a in known.items() if a.size <= TELLING}
+    imports = [onnx.OperatorSetIdProto(domain="", version=found.opset)]
+    return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)
+
+
+def run(node: onnx.NodeProto, opset: int, fed: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The outputs of a node by onnx.reference."""
+    from onnx.reference import ReferenceEvaluator
+
+    names = [name for name in node.output if name]
+    graph = onnx.GraphProto(name="node", node=[node])
+    graph.input.extend(onnx.ValueInfoProto(name=name) for name in fed)
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    with np.errstate(all="ignore"):
+        results = ReferenceEvaluator(protos.model(graph, opset)).run(None, dict(fed))
+    return dict(zip(names, results, strict=True))
+
+
+def drawn(
+    found: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays, scale: int
+) -> Arrays:
+    """The results for inputs of 0 and `scale`, and the given values."""
+    rng, fed = np.random.default_rng(0), dict(values)
+    for name in needed:
+        if name in found.constants:
+            fed[name] = found.constants[name]
+        elif name not in fed:
+            type_ = expressed(found.types[name])
+            if type_ is None:
+                raise Unknown(name)
+            drawn = scale * rng.integers(0, 2, type_.shape)
+            fed[name] = np.asarray(drawn).astype(type_.dtype.numpy)
+    return run(node, found.opset, fed)
+
+
+def kinds(arrays: Arrays) -> dict[str, tuple[DType, tuple[int, ...]]]:
+    return {name: (DType.of(a.dtype), a.shape) for name, a in arrays.items()}
+
+
+def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
+    """The type as nnfuzz has it; None for what is no tensor, open, empty or of a foreign dtype."""
+    if type_ is None or not is_static(type_):
+        return None
+    dtype = next((d for d in DType if d.onnx == type_.tensor_type.elem_type), None)
+    shape = tuple(d.dim_value for d in type_.tensor_type.shape.dim)
+    return None if dtype is None or 0 in shape else TensorType(dtype, shape)
+
+
+def tensor_type(code: int, dims: Iterable[int]) -> onnx.TypeProto:
+    return onnx.helper.make_tensor_type_proto(code, list(dims))
+
+
+def is_complete(type_: onnx.TypeProto | None) -> bool:
+    """Whether nothing more can be learnt: a static tensor, or no tensor at all."""
+    return is_static(type_) or (type_ is not None and not type_.HasField("tensor_type"))

@@ -1,0 +1,152 @@
+"""The types of all values of a model, node by node, and the numbers that follow from shapes alone.
+
+ONNX infers a type from the types of a node's inputs and from constants. Here, whatever no input of
+the model has a part in but by its shape (Shape, Gather, Concat and the like) is computed as well
+and counts as constant, so that a Reshape behind it has a known type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnx
+from onnx import checker, numpy_helper
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize import protos
+from nnfuzz.materialize.facts import (
+    Facts,
+    Types,
+    Unknown,
+    bodies,
+    drawn,
+    expressed,
+    is_complete,
+    is_static,
+    kinds,
+    line,
+    outputs_of,
+    reads,
+    run,
+    tensor_type,
+)
+from nnfuzz.materialize.pinning import pinned
+
+READ_SHAPES = ("Shape", "Size")
+RANDOM = frozenset(
+    "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
+    "Dropout".split()
+)
+"""Results that differ from run to run, or may."""
+PLAIN = frozenset("Constant ConstantOfShape Identity".split())
+"""Operators without which a graph is no poorer where their inputs are constants."""
+DRAWS = 3
+SMALL = 16
+"""Elements of constants that may say something about shapes."""
+
+
+def infer(graph: onnx.GraphProto, opset: int) -> Facts:
+    """What is known of the values of a graph whose inputs have types of known sizes."""
+    found = Facts(opset)
+    declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
+    found.types.update((i.name, i.type) for i in graph.input)
+    found.free.update(i.name for i in graph.input)
+    for info in graph.input:
+        shape = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+        if 0 in shape and is_static(info.type):
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            found.constants[info.name] = np.empty(shape, dtype)
+    for tensor in graph.initializer:
+        found.constants[tensor.name] = numpy_helper.to_array(tensor)
+        found.types[tensor.name] = tensor_type(tensor.data_type, tensor.dims)
+    for position, node in enumerate(graph.node):
+        try:
+            _step(found, node, declared)
+        except Exception as error:
+            found.failed[position] = f"{node.op_type}: {line(error)}"
+            names = [name for name in node.output if is_static(declared.get(name))]
+            found.types.update((name, declared[name]) for name in names)
+    return found
+
+
+def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
+    if node.domain:
+        raise Unknown(f"operators of the domain {node.domain} are not read")
+    needed = reads(node)
+    for name in needed:
+        if name not in found.types:
+            raise Unknown(f"the type of {name} is not known")
+    if _folds(found, node, needed):
+        return
+    _check(node, found.opset)
+    outputs = pinned(found, node, needed, declared) or outputs_of(found, node, needed)
+    for name in filter(None, node.output):
+        if name not in outputs and is_static(declared.get(name)):
+            outputs[name] = declared[name]
+    if not all(is_complete(outputs.get(name)) for name in filter(None, node.output)):
+        outputs = {**outputs, **_sampled(found, node, needed)}
+    missing = [n for n in node.output if n and n not in outputs]
+    if missing:
+        raise Unknown(f"the type of {missing[0]} is not known")
+    found.types.update(outputs)
+
+
+def _check(node: onnx.NodeProto, opset: int) -> None:
+    context = checker.DEFAULT_CONTEXT.__class__()
+    context.ir_version = protos.MAX_IR_VERSION
+    context.opset_imports = {"": opset}
+    if not any(bodies(node)):
+        checker.check_node(node, context)
+
+
+# -- running single nodes ---------------------------------------------------------------------
+
+
+def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
+    """Compute a node whose results no input's elements have a part in, if it is one."""
+    needed = list(needed)
+    by_shape = node.op_type in READ_SHAPES and is_static(found.types[needed[0]])
+    if node.op_type in RANDOM or not (by_shape or _telling(found, node, needed)):
+        return False
+    fed = {n: found.constants[n] for n in needed if n in found.constants}
+    if by_shape and not fed:
+        dims = found.types[needed[0]].tensor_type.shape.dim
+        fed = {needed[0]: np.broadcast_to(np.float32(0), [d.dim_value for d in dims])}
+    try:
+        results = run(node, found.opset, fed)
+        dtypes = [DType.of(array.dtype) for array in results.values()]
+    except Exception:
+        return False
+    found.constants.update(results)
+    for (name, array), dtype in zip(results.items(), dtypes):
+        found.types[name] = tensor_type(dtype.onnx, array.shape)
+    if node.op_type not in PLAIN:
+        found.computed.update(results)
+    return True
+
+
+def _telling(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
+    """Whether all that a node reads are numbers about shapes, not weights."""
+    if not all(name in found.constants for name in needed):
+        return False
+    arrays = [found.constants[name] for name in needed]
+    if node.op_type in PLAIN:
+        return True
+    whole = not found.computed.isdisjoint(needed)
+    return all(a.size <= SMALL and (whole or a.dtype.kind in "iub") for a in arrays)
+
+
+def _sampled(
+    found: Facts, node: onnx.NodeProto, needed: Iterable[str]
+) -> dict[str, onnx.TypeProto]:
+    """Types as they are in some runs, where all runs agree and no shape may hang on the input."""
+    free = {n: expressed(found.types[n]) for n in needed if n not in found.constants}
+    if any(t is None or (t.rank < 2 and not t.dtype.is_float) for t in free.values()):
+        return {}
+    try:
+        runs = [kinds(drawn(found, node, needed, {}, scale)) for scale in range(DRAWS)]
+    except Exception:
+        return {}
+    agreed = {n: t for n, t in runs[0].items() if all(other[n] == t for other in runs)}
+    return {n: tensor_type(dtype.onnx, shape) for n, (dtype, shape) in agreed.items()}

@@ -1,0 +1,126 @@
+"""Numbers for small inputs that decide on shapes: axes, sizes, repetitions, ends of a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.facts import (
+    Arrays,
+    Facts,
+    Types,
+    drawn,
+    expressed,
+    is_complete,
+    kinds,
+    outputs_of,
+)
+
+DECISIVE = frozenset(
+    "K axes axis block_shape delta depth dft_length ends frame_length frame_step image_shape limit "
+    "num_mel_bins output_shape pads repeats roi scales shape size sizes split start starts "
+    "steps".split()
+)
+"""What the standard calls inputs that are hardly ever data."""
+MOST = 16
+"""Elements of such an input."""
+ATTEMPTS = 64
+
+
+def pinned(
+    facts: Facts, node: onnx.NodeProto, needed: Iterable[str], declared: Types
+) -> dict[str, onnx.TypeProto]:
+    """Make constants of inputs of the model that decide on the node's shapes, and find the types.
+
+    They are the first ones under which the node runs, and has the shapes declared if any have that.
+    Nothing if there are no such inputs, or no numbers are found.
+    """
+    types = _decisive(facts, node, needed)
+    wanted = {n: t for n in node.output if (t := expressed(declared.get(n))) is not None}
+    others = [expressed(facts.types[n]) for n in needed if n not in types]
+    shapes = [t.shape for t in (*wanted.values(), *others) if t is not None]
+    shapes += list(zip(*(t.shape for t in wanted.values()))) if len(wanted) > 1 else []
+    for goal in dict.fromkeys((bool(wanted), False)) if types else ():
+        for values in candidates(types, shapes):
+            outputs = _under(facts, node, needed, values)
+            if outputs and not (goal and _differ(outputs, wanted)):
+                facts.constants.update(values)
+                facts.free.difference_update(values)
+                return outputs
+    return {}
+
+
+def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict[str, TensorType]:
+    """Inputs of the model with small types that the node's shapes hang on."""
+    formal = onnx.defs.get_schema(node.op_type, facts.opset).inputs
+    named = {n: formal[min(i, len(formal) - 1)].name for i, n in enumerate(node.input) if n}
+    types = {n: expressed(facts.types[n]) for n in named if n in facts.free}
+    small = {n: t for n, t in types.items() if t is not None and decides(t)}
+    chosen = {n: t for n, t in small.items() if named[n] in DECISIVE}
+    if chosen or not small or all(map(is_complete, outputs_of(facts, node, needed).values())):
+        return chosen
+    return {n: t for n, t in small.items() if not t.dtype.is_float}
+
+
+def _under(
+    facts: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays
+) -> dict[str, onnx.TypeProto]:
+    """The types of the outputs with such inputs, if the node runs then and yields them."""
+    try:
+        outputs = outputs_of(facts, node, needed, values)
+        inferred = {n: expressed(outputs.get(n)) for n in node.output if n}
+        found = kinds(drawn(facts, node, needed, values, 1))
+    except Exception:
+        return {}
+    made = {n: TensorType(*kind) for n, kind in found.items()}
+    sound = all(t is not None and t.same(made[n]) for n, t in inferred.items())
+    return outputs if sound else {}
+
+
+def _differ(outputs: Types, wanted: Mapping[str, TensorType]) -> bool:
+    return not all(t.same(expressed(outputs[n]) or t.with_shape(())) for n, t in wanted.items())
+
+
+def decides(type_: TensorType | None) -> bool:
+    """Whether an input may be one of these."""
+    return type_ is not None and type_.rank < 2 and type_.numel <= MOST and not type_.dtype.is_bool
+
+
+def candidates(
+    types: Mapping[str, TensorType], shapes: Sequence[tuple[int, ...]]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Values of inputs to try. shapes: those that may be meant literally, the likely ones first."""
+    dice = np.random.default_rng(0)
+    options = {name: list(_simple(type_, shapes)) for name, type_ in types.items()}
+    for i in range(max(map(len, options.values()))):
+        yield {name: known[min(i, len(known) - 1)] for name, known in options.items()}
+    for _ in range(ATTEMPTS):
+        yield {
+            name: known[dice.integers(len(known))]
+            if dice.integers(2)
+            else _drawn(types[name], dice)
+            for name, known in options.items()
+        }
+
+
+def _simple(type_: TensorType, shapes: Sequence[tuple[int, ...]]) -> Iterator[np.ndarray]:
+    dtype, shape = type_.dtype.numpy, type_.shape
+    for meant in shapes:
+        if shape == (len(meant),):
+            yield np.asarray(meant, dtype)
+    upwards = np.arange(type_.numel).reshape(shape)
+    yield upwards.astype(dtype)
+    yield from (np.full(shape, number, dtype) for number in (1, 2, 0))
+    yield (upwards - type_.numel).astype(dtype)
+    if type_.numel == 1:
+        numbers = dict.fromkeys(size for meant in shapes for size in meant)
+        yield from (np.full(shape, number, dtype) for number in numbers)
+
+
+def _drawn(type_: TensorType, dice: np.random.Generator) -> np.ndarray:
+    drawn = dice.integers(-2, 8, type_.shape)
+    scale = dice.choice((0.5, 1.0)) if type_.dtype.is_float else 1
+    return np.asarray(drawn * scale).astype(type_.dtype.numpy)

@@ -1,0 +1,50 @@
+"""Sizes for the dimensions that a model leaves open."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+
+import onnx
+
+UNKNOWN_SIZE = 2
+"""What all of them are if nothing speaks against it."""
+COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
+"""What they are tried with next, all alike at first, then drawn for each."""
+ATTEMPTS = 32
+
+
+def open_sizes(graph: onnx.GraphProto) -> list[str]:
+    """The names of the open dimensions of all inputs: their own, or one from the input's."""
+    names = [name for info in graph.input for name, _ in _open(info)]
+    return list(dict.fromkeys(names))
+
+
+def assignments(names: list[str]) -> Iterator[Mapping[str, int]]:
+    """Sizes by name, the likely ones first; one that is empty if no dimension is open."""
+    yield dict.fromkeys(names, UNKNOWN_SIZE)
+    if not names:
+        return
+    yield from (dict.fromkeys(names, size) for size in COMMON)
+    if len(names) > 1:
+        dice = random.Random(0)
+        for _ in range(ATTEMPTS):
+            yield {name: dice.choice((UNKNOWN_SIZE, *COMMON[:-1])) for name in names}
+
+
+def sized(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> onnx.GraphProto:
+    """A copy with these sizes, wherever a dimension of the name is declared."""
+    copy = onnx.GraphProto()
+    copy.CopyFrom(graph)
+    for info in (*copy.input, *copy.value_info, *copy.output):
+        for name, dim in _open(info):
+            if name in sizes:
+                dim.dim_value = sizes[name]
+    return copy
+
+
+def _open(info: onnx.ValueInfoProto) -> Iterator[tuple[str, onnx.TensorShapeProto.Dimension]]:
+    """Open dimensions with names."""
+    for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
+            yield dim.dim_param or f"{info.name}[{axis}]", dim
