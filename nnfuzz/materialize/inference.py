@@ -89,7 +89,15 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
+    if node.op_type == "Reshape" and not _as_many(found.types[needed[0]], outputs):
+        raise Unknown("the result has another number of elements")
     found.types.update(outputs)
+
+
+def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
+    """Whether two tensors have equally many elements, which inference does not look at."""
+    types = [expressed(taken), *map(expressed, given.values())]
+    return None in types or len({t.numel for t in types if t is not None}) == 1
 
 
 def _check(node: onnx.NodeProto, opset: int) -> None:

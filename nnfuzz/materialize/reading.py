@@ -86,7 +86,7 @@ def _prune(draft: _Draft, source: Source) -> None:
     Arithmetic on shapes goes where all that read its results have them as attributes.
     """
     graph, wanted = draft.graph, {draft.names.get(name) for name in source.outputs}
-    spare = {draft.names[name] for name in source.computed} - wanted
+    spare = {draft.names.get(name) for name in source.computed} - wanted
     nodes, read = graph.nodes, set()
     graph.nodes = []
     for node in reversed(nodes):
@@ -127,6 +127,10 @@ def _check(graph: Graph) -> None:
 
 def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
     op, inputs = _described(source, region, registry) or _undescribed(source, region)
+    if not inputs:  # Constants become weights when they are read, dice an input.
+        given = [name for name in region.outputs if name not in source.constants]
+        draft.graph.inputs += [_declared(draft, source, name, "p") for name in given]
+        return
     names = [_read_by(draft, source, name) for name in inputs]
     made = [_declared(draft, source, name, "v") for name in region.outputs]
     draft.graph.nodes.append(Node(op, tuple(names), tuple(made)))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
+from onnx import numpy_helper
 
 UNKNOWN_SIZE = 2
 """What all of them are if nothing speaks against it."""
 COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
 """What they are tried with next, all alike at first, then drawn for each."""
 ATTEMPTS = 32
+MOST, LARGEST, LITERALS = 16, 256, 8
+"""Elements of constants that are looked at, what counts as a size, and how many of those."""
 
 
 def open_sizes(graph: onnx.GraphProto) -> list[str]:
@@ -20,16 +24,29 @@ def open_sizes(graph: onnx.GraphProto) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def assignments(names: list[str]) -> Iterator[Mapping[str, int]]:
-    """Sizes by name, the likely ones first; one that is empty if no dimension is open."""
+def assignments(names: Sequence[str], literal: Sequence[int]) -> Iterator[Mapping[str, int]]:
+    """Sizes by name, the likely ones first; one that is empty if no dimension is open.
+
+    literal: numbers that the model may have in place of sizes.
+    """
     yield dict.fromkeys(names, UNKNOWN_SIZE)
     if not names:
         return
-    yield from (dict.fromkeys(names, size) for size in COMMON)
+    options = list(dict.fromkeys([*literal, *COMMON]))
+    yield from (dict.fromkeys(names, size) for size in options)
     if len(names) > 1:
         dice = random.Random(0)
         for _ in range(ATTEMPTS):
-            yield {name: dice.choice((UNKNOWN_SIZE, *COMMON[:-1])) for name in names}
+            yield {name: dice.choice((UNKNOWN_SIZE, *options)) for name in names}
+
+
+def literals(graph: onnx.GraphProto) -> list[int]:
+    """Integers among the small constants of a graph that may be sizes, the most frequent first."""
+    inside = [a.t for node in graph.node for a in node.attribute if a.HasField("t")]
+    constants = [*graph.initializer, *inside]
+    small = [t for t in constants if t.data_type == onnx.TensorProto.INT64 and sum(t.dims) <= MOST]
+    found = Counter(int(v) for t in small for v in numpy_helper.to_array(t).flat)
+    return [size for size, _ in found.most_common() if UNKNOWN_SIZE < size <= LARGEST][:LITERALS]
 
 
 def sized(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> onnx.GraphProto:

@@ -15,7 +15,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.facts import Facts, bodies, expressed, is_static, reads
 from nnfuzz.materialize.inference import infer
 from nnfuzz.materialize.regions import Region, regions
-from nnfuzz.materialize.sizing import assignments, open_sizes, sized
+from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 
 MAX_NUMEL = 1 << 20
 
@@ -52,7 +52,7 @@ def static(model: onnx.ModelProto, opset: int) -> Source:
     """
     graph = _free(_converted(model, opset).graph)
     tried = []
-    for sizes in assignments(open_sizes(graph)):
+    for sizes in assignments(open_sizes(graph), literals(graph)):
         copy = sized(graph, sizes)
         tried.append((sizes, copy, infer(copy, opset)))
         if not tried[-1][-1].failed:
