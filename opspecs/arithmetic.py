@@ -310,6 +310,9 @@ class Reciprocal(Branched):
     def domain(self, x):
         return [AWAY - x.abs()]
 
+    def demanded(self, x):
+        return (AWAY, math.inf) if x[0] <= 0 <= x[1] else None
+
     def value_range(self, x):
         return ANY_RANGE if x[0] <= 0 <= x[1] else (1 / x[1], 1 / x[0])
 

@@ -216,6 +216,10 @@ class MeanVarianceNormalization(Unary):
     def feasible(self, x):
         return x[1] - x[0] > 0.1
 
+    def demanded(self, x):
+        """No range at all would do: elements have to differ."""
+        return math.inf, math.inf
+
     def certain(self, x):
         """The mean is 0, the mean of the squares 1; which side is beyond 1 does not matter here."""
         return ((-math.inf, 0.0), (1.0, math.inf))

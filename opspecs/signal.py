@@ -70,7 +70,7 @@ class CosineWindow(Unary):
     def certain(self, x):
         """The first coefficients add up to 0, but for rounding errors and the Hamming window."""
         first = self.window(1)[0]
-        return () if first > 0.01 else ((first, first),)
+        return () if first > 0.01 else ((first, first), (0.0, 0.0))
 
     def radius(self, u, y, x):
         """The window is known to some u of its terms, whose angles are as far as 4 pi.

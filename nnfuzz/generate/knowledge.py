@@ -11,7 +11,6 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.families.elementwise import (
     Arithmetic,
     Branched,
-    Broadcasting,
     Elementwise,
     pointwise,
     value_at,
@@ -137,7 +136,7 @@ def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
         return max(read) + 1
     if isinstance(op, Arithmetic):  # Any term or factor moves the result.
         return min(read)
-    return max(read) + (op.whole == "always" or not (op.monotone or isinstance(op, Broadcasting)))
+    return max(read) + (op.whole == "always")
 
 
 def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
