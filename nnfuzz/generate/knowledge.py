@@ -11,6 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.families.elementwise import (
     Arithmetic,
     Branched,
+    Broadcasting,
     Elementwise,
     pointwise,
     value_at,
@@ -136,7 +137,8 @@ def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
         return max(read) + 1
     if isinstance(op, Arithmetic):  # Any term or factor moves the result.
         return min(read)
-    return max(read) + (op.whole == "always")
+    bent = not (op.monotone or isinstance(op, Broadcasting))
+    return max(read) + (op.whole == "always" or bent)
 
 
 def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
