@@ -61,7 +61,8 @@ class Producer:
             except NothingLeft as error:
                 empty[name] = error
         if not self.streets:
-            raise next(iter(empty.values()))
+            told = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
+            raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
         left_out = (f"exporter {name} is left out: {empty[name]}" for name in empty)
         seeds = (note for street in self.streets.values() for note in street.seeds.notes)
         self.notes = tuple(dict.fromkeys((*left_out, *seeds)))

@@ -124,3 +124,10 @@ def test_campaigns_from_before_there_were_features(store):
     with Store.open(store.folder) as again:
         again.record(Record(TestRow(2, "run", 1, features=Features((("Abs", "", "1"),), ()))))
         assert [index for index, _ in again.features()] == [2]
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match="holds other files"):
+        Store.create(tmp_path, {})
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]

@@ -155,7 +155,7 @@ def test_an_exporter_that_writes_none_of_the_operators_is_left_out():
     assert list(producer.signatures()) == ["direct"]
     assert producer.notes[0].startswith("exporter torchscript is left out: no operator is left")
     assert {producer.street(index).config.exporter for index in range(9)} == {"direct"}
-    with pytest.raises(NothingLeft):
+    with pytest.raises(NothingLeft, match="exporter torchscript: no operator is left"):
         Producer(3, only.only("torchscript"))
 
 

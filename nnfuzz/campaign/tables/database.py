@@ -30,7 +30,8 @@ class Database:
     def create(cls, folder: Path, config: dict[str, Any]) -> Self:
         """Makes the folder and the file.
 
-        Raises: StoreError if a campaign is there already, or nothing can be written there.
+        Raises: StoreError if a campaign or something else is there already, or nothing can be
+        written there.
         """
         path = folder / FILE
         if path.exists():
@@ -40,6 +41,11 @@ class Database:
             )
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"{folder} is not a folder: choose another --out")
+        if folder.exists() and any(folder.iterdir()):
+            raise StoreError(
+                f"{folder} holds other files, which a campaign would mix with its own: "
+                "choose another --out"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _write(path, config)
