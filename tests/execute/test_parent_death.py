@@ -18,8 +18,8 @@ idle, busy = sandboxes
 for sandbox in sandboxes:
     sandbox.call({"how": "daemon"})
 busy.submit({"how": sys.argv[1]})
-print(idle.server.scratch, busy.server.scratch, flush=True)
 try:
+    print(idle.server.scratch, busy.server.scratch, flush=True)
     wait(sandboxes)
 except KeyboardInterrupt:
     assert wait(sandboxes, 0.3) == []
