@@ -15,7 +15,7 @@ from nnfuzz.materialize import dynamo, emit, torchscript
 from nnfuzz.materialize.dynamic import emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
-from nnfuzz.materialize.names import readmit, restore
+from nnfuzz.materialize.names import readmit, redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.spec.carriers import array
 
@@ -82,7 +82,7 @@ class Exporter:
 def _finished(
     data: bytes, graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int
 ) -> bytes:
-    """The model with the graph's names.
+    """The model with the graph's names, and its outputs declared as the graph has them.
 
     Raises: ValueError if the exporter returned another opset or signature than asked for.
     """
@@ -92,6 +92,7 @@ def _finished(
         raise ValueError(f"the exporter was asked for opset {opset} and made {versions}")
     changed = readmit(model.graph, {name: graph.type(name) for name in inputs})
     changed = restore(model.graph, inputs, outputs) or changed
+    changed = redeclare(model.graph, {name: graph.type(name) for name in outputs}) or changed
     return model.SerializeToString() if changed else data
 
 

@@ -1,4 +1,4 @@
-"""The names by which a model's callers know its inputs and outputs."""
+"""The names and types by which a model's callers know its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 
@@ -44,6 +45,29 @@ def readmit(graph: onnx.GraphProto, inputs: Mapping[str, TensorType]) -> bool:
     del graph.input[:]
     graph.input.extend(complete)
     return True
+
+
+def redeclare(graph: onnx.GraphProto, outputs: Mapping[str, TensorType]) -> bool:
+    """Declare outputs with the shapes that they have; whether another one was declared.
+
+    PyTorch 2.13 takes the output of an If for what one of its branches makes, although the other
+    one runs, and compilers refuse a model whose declaration does not hold. What is left open stays.
+    """
+    wrong = {item.name for item in graph.output if not _holds(item, outputs[item.name].shape)}
+    for item in graph.output:
+        if item.name in wrong:
+            shape = protos.value_info(item.name, outputs[item.name]).type.tensor_type.shape
+            item.type.tensor_type.shape.CopyFrom(shape)
+    return bool(wrong)
+
+
+def _holds(declared: onnx.ValueInfoProto, shape: Sequence[Int]) -> bool:
+    if not declared.type.tensor_type.HasField("shape"):
+        return True
+    dims = declared.type.tensor_type.shape.dim
+    return len(dims) == len(shape) and all(
+        not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(dims, shape)
+    )
 
 
 def _drop_loops(graph: onnx.GraphProto) -> bool:

@@ -265,3 +265,20 @@ def test_an_input_of_which_only_the_shape_matters_stays_an_input(exporter):
     outputs = run(EXPORTERS[exporter].export(graph, {}, {"x": X, "y": X}, 18), {"x": X, "y": X})
     np.testing.assert_array_equal(outputs["n"], np.full_like(X, 7))
     np.testing.assert_array_equal(outputs["m"], -X)
+
+
+def test_outputs_are_declared_with_the_shapes_that_they_have():
+    # Two dimensions are squeezed behind what the exporter does not know the shape of: two Ifs.
+    values = {"x": (), "m": (1, 1), "y": ()}
+    graph = Graph(
+        {n: Value(n, TensorType(DType.FLOAT32, shape)) for n, shape in values.items()},
+        [Node(op("Flatten", axis=0), ["x"], ["m"]), Node(op("Squeeze", axes=(0, 1)), ["m"], ["y"])],
+        [], ["x"], ["y"],
+    )  # fmt: skip
+    graph.verify()
+    x = np.array(2.0, np.float32)
+    data = EXPORTERS["torchscript"].export(graph, {"x": x}, {}, 20)
+    (declared,) = onnx.load_from_string(data).graph.output
+    assert not declared.type.tensor_type.shape.dim
+    session = ort.InferenceSession(data)
+    assert session.run(["y"], {})[0].shape == ()
