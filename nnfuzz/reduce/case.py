@@ -136,10 +136,11 @@ def reduce_case(
         best = engine.reduce()
         confirmed = 0
         if known.found is None:
-            best = _in_full(lanes, whole, best, wanted)
+            best = known.in_plain_words(_in_full(lanes, whole, best, wanted))
+        if known.found is None:
             confirmed = _confirmed(lanes, whole, best, wanted)
     return Reduction(
-        failure=next(f for f, mark in best.failing if mark == wanted),
+        failure=next((f for f, mark in best.failing if mark == wanted), best.failing[0][0]),
         best=best,
         before=found.measure,
         run=engine.progress.run,

@@ -4,6 +4,9 @@ Where the model contains the pattern that a known failure was reduced to, that p
 itself. If it fails for the known cause and the rest, fed with the right values, does not fail, this
 explains the failure; if the rest fails as well, the rest is what is reduced. Reduction is over as
 soon as what is left fails in a way that refines to a known signature.
+
+An error of optimised levels that cannot be had without an error of the least optimised one is that
+one in other words.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from nnfuzz.reduce.lanes import Lanes
 from nnfuzz.triage.general import sole_operator
 from nnfuzz.triage.operands import wide_operands
 from nnfuzz.triage.refine import Clues, first_copy, pattern_of, refined
+from nnfuzz.triage.signature import FAILURES
 
 MOST_PLACES = 3
 """Of one pattern in a model."""
@@ -49,6 +53,7 @@ class Known:
     ) -> None:
         """wanted: see nnfuzz.reduce.engine.Engine."""
         self.causes, self.lanes, self.question, self.wanted = causes, lanes, question, wanted
+        self.marks = {wanted}
         self.found: Cause | None = None
 
     def without(self, tried: Tried) -> Tried:
@@ -68,6 +73,15 @@ class Known:
                 return part
             tried = other
         return tried
+
+    def in_plain_words(self, reduced: Tried) -> Tried:
+        """What fails for a known cause in the least optimised level's words, if the rest of a case
+        that is reduced does well; else the case.
+        """
+        plain = _plain_errors(reduced, self.wanted)
+        self.marks.update(plain)
+        part = self.without(reduced) if plain else reduced
+        return part if self.found else reduced
 
     def recognises(self, tried: Tried) -> bool:
         """Whether a candidate fails for a known cause."""
@@ -97,7 +111,7 @@ class Known:
     def _cause(self, tried: Tried) -> Cause | None:
         """Why a case fails, if that is known. It is run without the passes that are suspected."""
         case = tried.case
-        failing = [failure for failure, mark in tried.failing if mark == self.wanted]
+        failing = [failure for failure, mark in tried.failing if mark in self.marks]
         if case is None or not failing or not self.causes:
             return None
         operator = sole_operator(case.model, case.graph) if case.model else ""
@@ -119,7 +133,16 @@ class Known:
             return False
         question = replace(self.question, without=cause.passes)
         again = self.lanes.run(case, (), question)
-        return bool(again.outcomes) and not any(mark == self.wanted for _, mark in again.failing)
+        return bool(again.outcomes) and not any(mark in self.marks for _, mark in again.failing)
+
+
+def _plain_errors(tried: Tried, wanted: str) -> list[str]:
+    """The likenesses of the least optimised level's errors, where others have a wanted one."""
+    first = tried.outcomes[0].level if tried.outcomes else ""
+    asked = next((failure for failure, mark in tried.failing if mark == wanted), None)
+    if asked is None or asked.kind not in FAILURES or first in asked.levels:
+        return []
+    return [m for f, m in tried.failing if f.kind in FAILURES and first in f.levels]
 
 
 def _nodes(tried: Tried) -> list[Mapping[str, Any]]:

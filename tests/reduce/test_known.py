@@ -17,7 +17,7 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.refine import refined
 from nnfuzz.triage.signature import failures
 from tests.triage.test_refine import graph, single
-from tests.triage.test_signature import outcome, verdict
+from tests.triage.test_signature import failed, outcome, verdict
 
 WANTED = "the likeness"
 
@@ -88,6 +88,41 @@ def test_what_is_known_is_cut_out_until_nothing_fails(wrong, left, known):
     assert [node["op"] for node in rest.case.graph["nodes"]] == left
     assert (asked.found is not None) == known
     assert len(lanes.tried) <= 5
+
+
+class Uncompiled(Lanes):
+    """The least optimised level compiles no Mod, and optimisation has another error behind a Mod
+    that is followed by a Sign, or in any of the wrong operators.
+    """
+
+    def run(self, case, edits, question):
+        made = super().run(case, edits, question).case.graph
+        operators = [node["op"] for node in made["nodes"]]
+        plain = "Mod" in operators
+        other = "wide" if "Sign" in operators and plain else "bad" if plain else ""
+        other = "wide" if set(operators) & set(self.wrong) else other
+        outcomes = [failed("O0", "bad") if plain else outcome("O0")]
+        outcomes.append(failed("O1", other) if other else outcome("O1"))
+        found = failures(outcomes, None, made)
+        marks = [f.signature.parts["message"] for f in found]
+        case = replace(case, graph=made)
+        return Tried("digest", "", (), case, tuple(outcomes), None, tuple(zip(found, marks)))
+
+
+@pytest.mark.parametrize("wrong, left", [((), ["Mod"]), (("Sign",), ["Mod", "Sign"])])
+def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, left):
+    def run(*steps):
+        return lanes.run(TestCase(0, 0, graph(*steps), b"", {}, {}, {}, "direct", 20), (), None)
+
+    lanes = Uncompiled(*wrong)
+    alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))
+    assert [mark for _, mark in both.failing] == ["bad", "wide"]
+    known = Cause(refined(alone.failing[0][0], alone.case.graph).hash, alone.case.graph)
+    asked = Known([known], lanes, Question(("O0", "O1"), False), "wide")
+    found = asked.in_plain_words(both)
+    assert [node["op"] for node in found.case.graph["nodes"]] == left
+    assert (asked.found is known) == (left == ["Mod"])
+    assert Known([known], lanes, Question(("O0", "O1"), False), "bad").in_plain_words(both) is both
 
 
 @pytest.fixture(scope="module")
