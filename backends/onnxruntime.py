@@ -49,15 +49,23 @@ other factor to int8. DoubleQDQPairsRemover makes Q, DQ, Q, DQ one pair on a new
 let that be off by half of both scales, while each QuantizeLinear rounds to the nearest.
 """
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
-# Rewrite rules, which the log hides under the names of rule-based transformers.
-_RULES = (
-    *("CastElimination", "CastChainElimination", "ClipQuantRewrite", "ConvAddFusion"),
-    *("ConvBNFusion", "ConvMulFusion", "DivMulFusion", "EliminateDropout", "EliminateIdentity"),
-    *("EliminateSlice", "ExpandElimination", "FuseReluClip", "GemmSumFusion"),
-    *("GemmTransposeFusion", "LabelEncoderFusion", "MatMul_BatchNormalization_Fusion"),
-    *("NoopElimination", "NotWhereFusion", "Pad_Fusion", "PreShapeNodeElimination"),
-    *("ReluQuantRewrite", "UnsqueezeElimination"),
-)
+_RULES = {
+    "Level1_RuleBasedTransformer": (
+        *("CastElimination", "CastChainElimination", "ConvAddFusion", "ConvBNFusion"),
+        *("ConvMulFusion", "DivMulFusion", "EliminateDropout", "EliminateIdentity"),
+        *("EliminateSlice", "ExpandElimination", "FuseReluClip", "GemmSumFusion"),
+        *("GemmTransposeFusion", "LabelEncoderFusion", "MatMul_BatchNormalization_Fusion"),
+        *("NoopElimination", "NotWhereFusion", "Pad_Fusion", "PreShapeNodeElimination"),
+        "UnsqueezeElimination",
+    ),
+    "Level2_RuleBasedTransformer": (
+        *("ClipQuantRewrite", "GemmTransposeFusion", "ReluQuantRewrite"),
+    ),
+}
+"""Rewrite rules, which the log hides under the names of rule-based transformers.
+
+Source: GenerateRewriteRules in onnxruntime/core/optimizer/graph_transformer_utils.cc.
+"""
 # They run at every level, and cannot be switched off.
 _ALWAYS = frozenset({"EnsureUniqueDQForNodeUnit", "MemcpyTransformer", "CastFloat16Transformer"})
 # Types that its Python binding has no NumPy arrays for.
@@ -166,20 +174,20 @@ class OnnxRuntime(Backend):
         return run
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
-        """In order: transformers by the log, the first rule-based one followed by every rule.
+        """Transformers by the log, in the order in which they changed the model for the last time
+        (a level's are repeated until nothing changes), and rules behind those that apply them.
 
-        One that raises is not in the log: then all that would have followed count as well.
+        One that raises is not in the log: then all of the level count, which has it.
         """
         failed, ran = self._logged(module, level)
         fired = [name for name, count in ran if count != "0"]
         if failed:
             last = ran[-1][0] if ran else ""
             every = [name for name, _ in self._logged(_trivial(), level)[1]]
-            fired += every[every.index(last) + 1 :] if last in every else every
-        ruled = next((i + 1 for i, name in enumerate(fired) if "RuleBased" in name), None)
-        if ruled or failed:
-            fired[ruled or 0 : ruled or 0] = _RULES
-        return [name for name in dict.fromkeys(fired) if name not in _ALWAYS]
+            fired = every + fired + (every[every.index(last) + 1 :] if last in every else every)
+        fired = [name for made in fired for name in (made, *_RULES.get(made, ()))]
+        latest = list(dict.fromkeys(reversed(fired)))[::-1]
+        return [name for name in latest if name not in _ALWAYS]
 
     def _logged(self, module: bytes, level: str) -> tuple[bool, list[tuple[str, str]]]:
         """Whether the session failed; transformers in order, with "0" where nothing changed."""

@@ -50,3 +50,23 @@ def test_passes_are_told_and_switched_off(model, backend, level, wanted):
             other = runner.run(model, inputs, [level], [name])[0]
             assert other.ok, f"without {name}: {other.message}"
             np.testing.assert_array_equal(other.outputs["y"], usual.outputs["y"])
+
+
+def test_what_another_pass_makes_room_for_counts_as_later():
+    # The pads are a constant only when ConstantFolding has run; then the rules run once more.
+    registry = BackendRegistry.discover()
+    if registry.get("onnxruntime").missing():
+        pytest.skip("onnxruntime is not installed")
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 18]>
+        g (float[1, 1, 4] x) => (float[1, 1, 3] y) <int32[6] p = {0, 0, 0, 0, 0, 1}> {
+            q = Cast <to = 7> (p)
+            a = Pad (x, q)
+            y = AveragePool <kernel_shape = [3]> (a)
+        }
+        """
+    )
+    with BackendRunner(registry.spec("onnxruntime", {}), registry) as runner:
+        passes = runner.fired_passes(model.SerializeToString(), "O1")
+    assert passes.index("ConstantFolding") < passes.index("Pad_Fusion")
