@@ -95,6 +95,18 @@ def saturated(wrong: WrongOutput, dtype: str) -> bool:
     return kind.is_int and abs(actual) > _EXACT and actual in map(int, kind.limits)
 
 
+def swamped(wrong: WrongOutput, dtype: str, largest: float) -> bool:
+    """Whether NaN or Inf is there beside a large float that the failure needs: where 1 is added to
+    the square of that, a third of the digits of 1 is left at most. What loses some of them loses
+    all at worst.
+    """
+    try:
+        unit = DType(dtype).unit_roundoff
+    except ValueError:
+        return False
+    return wrong.kind == "nonfinite" and bool(unit) and largest >= unit ** (-1 / 3)
+
+
 def compares_low_words(wrong: WrongOutput, dtype: str, operands: Sequence[int] = ()) -> bool:
     """Whether the worst element tells of a comparison of 64-bit integers that goes wrong where the
     high words are equal: it takes the low ones for signed. Some SIMD units lack the instruction.

@@ -1,4 +1,4 @@
-"""The numbers that one wrong element was computed from, where each is computed by itself."""
+"""The numbers that the wrong elements of a single operator were computed from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.signature import Failure
@@ -35,6 +36,17 @@ def wide_operands(
     except (ValueError, KeyError, IndexError):
         return ()
     return tuple(int(x) for x, a in zip(found, arrays, strict=True) if a.dtype.name in _WIDE)
+
+
+def largest_operand(case: TestCase) -> float:
+    """The largest magnitude of a finite float that a model of a single operator reads; 0 if none
+    does, and of several operators.
+    """
+    nodes = (case.graph or {}).get("nodes", ())
+    if len(nodes) != 1 or not case.model:
+        return 0.0
+    arrays = (a.astype(float) for a in _read(case, nodes[0]["inputs"]) if is_floating(a))
+    return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in arrays), default=0.0)
 
 
 def _read(case: TestCase, names: Collection[str]) -> Iterator[np.ndarray]:

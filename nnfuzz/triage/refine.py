@@ -31,6 +31,7 @@ from nnfuzz.triage.mismatch import (
     few_digits,
     first_wrong,
     saturated,
+    swamped,
 )
 from nnfuzz.triage.signature import EVERYWHERE, Failure, Signature, digest_of
 
@@ -123,7 +124,7 @@ class Clues:
     passes: of the optimiser, accused by localisation. verdict: Verdict.to_json(). operator: the
     only operator of the ONNX model, "" if there are several. apart: where an accused pass is a
     collection of unrelated rewrites, the operators that tell which (Backend.collections).
-    operands: see nnfuzz.triage.operands.
+    operands, largest: see nnfuzz.triage.operands; largest only of what reduction made simple.
     """
 
     passes: tuple[str, ...] = ()
@@ -131,6 +132,7 @@ class Clues:
     operator: str = ""
     apart: tuple[str, ...] = ()
     operands: tuple[int, ...] = ()
+    largest: float = 0.0
 
 
 def refined(
@@ -223,14 +225,14 @@ def _casts(graph: Mapping[str, Any] | None) -> list[str]:
 
 
 def _kind_of_number(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> str:
-    """ "digits" where a number is nearly right, or an integer stops at the end of its range:
-    signs of too narrow a type in between, such as a float for integers. "low words" where integers
-    were compared by these. Else "number".
+    """ "digits" where a number is nearly right, an integer stops at the end of its range, or it
+    takes large floats to make NaN or Inf: signs of too narrow a type in between, such as a float
+    for integers. "low words" where integers were compared by these. Else "number".
     """
     first, dtype = _first(failure, graph, clues)
     if first is None:
         return "number"
-    if few_digits(first, dtype) or saturated(first, dtype):
+    if few_digits(first, dtype) or saturated(first, dtype) or swamped(first, dtype, clues.largest):
         return "digits"
     return _LOW_WORDS if compares_low_words(first, dtype, clues.operands) else "number"
 

@@ -1,11 +1,13 @@
 """What a wrong element was computed from is read at its place in inputs and constants."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.operands import wide_operands
+from nnfuzz.triage.operands import largest_operand, wide_operands
 from nnfuzz.triage.signature import failures
 
 from .test_signature import outcome, verdict
@@ -41,3 +43,9 @@ def test_inputs_and_constants_at_the_place_of_the_worst_element():
 
 def test_nothing_is_said_of_several_operators():
     assert operands(case(nodes=2)) == ()
+
+
+def test_the_largest_finite_float_that_is_read():
+    x = np.array([[1.0, -7.5, np.inf], [np.nan, 0.0, 2.0]], np.float32)
+    assert largest_operand(replace(case(), inputs={"x": x})) == 7.5
+    assert largest_operand(case()) == largest_operand(replace(case(nodes=2), inputs={"x": x})) == 0

@@ -85,6 +85,13 @@ def test_a_lack_of_precision_is_another_kind_of_wrong():
     assert mismatch(whole, worst={"expected": 1000001, "actual": 1000002}) == mismatch(whole)
 
 
+def test_digits_that_are_lost_beside_a_large_number_may_be_all():
+    few, nan = {"expected": 0.5, "actual": 0.500001}, {"expected": 0.0, "actual": "nan"}
+    made = single("LRN")
+    lost, other = (mismatch(made, kind="nonfinite", worst=nan, largest=n) for n in (1e4, 2.0))
+    assert lost == mismatch(made, worst=few) != other == mismatch(made, largest=1e4)
+
+
 def test_modes_of_an_onnx_operator_are_one_in_whatever_dtypes():
     linear, nearest = single("ResizeLinear"), single("ResizeNearest", "int64")
     assert mismatch(linear) != mismatch(nearest)
