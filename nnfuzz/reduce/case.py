@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,14 +121,8 @@ def reduce_case(
     OptionError, RunnerError, WorkerError.
     """
     config = config or ReduceConfig()
-    if not (problem.case.graph or {}).get("nodes"):
-        raise NotReduced("there is no graph, only a model: nothing to reduce")
     start = time.perf_counter()
-    with _lanes(problem, config.workers, registry, servers) as lanes:
-        lanes.start()
-        question = _question(problem, lanes)
-        found = lanes.run(problem.case, (), question)
-        wanted = _wanted(problem.failure, found)
+    with asked(problem, config.workers, registry, servers) as (lanes, question, found, wanted):
         whole, question = question, _shortened(question, problem.failure, found)
         known = Known(causes, lanes, question, wanted)
         rest = known.without(found)
@@ -150,6 +145,25 @@ def reduce_case(
         operators=operators(problem.case.graph),
         cause=known.found,
     )
+
+
+@contextmanager
+def asked(
+    problem: Problem,
+    workers: int,
+    registry: BackendRegistry | None = None,
+    servers: Servers | None = None,
+) -> Iterator[tuple[Lanes, Question, Tried, str]]:
+    """Workers, what they are asked about candidates, the case as it fails now, and the likeness
+    that candidates must keep. Raises: as reduce_case does.
+    """
+    if not (problem.case.graph or {}).get("nodes"):
+        raise NotReduced("there is no graph, only a model: nothing to reduce")
+    with _lanes(problem, workers, registry, servers) as lanes:
+        lanes.start()
+        question = _question(problem, lanes)
+        found = lanes.run(problem.case, (), question)
+        yield lanes, question, found, _wanted(problem.failure, found)
 
 
 def _lanes(

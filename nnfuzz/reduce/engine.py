@@ -126,7 +126,7 @@ class Engine:
             proposed = self._proposed(name)
             fresh = [g for g in proposed if tuple(e.key for e in g) not in done]
             counter.proposed += len(fresh)
-            position = self._first(fresh, counter)
+            position = self.first(fresh, counter)
             if position is None:
                 break
             counter.accepted += 1
@@ -143,8 +143,8 @@ class Engine:
         last = first_copy(self.case.graph or {})[-1]["outputs"][0]
         return [group for group in proposed if last in group[0].value]
 
-    def _first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
-        """Adopts the first candidate that is interesting; its position."""
+    def first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
+        """Adopts the first candidate that is simpler and interesting; its position, if any."""
         results: dict[int, Tried] = {}
         tries = iter(range(len(candidates)))
         settled, hit = 0, False
