@@ -27,11 +27,15 @@ RESULT = "result"
 """The part that says what is wrong with the results of an operator: "dtype", "shape", "type" (one
 of the two) or "use" (what comes behind cannot be translated)."""
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
-_TYPE_ERROR = re.compile(r"\bbound to different types\b|\btype mismatch: expected\b")
+_TYPE_ERROR = re.compile(
+    r"\bbound to different types\b|\btype mismatch: expected\b|\bexpected boolean argument\b",
+    re.IGNORECASE,
+)
 _DTYPES = re.compile(r"\bd(?:ata ?)?types?\b", re.IGNORECASE)
 _SIZES = re.compile(
     r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
-    r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b",
+    r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b"
+    r"|\bexpected to be (?:a )?\dD\b",
     re.IGNORECASE,
 )
 """What a shape is, not that it is unknown."""
@@ -107,7 +111,7 @@ def _suspects(what: str, message: str, graph: Mapping[str, Any]) -> dict[str, An
     found = _INFERENCE.search(message) if what == "type" else None
     if found and found.group(1) in _operators(graph):
         return _result(what, between(graph, found.group(1)))
-    return _result(what, before_last(graph)) if what else None
+    return _result(what, before_last(graph, what)) if what else None
 
 
 def _result(what: str, suspects: Sequence[str]) -> dict[str, Any] | None:

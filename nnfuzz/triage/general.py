@@ -31,6 +31,11 @@ _LOCATION = re.compile(r"\b[\w-]+\.(?:cc|cpp|cu|h|hpp) (?=[\w:<>&*~ ]+\()")
 _BOUND = re.compile(r"\s*\[with [^\]]*\]")
 _MOVERS = frozenset("Reshape Flatten Squeeze Unsqueeze Transpose Identity Expand Slice".split())
 """Operators that hand on what they read, so that its type is not their doing."""
+_RETYPERS = frozenset(
+    "Cast CastLike Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual".split()
+)
+"""Operators that return what has the shape of what they read, in another type: a reduced graph has
+one of them for that, and the shape is not its doing."""
 _STATIC = ("Shape", "Size")  # known before the model runs, since all shapes are
 _POSITIONS = frozenset(
     ("axis", "batch_axis", "time_axis", "k", "start", "sampling_ratio", "block_size")
@@ -138,19 +143,22 @@ def sources(graph: Mapping[str, Any]) -> list[str]:
     return sorted({node["op"] for node in first}) if len(first) < len(graph["nodes"]) else []
 
 
-def before_last(graph: Mapping[str, Any]) -> list[str]:
-    """The operators that the last one reads, sorted; through those that only move values."""
+def before_last(graph: Mapping[str, Any], what: str = "dtype") -> list[str]:
+    """The operators that the last one reads, sorted; through those that hand on what is in
+    question, "dtype" or "shape".
+    """
     makers = {name: node for node in graph["nodes"] for name in node["outputs"]}
-    return sorted({node["op"] for node in _computing(graph["nodes"][-1], makers)})
+    through = _MOVERS | _RETYPERS if what == "shape" else _MOVERS
+    return sorted({node["op"] for node in _computing(graph["nodes"][-1], makers, through)})
 
 
 def _computing(
-    node: Mapping[str, Any], makers: Mapping[str, Mapping[str, Any]]
+    node: Mapping[str, Any], makers: Mapping[str, Mapping[str, Any]], through: Collection[str]
 ) -> Iterator[Mapping[str, Any]]:
     for name in node["inputs"]:
         if name in makers:
-            behind = list(_computing(makers[name], makers))
-            yield from behind if behind and makers[name]["op"] in _MOVERS else [makers[name]]
+            behind = list(_computing(makers[name], makers, through))
+            yield from behind if behind and makers[name]["op"] in through else [makers[name]]
 
 
 def between(graph: Mapping[str, Any], operator: str) -> list[str]:
