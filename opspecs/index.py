@@ -57,6 +57,7 @@ class Slice(Moving):
         yield all(-x.rank <= a < x.rank for a in self.axes)
         yield len(set(positive(self.axes, x.rank))) == len(self.axes)
         yield len(self.axes) == len(self.starts) == len(self.ends) == len(self.steps)
+        yield 0 not in self.steps
         for _, size, start, end, step in self._parts(x):
             yield start < size
             yield start >= 0

@@ -180,6 +180,7 @@ class Expand(Moving):
 
     def requires(self, x):
         yield len(self.shape) >= x.rank
+        yield from (s >= 1 for s in self.shape)
         for d, s in self._pairs(x):
             if d is not s:
                 yield or_(d == s, d == 1, s == 1)

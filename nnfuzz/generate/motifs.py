@@ -144,10 +144,10 @@ class MotifWriter:
         return self.growth.insert(op, plan, types, smt=False)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:
-        """Whether nothing computes an index, which may be out of range then."""
+        """Whether nothing computes an index, nor ever will: it may be out of range then."""
         placeholders = self.growth.placeholders
         return all(
-            not p.index or not isinstance(o, str) or o in placeholders
+            not p.index or not isinstance(o, str) or (o in placeholders and placeholders[o].fixed)
             for o, p in zip(call.operands, patterns)
         )
 

@@ -115,6 +115,17 @@ def test_operands_of_different_dtypes_do_not_fit():
     assert [node.op.name for node in growth.graph.nodes] == ["Cast"]
 
 
+def test_what_may_be_computed_later_is_no_index():
+    draw = Draw(random.Random(0))
+    with Session(draw) as session:
+        growth = Growth(draw, session, WIDE)
+        data, free = (growth.place(TensorType(DType.INT32, (4,))) for _ in range(2))
+        m = MotifWriter(CATALOG, growth)
+        with pytest.raises(Misfit):
+            m("Gather", data, free, axis=0)
+        assert m("Gather", data, -1, axis=0)
+
+
 def test_what_does_not_fit_leaves_no_trace():
     growth, _ = planted(gate, 1, TensorType(DType.FLOAT32, (2, 3)))
     mark = growth.mark()

@@ -54,8 +54,10 @@ def test_every_style_says_the_same(style, start, end, step):
     assert ramp(7).numpy()[a:b:s].tolist() == op.torch(ramp(7)).tolist()
 
 
-@pytest.mark.parametrize("op", [sliced(3, 3, 1), sliced(0, 8, 1), sliced(7, 0, -1)])
-def test_empty_or_outside_slices_are_refused(op):
+@pytest.mark.parametrize(
+    "op", [sliced(3, 3, 1), sliced(0, 8, 1), sliced(7, 0, -1), sliced(0, 3, 0)]
+)
+def test_slices_that_are_empty_outside_or_without_a_step_are_refused(op):
     with pytest.raises(ConstraintError):
         op.check(t(7))
 

@@ -46,6 +46,8 @@ def test_expand_goes_both_ways():
     assert torch.equal(op.torch(ramp(3, 1)), ramp(3, 1).broadcast_to(2, 3, 4))
     with pytest.raises(ConstraintError):
         op.check(t(3, 2))
+    with pytest.raises(ConstraintError):
+        Expand(shape=(4, 0)).check(t(1))
 
 
 def test_squeeze_needs_ones():
