@@ -99,11 +99,11 @@ def _values(name: str, expected: Envelope, actual: np.ndarray, wrong: np.ndarray
 def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
     """Distance to the envelope: in ULP for floats (infinite for NaN), as it is for others."""
     wide = actual.astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         lo, hi = (end.astype(np.float64) for end in (expected.lo, expected.hi))
         distance = np.maximum(np.maximum(lo - wide, wide - hi), 0.0)
-    if expected.dtype.is_float:
-        distance = distance / np.maximum(expected.ulp, 5e-324)
+        if expected.dtype.is_float:
+            distance = distance / np.maximum(expected.ulp, 5e-324)
     return np.nan_to_num(distance, nan=math.inf, posinf=math.inf)
 
 

@@ -118,3 +118,13 @@ def test_a_scalar_output(build):
     verdict = judge(graph, params, {"good": good, "bad": bad})
     assert verdict.mismatches["good"] == ()
     assert verdict.mismatches["bad"][0].worst.index == ()
+
+
+def test_any_distance_from_a_tiny_number_is_a_mismatch_and_no_warning(build):
+    """1e308 is more ULP of the least double away from it than a double can count."""
+    x = np.array([5e-324], np.float64)
+    b = build(x=x)
+    graph, params = b.done(b.add("Neg", "x"))
+    (name,) = graph.outputs
+    verdict = judge(graph, params, {"p": {name: np.array([1e308])}})
+    assert verdict.mismatches["p"][0].worst.excess == "inf"
