@@ -206,12 +206,16 @@ def _family(operator: str) -> str:
 
 
 def _sums_integers(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> bool:
-    """Whether an operator makes fewer integers of more, which takes an accumulator."""
+    """Whether an operator makes fewer integers of more, or sums along an axis of one, which takes
+    an accumulator.
+    """
     first, dtype = _first(failure, graph, clues)
-    size = {name: prod(shape) for name, _, shape in graph["values"]}
-    made = size.get(first.output, 0) if first else 0
-    read = [size[name] for node in graph["nodes"] for name in node["inputs"]]
-    return dtype_class(dtype) == "integer" and max(read, default=0) > made
+    if first is None or dtype_class(dtype) != "integer":
+        return False
+    shapes = {name: shape for name, _, shape in graph["values"]}
+    made = shapes[first.output]
+    read = [shapes[name] for node in graph["nodes"] for name in node["inputs"]]
+    return any(prod(shape) > prod(made) or len(shape) > len(made) for shape in read)
 
 
 def _without_axes(graph: Mapping[str, Any] | None) -> bool:

@@ -311,6 +311,8 @@ def test_a_sum_of_integers_in_a_float_is_one_for_all_that_accumulate():
     wider = [["x", "int64", [7, 2]], ["y", "int64", [2]]]
     reduced = mismatch(single("ReduceSum", "int64"), worst=few)
     assert mismatch({**sums, "values": wider}, worst=few) == reduced
+    along_one = [["x", "int64", [1, 2]], ["y", "int64", [2]]]
+    assert mismatch({**sums, "values": along_one}, worst=few) == reduced
     assert mismatch(sums, worst=few) != reduced != mismatch(product, worst=few)
     wider = [["x", "float64", [7, 2]], ["y", "float64", [2]]]
     assert mismatch({**single("Einsum"), "values": wider}, worst=few) != reduced
