@@ -12,6 +12,10 @@ from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode,
 if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
 
+Fields = Mapping[str, Any]
+"""ONNX attributes and constant inputs by their ONNX names; None for those left out."""
+Types = Sequence[TensorType]
+
 
 class Attributed:
     """A class declares attributes (`Sym`, `Choice`, `Real`), an instance has values for them."""
@@ -67,17 +71,12 @@ class Attributed:
         return type(self)(**{k: _concrete(v, env, memo) for k, v in self.attributes.items()})
 
     @classmethod
-    def reading(
-        cls,
-        fields: Mapping[str, Any],
-        takes: Sequence[TensorType],
-        gives: Sequence[TensorType],
-    ) -> Self:
+    def reading(cls, fields: Fields, takes: Types, gives: Types) -> Self:
         """The instance that a node of a foreign model is; whether it really is gets checked.
 
-        fields: ONNX attributes, and constant inputs that the spec declares as attributes, by their
-        ONNX names; None for those left out. takes, gives: types of the other inputs, and of the
-        outputs. Default: every attribute by its name. Raises: KeyError if one is missing.
+        fields: with the constant inputs that the spec declares as attributes. takes, gives: types
+        of the other inputs, and of the outputs. Default: every attribute by its name.
+        Raises: KeyError if one is missing.
         """
         return cls(**{name: fields[name] for name in cls.declared})
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive
@@ -97,12 +98,7 @@ class Reduction(Reducing):
         return positive(self.axes, rank)
 
     @classmethod
-    def reading(
-        cls,
-        fields: Mapping[str, Any],
-        takes: Sequence[TensorType],
-        gives: Sequence[TensorType],
-    ) -> OpSpec:
+    def reading(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
         every = () if fields.get("noop_with_empty_axes") else tuple(range(takes[0].rank))
         axes = fields.get("axes") or every
         return super().reading({**fields, "axes": axes}, takes, gives)

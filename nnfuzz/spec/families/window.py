@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.operator import OpSpec
@@ -96,12 +97,7 @@ class Window(OpSpec):
         yield from zip(sizes, windows, self.strides, dilations, self.pads[:n], self.pads[n:])
 
     @classmethod
-    def reading(
-        cls,
-        fields: Mapping[str, Any],
-        takes: Sequence[TensorType],
-        gives: Sequence[TensorType],
-    ) -> OpSpec:
+    def reading(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
         n = takes[0].rank - 2
         plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
         return super().reading({**plain, **fields}, takes, gives)
