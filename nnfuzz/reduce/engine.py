@@ -26,7 +26,7 @@ SWEEPS = 6
 ORDER = (
     *("direct", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements"),
     *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
-    *("attributes", "dtypes", "shrinking", "ranks", "numbers", "elements"),
+    *("plain", "attributes", "dtypes", "shrinking", "ranks", "numbers", "elements"),
 )
 """Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
 

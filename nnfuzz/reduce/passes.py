@@ -46,6 +46,7 @@ PASSES: Mapping[str, Pass] = {
         Pass("constants", cuts.propose_constants, cuts.apply_replacement),
         Pass("sharing", cuts.propose_sharing, cuts.apply_sharing),
         Pass("unfreezing", cuts.propose_unfreezing, cuts.apply_unfreezing, merge=True),
+        Pass("plain", values.propose_plain, values.apply_plain),
         Pass("attributes", values.propose_attributes, values.apply_attribute),
         Pass("dtypes", values.propose_dtypes, values.apply_dtype),
         Pass("shrinking", shapes.propose_shrinking, shapes.apply_shrinking),

@@ -68,7 +68,7 @@ class Subject:
             len(graph.outputs),
             len(arrays),
             sum(len(node.inputs) for node in graph.nodes),
-            sum(attribute_cost(node.op) for node in graph.nodes),
+            sum(len(node.op.attributes) + attribute_cost(node.op) for node in graph.nodes),
             sum(dtype_cost(t.dtype) for t in types),
             sum(int(t.numel) for t in types),
             sum(t.rank for t in types),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -95,11 +95,36 @@ def _less(name: str, value: Any) -> list[Any]:
 
 def apply_attribute(subject: Subject, edit: Edit) -> Subject:
     name, value = edit.value
+
+    def changed(op: OpSpec) -> OpSpec:
+        if name not in op.attributes:
+            raise Inapplicable(f"{edit.target} has no {name}")
+        return type(op).from_json({**op.to_json(), name: value})
+
+    return _exchanged(subject, edit, changed)
+
+
+def propose_plain(subject: Subject) -> Iterator[Edit]:
+    """Operators without what makes them a mode of a plain one."""
+    return (Edit("plain", node_id(node)) for node in subject.graph.nodes if node.op.plain)
+
+
+def apply_plain(subject: Subject, edit: Edit) -> Subject:
+    def plain(op: OpSpec) -> OpSpec:
+        if op.plain is None:
+            raise Inapplicable(f"{edit.target} is plain")
+        return op.plain(**{name: op.attributes[name] for name in op.plain.declared})
+
+    return _exchanged(subject, edit, plain)
+
+
+def _exchanged(subject: Subject, edit: Edit, by: Callable[[OpSpec], OpSpec]) -> Subject:
+    """With another operator at the node that is the edit's target."""
     graph = subject.graph
     found = [node for node in graph.nodes if node_id(node) == edit.target]
-    if not found or name not in found[0].op.attributes:
+    if not found:
         raise Inapplicable(f"{edit.target} is gone")
-    op = type(found[0].op).from_json({**found[0].op.to_json(), name: value})
+    op = by(found[0].op)
     nodes = [Node(op, n.inputs, n.outputs) if n is found[0] else n for n in graph.nodes]
     return _retyped(subject, replace(graph, nodes=nodes), {}, {})
 

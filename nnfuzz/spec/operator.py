@@ -48,6 +48,10 @@ class OpSpec(Typed, Numeric):
     unexportable: ClassVar[tuple[Unexportable, ...]] = ()
     """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
 
+    plain: ClassVar[type[OpSpec] | None] = None
+    """The operator that this one is a mode of: with the same inputs and outputs, but for the
+    attribute that makes the mode. The reducer tries it instead."""
+
     # -- meaning ------------------------------------------------------------------------------
 
     def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:

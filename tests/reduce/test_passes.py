@@ -25,7 +25,11 @@ FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "pairs"
 def subjects():
     producer = Producer(11, CaseConfig(nodes=7, exporter="direct"))
     bodies = Producer(11, CaseConfig(nodes=3, exporter="direct", operators=("If", "Loop", "Scan")))
+    modes = Producer(
+        11, CaseConfig(nodes=1, exporter="direct", operators=("ScatterElementsReduce",))
+    )
     made = [*(producer.produce(i) for i in range(24)), *(bodies.produce(i) for i in range(4))]
+    made += [modes.produce(i) for i in range(2)]
     cases = [case for case in made if isinstance(case, TestCase)]
     return [Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter) for c in cases]
 
@@ -62,6 +66,18 @@ def test_edits_are_valid_or_inapplicable(subjects, name):
                 assert len(made.graph.nodes) < len(subject.graph.nodes)
         assert state(subject) == before
     assert fit
+
+
+def test_a_mode_becomes_the_plain_operator(subjects):
+    modes = [s for s in subjects if [n.op.name for n in s.graph.nodes] == ["ScatterElementsReduce"]]
+    for subject in modes:
+        (edit,) = PASSES["plain"].propose(subject)
+        made = applied(subject, [edit])
+        (node,) = made.graph.nodes
+        assert node.op.name == "ScatterElements" and made.measure() < subject.measure()
+        assert node.op.axis == subject.graph.nodes[0].op.axis
+        assert not list(PASSES["plain"].propose(made))
+    assert modes
 
 
 def test_reduction_without_a_question_reaches_one_node(subjects):
