@@ -27,7 +27,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.triage.examine import ProducerError
-from nnfuzz.triage.general import operator_types, sole_operator
+from nnfuzz.triage.general import branches_added, operator_types, sole_operator
 from nnfuzz.triage.operands import largest_operand, wide_operands
 from nnfuzz.triage.refine import Clues, pattern_of, refined
 from nnfuzz.triage.signature import Failure, failures
@@ -138,6 +138,7 @@ def clues(reduced: Finding, registry: BackendRegistry) -> Clues:
         operator=sole_operator(model, graph) if model else "",
         apart=_apart(reduced, passes, registry),
         operands=wide_operands(reduced.case, reduced.failure, reduced.verdict),
+        branches=bool(model) and branches_added(model, graph),
         largest=largest_operand(reduced.case),
     )
 

@@ -19,7 +19,7 @@ from typing import Any
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.lanes import Lanes
-from nnfuzz.triage.general import sole_operator
+from nnfuzz.triage.general import branches_added, sole_operator
 from nnfuzz.triage.operands import wide_operands
 from nnfuzz.triage.refine import Clues, first_copy, pattern_of, refined
 from nnfuzz.triage.signature import FAILURES
@@ -114,9 +114,12 @@ class Known:
         failing = [failure for failure, mark in tried.failing if mark in self.marks]
         if case is None or not failing or not self.causes:
             return None
-        operator = sole_operator(case.model, case.graph) if case.model else ""
-        operands = wide_operands(case, failing[0], tried.verdict)
-        clues = Clues(verdict=tried.verdict, operator=operator, operands=operands)
+        clues = Clues(
+            verdict=tried.verdict,
+            operator=sole_operator(case.model, case.graph) if case.model else "",
+            operands=wide_operands(case, failing[0], tried.verdict),
+            branches=bool(case.model) and branches_added(case.model, case.graph),
+        )
         plain = refined(failing[0], case.graph, clues).hash
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.

@@ -47,16 +47,21 @@ _SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
 _ERROR = ("kind", "stage", "error", "message", "frames")
 
 
-def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> dict[str, Any]:
+def blamed(
+    failure: Failure, graph: Mapping[str, Any], operator: str = "", branches: bool = False
+) -> dict[str, Any]:
     """Parts that replace those of an error with a message; None: not part of it.
 
-    operator: the only one of the ONNX model, "" if there are several. In this order:
+    operator: the only one of the ONNX model, "" if there are several. branches: whether an
+    exporter added an If. In this order:
 
     - Inference that fails names an operator: to blame is what feeds it, if that is fed itself, else
       the one that is named, which cannot cope with what is known of its input.
     - A complaint about dtypes that are none of the model's: to blame is what computes the input.
       So it is for an importer's complaint about dtypes, or about sizes that it thinks it knows.
     - So it is for memory that was planned for another shape than what is computed has.
+    - What else an importer or code generation says of an If that an exporter added is the If's
+      fault: its branches may differ in rank, which is hard to take.
     - A native function that a message names is the cause, for whatever operator; while the model
       runs, an operator that it names.
     - What an importer cannot take behind another operator is the other one's fault, whatever it
@@ -66,9 +71,11 @@ def blamed(failure: Failure, graph: Mapping[str, Any], operator: str = "") -> di
     """
     parts, several = failure.signature.parts, len(graph["nodes"]) > 1
     message, stage = parts["message"], failure.stage
+    imported = stage is Stage.IMPORT
+    told = _at_import(message) if imported else _of_types(message, parts.get("error"))
+    if branches and told in ("", "shape") and stage is not Stage.EXECUTE:
+        return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
     if several:
-        imported = stage is Stage.IMPORT
-        told = _at_import(message) if imported else _of_types(message, parts.get("error"))
         suspects = _suspects(told, message, graph)
         if suspects:
             return suspects

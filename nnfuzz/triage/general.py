@@ -127,6 +127,15 @@ def sole_operator(model: bytes, graph: Mapping[str, Any] | None = None) -> str:
     return found[0] if len(found) == 1 else ""
 
 
+def branches_added(model: bytes, graph: Mapping[str, Any] | None) -> bool:
+    """Whether a serialized ONNX model has an If that the graph it was made from has not: exporters
+    of PyTorch write some operators so, and reduction would have had them emitted directly if the
+    failure did not need it.
+    """
+    wanted = {node["op"] for node in graph["nodes"]} if graph else {"If"}
+    return "If" not in wanted and "If" in operator_types(model)
+
+
 def _type_of(operator: str, types: Collection[str]) -> str:
     """The type of ONNX that an operator is, or a mode of (RoiAlignMax of RoiAlign); "" if none."""
     return max((name for name in types if operator.startswith(name)), key=len, default="")

@@ -125,6 +125,7 @@ class Clues:
     only operator of the ONNX model, "" if there are several. apart: where an accused pass is a
     collection of unrelated rewrites, the operators that tell which (Backend.collections).
     operands, largest: see nnfuzz.triage.operands; largest only of what reduction made simple.
+    branches: see nnfuzz.triage.general.branches_added.
     """
 
     passes: tuple[str, ...] = ()
@@ -133,6 +134,7 @@ class Clues:
     apart: tuple[str, ...] = ()
     operands: tuple[int, ...] = ()
     largest: float = 0.0
+    branches: bool = False
 
 
 def refined(
@@ -154,7 +156,7 @@ def refined(
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, clues)
     elif graph and parts.get("message"):
-        parts |= blamed(failure, graph, clues.operator)
+        parts |= blamed(failure, graph, clues.operator, clues.branches)
     else:
         parts |= _where(graph, clues)
     parts = {k: v for k, v in parts.items() if v is not None}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.ir.edges import edge_keys, is_edge
 from nnfuzz.triage.general import (
     coarse_graph,
@@ -336,3 +336,17 @@ def test_memory_planned_for_another_shape_is_a_fault_of_inference():
     inferred = error(made, "Node (n) Op (If) [ShapeInferenceError] rank is 0")
     assert error(made, told, Stage.EXECUTE) == inferred
     assert error(made, "out of luck", Stage.EXECUTE) != inferred
+
+
+def test_an_if_that_an_exporter_added_is_to_blame_for_what_is_said_behind_it():
+    def blame(message, branches, *operators, stage=Stage.IMPORT):
+        made = graph(*((op, [f"v{i}"], f"v{i + 1}") for i, op in enumerate(operators)))
+        outcomes = [outcome("O0", OutcomeKind.EXCEPTION, stage, error_type="E", message=message)]
+        (failure,) = failures(outcomes, None, made)
+        return refined(failure, made, Clues(branches=branches)).parts.get("of")
+
+    for message in ("Slice requires a known rank", "ndim is 2", "is not iterable"):
+        assert blame(message, True, "Squeeze", "Slice") == ["If"] == blame(message, True, "Squeeze")
+        assert blame(message, False, "Squeeze", "Slice") == ["Squeeze"]
+    assert blame("different datatypes", True, "Squeeze", "Gather", "Slice") == ["Gather"]
+    assert blame("is not iterable", True, "Squeeze", "Slice", stage=Stage.EXECUTE) is None
