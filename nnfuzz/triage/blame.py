@@ -32,6 +32,7 @@ _TYPE_ERROR = re.compile(
     re.IGNORECASE,
 )
 _DTYPES = re.compile(r"\bd(?:ata ?)?types?\b", re.IGNORECASE)
+_UNLIKE = re.compile(r"\bsame d(?:ata ?)?type\b", re.IGNORECASE)
 _SIZES = re.compile(
     r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
     r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b"
@@ -59,6 +60,8 @@ def blamed(
       the one that is named, which cannot cope with what is known of its input.
     - A complaint about dtypes that are none of the model's: to blame is what computes the input.
       So it is for an importer's complaint about dtypes, or about sizes that it thinks it knows.
+    - Two dtypes that a single operator reads, where an importer wants one: it has converted
+      neither, and where nothing checks that, the result has the wrong one.
     - So it is for memory that was planned for another shape than what is computed has.
     - What else an importer or code generation says of an If that an exporter added is the If's
       fault: its branches may differ in rank, which is hard to take.
@@ -72,16 +75,17 @@ def blamed(
     parts, several = failure.signature.parts, len(graph["nodes"]) > 1
     message, stage = parts["message"], failure.stage
     imported = stage is Stage.IMPORT
+    own = operator or graph["nodes"][0]["op"]
     told = _at_import(message) if imported else _of_types(message, parts.get("error"))
     if branches and told in ("", "shape") and stage is not Stage.EXECUTE:
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
-    if several:
-        suspects = _suspects(told, message, graph)
-        if suspects:
-            return suspects
+    suspects = _suspects(told, message, graph) if several else None
+    if not several and imported and _unlike(message, graph):
+        suspects = _result("dtype", [own])
+    if suspects:
+        return suspects
     if where := located(message):
         return dict.fromkeys(_ERROR) | {"message": where}
-    own = operator or graph["nodes"][0]["op"]
     general = _generalised(message, graph, stage, operator)
     behind = sources(graph)
     named = [op for op in _operators(graph, operator) if re.search(rf"\b{op}\b", message)]
@@ -111,6 +115,14 @@ def _of_types(message: str, error: Any) -> str:
 def _at_import(message: str) -> str:
     """The same where an importer says so, which finds fault with models in other ways, too."""
     return "dtype" if _DTYPES.search(message) else "shape" if _SIZES.search(message) else ""
+
+
+def _unlike(message: str, graph: Mapping[str, Any]) -> bool:
+    """Whether the message wants one dtype for several that are read in the model, too."""
+    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+    read = {dtypes[name] for node in graph["nodes"] for name in node["inputs"]}
+    named = [dtype for dtype in read if re.search(rf"\b{dtype}\b", message)]
+    return len(named) > 1 and bool(_UNLIKE.search(message))
 
 
 def _suspects(what: str, message: str, graph: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -32,6 +32,20 @@ def test_a_complaint_is_about_the_operator_whose_own_result_is_wrong(wrong, stag
     assert own != error(single("Where"), message, stage)
 
 
+def test_two_dtypes_that_nobody_converts_are_an_error_or_a_wrong_result():
+    def power(exponent):
+        made = graph(("Pow", "xp", "y"))
+        made["values"] = [[n, exponent if n == "p" else dtype, s] for n, dtype, s in made["values"]]
+        return made
+
+    said = UNLIKE + ": T.float32 and T.{}"
+    own = mismatch(power("int64"), kind="dtype", levels=EVERYWHERE)
+    assert own == error(power("int64"), said.format("int64"), Stage.IMPORT)
+    assert own == error(power("bfloat16"), said.format("bfloat16"), Stage.IMPORT)
+    assert own != error(power("float32"), said.format("float16"), Stage.IMPORT)
+    assert own != error(power("int64"), "T.float32 and T.int64 have no power", Stage.IMPORT)
+
+
 def test_a_shape_that_an_importer_does_not_know_is_not_a_wrong_one():
     lost = behind("ArgMax", "object of type 'NoneType' has no len()")
     assert lost == behind("Slice", "the given one has ndim -1, other than the length of axes 1")
