@@ -121,6 +121,7 @@ class Div(Arithmetic):
     """
 
     rounding = (4, 0)
+    joining = "first"
 
     def torch(self, x, y):
         return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")

@@ -118,6 +118,7 @@ class BatchNormalization(PerChannel):
     """Inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
 
     inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
+    joining = "first"
     valid = (None, None, None, None, (0.0, math.inf))
 
     def torch(self, x, scale, bias, mean, var):

@@ -11,44 +11,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.compare.precision import PRECISIONS, Precision, finite, representable, whole
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.intervals import Box, everywhere, underflow
+from nnfuzz.spec.intervals import Box, everywhere
 from nnfuzz.spec.operator import OpSpec, flatten
-
-
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """Constants of a working dtype.
-
-    u: unit roundoff. tiny: where flushing to zero or gradual underflow act. greatest: the largest
-    finite number. twice: 2 for float64, whose reference carries an error of its own.
-    """
-
-    dtype: torch.dtype
-    u: float
-    tiny: float
-    greatest: float
-    twice: float
-
-    @classmethod
-    def of(cls, dtype: DType) -> Precision:
-        u, twice = dtype.unit_roundoff, 2.0 if dtype is DType.FLOAT64 else 1.0
-        return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
-
-
-PRECISIONS: Mapping[DType, Precision] = MappingProxyType(
-    {d: Precision.of(d) for d in DType if d.is_float}
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +96,7 @@ def step(
     boxes: dict[str, Box],
 ) -> None:
     """Add the boxes of one node's outputs."""
-    inputs = [Tracked(values[n], boxes[n]) for n in node.inputs]
+    inputs = [Tracked(values[n], _entering(graph, node, n, values, boxes)) for n in node.inputs]
     refs = [values[n] for n in node.outputs]
     precisions = [PRECISIONS.get(graph.values[n].type.dtype) for n in node.outputs]
     u = max((graph.values[n].type.dtype.unit_roundoff for n in node.inputs), default=0.0)
@@ -131,6 +106,37 @@ def step(
         found = [box.masked(everywhere(box.lo)) for box in found]
     for name, box in zip(node.outputs, found, strict=True):
         boxes[name] = _settled(box, graph.values[name].type.dtype)
+
+
+def _entering(
+    graph: Graph, node: Node, name: str, values: Mapping[str, Tensor], boxes: Mapping[str, Box]
+) -> Box:
+    """The box of one input of a node: an exact sum has the error of others if the node may join it.
+
+    MatMul and Add make a Gemm, whose sum begins with the bias; the factor of a Mul or of a
+    BatchNormalization goes into the weights of a Conv. Sums of integers stay exact where only
+    integers join.
+    """
+    box = boxes[name]
+    precision = PRECISIONS.get(graph.type(name).dtype)
+    if precision is None or not _joins(node, name, boxes):
+        return box
+    maker = next((n for n in graph.nodes if name in n.outputs), None)
+    if maker is None or maker.op.exactness != "sum":
+        return box
+    inputs = [boxes[n] for n in maker.inputs]
+    if not all(whole(b) for b in inputs):
+        return box  # has its error already
+    return _widened(maker.op, precision, values[name], box, inputs, alone=False)
+
+
+def _joins(node: Node, name: str, boxes: Mapping[str, Box]) -> bool:
+    """Whether a node may become part of the sum that one of its inputs is, and its numbers too."""
+    if not node.op.joining or len(set(node.inputs)) == 1:
+        return False
+    if node.op.joining == "first":
+        return name == node.inputs[0]
+    return not all(whole(boxes[n]) for n in node.inputs)
 
 
 def _settled(box: Box, dtype: DType) -> Box:
@@ -237,8 +243,18 @@ def _around(box: Box, ref: Tensor) -> Box:
     return Box(torch.minimum(lo, ref), torch.maximum(hi, ref), box.any)
 
 
-def _widened(op: OpSpec, precision: Precision, ref: Tensor, box: Box, inputs: list[Box]) -> Box:
-    """The box widened by the local rounding error of a correct implementation."""
+def _widened(
+    op: OpSpec,
+    precision: Precision,
+    ref: Tensor,
+    box: Box,
+    inputs: list[Box],
+    alone: bool = True,
+) -> Box:
+    """The box widened by the local rounding error of a correct implementation.
+
+    alone: whether the operator is one of its own, so that it may be free of errors.
+    """
     far = box.far()
     radius = op.radius(precision.u, far, *[b.far() for b in inputs])
     if isinstance(radius, float | int):
@@ -248,7 +264,7 @@ def _widened(op: OpSpec, precision: Precision, ref: Tensor, box: Box, inputs: li
     # Not where it is 0, that is, exact; below `tiny` the product with u may itself underflow.
     inexact = (radius != 0) | ((far != 0) & (far.abs() < precision.tiny))
     radius = torch.where(inexact, radius * precision.twice + precision.tiny, 0.0)
-    if op.exactness:
+    if op.exactness and alone:
         radius = radius.masked_fill(_error_free(op, precision, box, inputs), 0.0)
         if not bool(radius.any()):
             return box
@@ -273,7 +289,7 @@ def _error_free(op: OpSpec, precision: Precision, box: Box, inputs: list[Box]) -
     """Mask of elements that every implementation computes without any error."""
     y = box.lo
     if op.exactness == "sum":
-        if not all(b.exact and bool((b.lo == b.lo.round()).all()) for b in inputs):
+        if not all(whole(b) for b in inputs):
             return torch.zeros_like(y, dtype=torch.bool)
         # Every partial sum, in any order, is an integer below 1/u, so it is representable.
         return op.torch(*[b.lo.abs() for b in inputs]) < 1 / precision.u
@@ -282,31 +298,3 @@ def _error_free(op: OpSpec, precision: Precision, box: Box, inputs: list[Box]) -
         if box.exact
         else (representable(y, precision, inputs) & (y == box.hi))
     )
-
-
-def representable(y: Tensor, precision: Precision, inputs: list[Box]) -> Tensor:
-    """Mask of elements of `y` (+ - * / sqrt of the inputs) that the working dtype holds exactly.
-
-    Zero is, other numbers that may be flushed to zero are not. In float64 every result is; there
-    the test is whether result and operands fit float32, so that no bit was lost.
-    """
-    if precision.dtype is not torch.float64:
-        return (y.to(precision.dtype) == y) & ((y.abs() >= precision.tiny) | (y == 0))
-    fits = y.float() == y
-    for box in inputs:
-        fits = fits & (box.lo.float() == box.lo) & (box.hi.float() == box.hi)
-    return fits
-
-
-def finite(box: Box, ref: Tensor, precision: Precision) -> Box:
-    """The box with elements masked that may overflow the working dtype or are not a number."""
-    greatest = precision.greatest
-    if box.any is None and bool(((box.lo >= -greatest) & (box.hi <= greatest)).all()):
-        return box
-    bad = ~((box.lo >= -greatest) & (box.hi <= greatest))
-    if box.any is not None:
-        bad = bad | box.any
-    # Masked elements get a tame number, so that they do not spoil their neighbours.
-    tame = torch.nan_to_num(ref, 0.0, 0.0, 0.0).clamp(-greatest, greatest)
-    lo = torch.where(bad, tame, box.lo)
-    return Box(lo, lo if box.exact else torch.where(bad, tame, box.hi), bad)

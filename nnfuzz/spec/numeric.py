@@ -109,6 +109,10 @@ class Numeric:
     the working dtype (+ - * / sqrt); "sum", wherever every term is an integer and their absolute
     values add up to less than 1 / u."""
 
+    joining: ClassVar[str] = ""
+    """Which inputs may be sums that compilers make the operator part of: "any" of a sum or product,
+    the "first" of a quotient, where integers do not stay integers; "" if it is none of these."""
+
     modular: ClassVar[bool] = False
     """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,
     + - * and bitwise operators."""

@@ -59,6 +59,35 @@ def test_integer_sums_are_exact_and_others_are_not(build):
     assert (width(only(*b.done(b.add("MatMul", "x", "y")))) > 0).all()
 
 
+def test_a_sum_of_integers_rounds_where_a_bias_or_a_factor_joins_it(build):
+    x, y = F32([[1, 1]]), F32([[1], [-1]])
+    for name, other in [("Add", -0.1), ("Sub", 0.1), ("Mul", 0.1), ("Div", 3), ("Sum", 0.1)]:
+        b = build(x=x, y=y, c=F32([other]))
+        product = b.add("MatMul", "x", "y")
+        graph, params = b.done(product, b.add(name, product, "c"))
+        e = envelopes(graph, params)
+        assert (width(e[product]) == 0).all()
+        assert (width(e[graph.outputs[1]]) > 0).all()
+    # Gemm: (-0.1 + 1) - 1
+    started = (F32(-0.1) + F32(1)) - F32(1)
+    b = build(x=x, y=y, c=F32([-0.1]))
+    e = only(*b.done(b.add("Add", b.add("MatMul", "x", "y"), "c")))
+    assert e.lo[0, 0] <= started <= e.hi[0, 0]
+    assert width(e)[0, 0] < 1e-6
+
+
+def test_a_sum_of_integers_stays_exact_among_integers(build):
+    b = build(x=F32([[1, 1]]), y=F32([[1], [1]]), c=F32([8]))
+    product = b.add("MatMul", "x", "y")
+    for name, operands in [
+        ("Add", (product, "c")),
+        ("Div", ("c", product)),
+        ("Div", (product,) * 2),
+    ]:
+        e = only(*b.done(b.add(name, *operands)))
+        assert (width(e) == 0).all(), name
+
+
 def test_overflow_of_the_working_dtype_is_not_comparable(build):
     b = build(x=np.float16([300, 3]))
     e = only(*b.done(b.add("Mul", "x", "x")))

@@ -15,7 +15,8 @@ from nnfuzz.opspecs.control import If, Loop, Scan
 from nnfuzz.check.authorities import one_node
 from nnfuzz.check.instances import Instance
 from nnfuzz.check.runtimes import run_reference
-from nnfuzz.compare.envelope import PRECISIONS, Tracked, enclosed
+from nnfuzz.compare.envelope import Tracked, enclosed
+from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.body import Body, BodyStep

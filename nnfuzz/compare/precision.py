@@ -1,0 +1,71 @@
+"""What a working dtype can hold: its constants, which results are exact and which overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.intervals import Box, underflow
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Constants of a working dtype.
+
+    u: unit roundoff. tiny: where flushing to zero or gradual underflow act. greatest: the largest
+    finite number. twice: 2 for float64, whose reference carries an error of its own.
+    """
+
+    dtype: torch.dtype
+    u: float
+    tiny: float
+    greatest: float
+    twice: float
+
+    @classmethod
+    def of(cls, dtype: DType) -> Precision:
+        u, twice = dtype.unit_roundoff, 2.0 if dtype is DType.FLOAT64 else 1.0
+        return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
+
+
+PRECISIONS: Mapping[DType, Precision] = MappingProxyType(
+    {d: Precision.of(d) for d in DType if d.is_float}
+)
+
+
+def representable(y: Tensor, precision: Precision, inputs: list[Box]) -> Tensor:
+    """Mask of elements of `y` (+ - * / sqrt of the inputs) that the working dtype holds exactly.
+
+    Zero is, other numbers that may be flushed to zero are not. In float64 every result is; there
+    the test is whether result and operands fit float32, so that no bit was lost.
+    """
+    if precision.dtype is not torch.float64:
+        return (y.to(precision.dtype) == y) & ((y.abs() >= precision.tiny) | (y == 0))
+    fits = y.float() == y
+    for box in inputs:
+        fits = fits & (box.lo.float() == box.lo) & (box.hi.float() == box.hi)
+    return fits
+
+
+def whole(box: Box) -> bool:
+    """Whether a box holds one integer per element."""
+    return box.exact and bool((box.lo == box.lo.round()).all())
+
+
+def finite(box: Box, ref: Tensor, precision: Precision) -> Box:
+    """The box with elements masked that may overflow the working dtype or are not a number."""
+    greatest = precision.greatest
+    if box.any is None and bool(((box.lo >= -greatest) & (box.hi <= greatest)).all()):
+        return box
+    bad = ~((box.lo >= -greatest) & (box.hi <= greatest))
+    if box.any is not None:
+        bad = bad | box.any
+    # Masked elements get a tame number, so that they do not spoil their neighbours.
+    tame = torch.nan_to_num(ref, 0.0, 0.0, 0.0).clamp(-greatest, greatest)
+    lo = torch.where(bad, tame, box.lo)
+    return Box(lo, lo if box.exact else torch.where(bad, tame, box.hi), bad)
