@@ -11,8 +11,9 @@ import pytest
 
 HERE = Path(__file__).parent
 SCRIPT = """
-import sys
+import signal, sys
 from nnfuzz.execute.sandbox import Limits, Sandbox, wait
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
 sandboxes = [Sandbox("hostile:make", limits=Limits(seconds=60)) for _ in range(2)]
 idle, busy = sandboxes
 for sandbox in sandboxes:
