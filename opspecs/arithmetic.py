@@ -101,6 +101,7 @@ class Sub(Modular):
 
 @operator
 class Mul(Modular):
+    joining = "factor"
     torch = staticmethod(torch.mul)
 
     def floating(self, a, b):

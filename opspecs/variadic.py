@@ -42,7 +42,7 @@ class Max(Folded):
 class Sum(Folded):
     inputs = (In("T", FLOATS),)
     exactness = "sum"
-    joining = "any"
+    joining = "term"
 
     def domain(self, *xs):
         return too_large(sum(x.abs() for x in xs))

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.compare.joining import begun, joins
 from nnfuzz.compare.precision import PRECISIONS, Precision, finite, representable, whole
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
@@ -111,32 +112,26 @@ def step(
 def _entering(
     graph: Graph, node: Node, name: str, values: Mapping[str, Tensor], boxes: Mapping[str, Box]
 ) -> Box:
-    """The box of one input of a node: an exact sum has the error of others if the node may join it.
+    """The box of one input of a node, with what it takes that the node may join the input's sum.
 
-    MatMul and Add make a Gemm, whose sum begins with the bias; the factor of a Mul or of a
-    BatchNormalization goes into the weights of a Conv. Sums of integers stay exact where only
-    integers join.
+    MatMul and Add make a Gemm, whose sum begins with the bias: every step rounds it. The factor of
+    a Mul or of a BatchNormalization goes into the weights of a Conv. Sums of integers stay exact
+    where only integers join.
     """
     box = boxes[name]
     precision = PRECISIONS.get(graph.type(name).dtype)
-    if precision is None or not _joins(node, name, boxes):
+    if precision is None or not joins(node, name, boxes):
         return box
     maker = next((n for n in graph.nodes if name in n.outputs), None)
     if maker is None or maker.op.exactness != "sum":
         return box
     inputs = [boxes[n] for n in maker.inputs]
-    if not all(whole(b) for b in inputs):
-        return box  # has its error already
-    return _widened(maker.op, precision, values[name], box, inputs, alone=False)
-
-
-def _joins(node: Node, name: str, boxes: Mapping[str, Box]) -> bool:
-    """Whether a node may become part of the sum that one of its inputs is, and its numbers too."""
-    if not node.op.joining or len(set(node.inputs)) == 1:
-        return False
-    if node.op.joining == "first":
-        return name == node.inputs[0]
-    return not all(whole(boxes[n]) for n in node.inputs)
+    if all(whole(b) for b in inputs):
+        box = _widened(maker.op, precision, values[name], box, inputs, alone=False)
+    if node.op.joining != "term":
+        return box
+    others = [boxes[n] for n in node.inputs if n != name]
+    return begun(box, maker.op, inputs, others, precision)
 
 
 def _settled(box: Box, dtype: DType) -> Box:

@@ -110,8 +110,9 @@ class Numeric:
     values add up to less than 1 / u."""
 
     joining: ClassVar[str] = ""
-    """Which inputs may be sums that compilers make the operator part of: "any" of a sum or product,
-    the "first" of a quotient, where integers do not stay integers; "" if it is none of these."""
+    """How compilers make the operator part of a sum that it reads: each input may be such a sum and
+    the others a "term" or a "factor" of it; or only the "first", and integers do not stay integers;
+    "" if they do not."""
 
     modular: ClassVar[bool] = False
     """Whether the result of integers modulo 2^n follows from the inputs modulo 2^n: data movement,

@@ -141,7 +141,7 @@ class Arithmetic(Binary):
     """+, -, *, /: integers of 8 and 16 bits came with opset 14, below they take a detour."""
 
     exactness = "rounded"
-    joining = "any"
+    joining = "term"
 
     def interval(self, *boxes: Box) -> Sequence[Box]:
         if boxes[0].lo.is_floating_point():
