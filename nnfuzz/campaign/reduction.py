@@ -26,9 +26,10 @@ from nnfuzz.reduce.servers import Servers
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
+from nnfuzz.triage.clues import clues_of
 from nnfuzz.triage.examine import ProducerError
-from nnfuzz.triage.general import branches_added, operator_types, sole_operator
-from nnfuzz.triage.operands import largest_operand, wide_operands
+from nnfuzz.triage.general import operator_types
+from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import Clues, pattern_of, refined
 from nnfuzz.triage.signature import Failure, failures
 
@@ -130,15 +131,11 @@ def renewed(reduced: Finding) -> Failure:
 
 def clues(reduced: Finding, registry: BackendRegistry) -> Clues:
     """What a reduced finding tells beside its failure and graph."""
-    model, graph = reduced.case.model, reduced.case.graph
     passes = tuple((reduced.localisation or {}).get("passes", ()))
-    return Clues(
+    return replace(
+        clues_of(reduced.case, reduced.failure, reduced.verdict),
         passes=passes,
-        verdict=reduced.verdict,
-        operator=sole_operator(model, graph) if model else "",
         apart=_apart(reduced, passes, registry),
-        operands=wide_operands(reduced.case, reduced.failure, reduced.verdict),
-        branches=bool(model) and branches_added(model, graph),
         largest=largest_operand(reduced.case),
     )
 

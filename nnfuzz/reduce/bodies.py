@@ -29,7 +29,7 @@ def _execution(subject: Subject, node: Node) -> Execution | None:
 
 def apply_inlining(subject: Subject, edit: Edit) -> Subject:
     """target: the node."""
-    graph, node = subject.graph, _node(subject, edit)
+    graph, node = subject.graph, subject.node(edit.target)
     execution = _execution(subject, node)
     if not execution:
         raise Inapplicable(f"{edit.target} does not execute a body once")
@@ -57,13 +57,6 @@ def _inlined(node: Node, execution: Execution) -> tuple[list[Node], dict[str, st
     return steps, {name: source for name, source in pairs if name != source}
 
 
-def _node(subject: Subject, edit: Edit) -> Node:
-    for node in subject.graph.nodes:
-        if node_id(node) == edit.target:
-            return node
-    raise Inapplicable(f"{edit.target} is gone")
-
-
 def propose_hoisting(subject: Subject) -> Iterator[Edit]:
     """Bodies by themselves, with what they read in the first turn, or in the last."""
     for node in subject.graph.nodes:
@@ -79,7 +72,7 @@ def _turns(subject: Subject, node: Node) -> int:
 
 def apply_hoisting(subject: Subject, edit: Edit) -> Subject:
     """target: the node; value: the turn."""
-    node = _node(subject, edit)
+    node = subject.node(edit.target)
     if not isinstance(node.op, ControlFlow) or _turns(subject, node) <= edit.value:
         raise Inapplicable(f"{edit.target} has no turn {edit.value}")
     inputs = [subject.values[name] for name in node.inputs]

@@ -162,7 +162,7 @@ def propose_constants(subject: Subject) -> Iterator[Edit]:
 
 def apply_replacement(subject: Subject, edit: Edit) -> Subject:
     """target: the node; value: what its outputs become, "input" or "weight"."""
-    gone = _node(subject.graph, edit.target)
+    gone = subject.node(edit.target)
     rest = [node for node in subject.graph.nodes if node is not gone]
     if any(name in subject.graph.outputs for name in gone.outputs):
         raise Inapplicable("an output of the model")
@@ -183,7 +183,7 @@ def propose_bypasses(subject: Subject) -> Iterator[Edit]:
 def apply_bypass(subject: Subject, edit: Edit) -> Subject:
     """target: the node; value: the input that takes the place of its outputs."""
     graph = subject.graph
-    node = _node(graph, edit.target)
+    node = subject.node(edit.target)
     if edit.value not in node.inputs:
         raise Inapplicable(f"{edit.target} does not read {edit.value}")
     rename = dict.fromkeys(node.outputs, edit.value)
@@ -205,20 +205,13 @@ def propose_operands(subject: Subject) -> Iterator[Edit]:
 
 def apply_operand(subject: Subject, edit: Edit) -> Subject:
     """target: the node; value: the position of the input."""
-    graph, node, i = subject.graph, _node(subject.graph, edit.target), edit.value
+    graph, node, i = subject.graph, subject.node(edit.target), edit.value
     op = node.op.without_input(i) if i < len(node.inputs) else None
     if op is None:
         raise Inapplicable(f"{node!r} needs its input {i}")
     fewer = Node(op, (*node.inputs[:i], *node.inputs[i + 1 :]), node.outputs)
     nodes = [fewer if n is node else n for n in graph.nodes]
     return restricted(subject, rebuilt(replace(graph, nodes=nodes), {}), {})
-
-
-def _node(graph: Graph, name: str) -> Node:
-    for node in graph.nodes:
-        if node_id(node) == name:
-            return node
-    raise Inapplicable(f"the node {name} is gone")
 
 
 # -- parameters -------------------------------------------------------------------------------

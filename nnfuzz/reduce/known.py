@@ -19,9 +19,8 @@ from typing import Any
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.lanes import Lanes
-from nnfuzz.triage.general import branches_added, sole_operator
-from nnfuzz.triage.operands import wide_operands
-from nnfuzz.triage.refine import Clues, first_copy, pattern_of, refined
+from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.refine import first_copy, pattern_of, refined
 from nnfuzz.triage.signature import FAILURES
 
 MOST_PLACES = 3
@@ -114,13 +113,7 @@ class Known:
         failing = [failure for failure, mark in tried.failing if mark in self.marks]
         if case is None or not failing or not self.causes:
             return None
-        clues = Clues(
-            verdict=tried.verdict,
-            operator=sole_operator(case.model, case.graph) if case.model else "",
-            operands=wide_operands(case, failing[0], tried.verdict),
-            branches=bool(case.model) and branches_added(case.model, case.graph),
-        )
-        plain = refined(failing[0], case.graph, clues).hash
+        plain = refined(failing[0], case.graph, clues_of(case, failing[0], tried.verdict)).hash
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.
             same = cause.refined == plain and len(_nodes(tried)) <= len(cause.nodes)

@@ -95,6 +95,13 @@ class Subject:
         _ = self.values
         return self
 
+    def node(self, name: str) -> Node:
+        """The node that edits know by a name, see node_id. Raises: Inapplicable if it is gone."""
+        for node in self.graph.nodes:
+            if node_id(node) == name:
+                return node
+        raise Inapplicable(f"the node {name} is gone")
+
     def with_params(self, changed: Mapping[str, np.ndarray]) -> Subject:
         return replace(self, params={**self.params, **changed})
 

@@ -121,11 +121,9 @@ def apply_plain(subject: Subject, edit: Edit) -> Subject:
 def _exchanged(subject: Subject, edit: Edit, by: Callable[[OpSpec], OpSpec]) -> Subject:
     """With another operator at the node that is the edit's target."""
     graph = subject.graph
-    found = [node for node in graph.nodes if node_id(node) == edit.target]
-    if not found:
-        raise Inapplicable(f"{edit.target} is gone")
-    op = by(found[0].op)
-    nodes = [Node(op, n.inputs, n.outputs) if n is found[0] else n for n in graph.nodes]
+    node = subject.node(edit.target)
+    other = Node(by(node.op), node.inputs, node.outputs)
+    nodes = [other if n is node else n for n in graph.nodes]
     return _retyped(subject, replace(graph, nodes=nodes), {}, {})
 
 

@@ -60,9 +60,9 @@ def blamed(
       the one that is named, which cannot cope with what is known of its input.
     - A complaint about dtypes that are none of the model's: to blame is what computes the input.
       So it is for an importer's complaint about dtypes, or about sizes that it thinks it knows.
+    - So it is for memory that was planned for another shape than what is computed has.
     - Two dtypes that a single operator reads, where an importer wants one: it has converted
       neither, and where nothing checks that, the result has the wrong one.
-    - So it is for memory that was planned for another shape than what is computed has.
     - What else an importer or code generation says of an If that an exporter added is the If's
       fault: its branches may differ in rank, which is hard to take.
     - A native function that a message names is the cause, for whatever operator; while the model

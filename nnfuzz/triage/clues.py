@@ -1,0 +1,23 @@
+"""What a failing test case tells of its cause, beside the failure and the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.general import branches_added, sole_operator
+from nnfuzz.triage.operands import wide_operands
+from nnfuzz.triage.refine import Clues
+from nnfuzz.triage.signature import Failure
+
+
+def clues_of(case: TestCase, failure: Failure, verdict: Mapping[str, Any] | None) -> Clues:
+    """The clues that take neither a localisation nor a reduction. verdict: Verdict.to_json()."""
+    model, graph = case.model, case.graph
+    return Clues(
+        verdict=verdict,
+        operator=sole_operator(model, graph) if model else "",
+        operands=wide_operands(case, failure, verdict),
+        branches=bool(model) and branches_added(model, graph),
+    )
