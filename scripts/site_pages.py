@@ -1,0 +1,32 @@
+"""mkdocs hook: the pages at the top of the checkout are pages of the site as well.
+
+Links between them and docs/ are written for who reads the checkout. README.md is the start page.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+TOP = {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
+TOP["README.md"] = "index.md"
+
+
+def on_files(files, config):
+    """The files of docs/, and those of the top with links as they are in the site."""
+    root = Path(config.config_file_path).parent
+    for name, place in TOP.items():
+        text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, place, content=linked(text)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """A page of docs/ with its links to the top as they are in the site."""
+    return linked(markdown.replace("](../", "](")) if "/" not in page.file.src_uri else markdown
+
+
+def linked(text: str) -> str:
+    return re.sub(r"\]\(README\.md", "](index.md", text)
