@@ -20,7 +20,7 @@ LIMITS = (
     "probe_seconds",
     "learn",
     "reduce",
-    "tame",
+    "throttle",
 )
 
 
@@ -76,7 +76,7 @@ class CampaignConfig:
     of agreeing tests that is judged by the envelope all the same. known: ids of signatures that are
     counted, but are no findings. probe_seconds: time for single-operator probes before the start.
     learn: whether `unsupported` outcomes lead to probes, and probes to refusals (a new epoch).
-    reduce: whether findings are reduced. tame: how often a reduced finding must occur before
+    reduce: whether findings are reduced. throttle: how often a reduced finding must occur before
     generation keeps away from its operators; 0 for never.
     """
 
@@ -93,7 +93,7 @@ class CampaignConfig:
     probe_seconds: float = 10.0
     learn: bool = True
     reduce: bool = True
-    tame: int = 5
+    throttle: int = 5
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
 

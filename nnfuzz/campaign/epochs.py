@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.flight import TEST
+from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.pools import ProducerPool
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
-from nnfuzz.campaign.taming import Tamer
-from nnfuzz.campaign.watching import Observer
+from nnfuzz.campaign.throttle import Throttle
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
 EPOCH_SECONDS = 2.0  # least time between two epochs: each interrupts the producers
@@ -31,7 +31,7 @@ class Epochs:
         recorder: Recorder,
         producers: ProducerPool,
         prober: Prober,
-        tamer: Tamer,
+        throttle: Throttle,
         observer: Observer,
         number: int,
         refused: Iterable[str] = (),
@@ -39,7 +39,7 @@ class Epochs:
         """number, refused: where the session begins."""
         self.number = number
         self.refused = set(refused)
-        self.tamer = tamer
+        self.throttle = throttle
         self._config = config
         self._recorder = recorder
         self._producers = producers
@@ -56,9 +56,9 @@ class Epochs:
             return
         self._began = time.monotonic()
         reasons = self._new_refusals()
-        if not self._tamed() and not reasons:
+        if not self._throttled() and not reasons:
             return
-        avoided = self.tamer.avoided
+        avoided = self.throttle.avoided
         self.refused |= reasons.keys()
         self.number = self._recorder.store.add_epoch(self.refused, reasons, avoided)
         case = replace(
@@ -69,19 +69,19 @@ class Epochs:
         self._producers.configure(self.number, case)
 
     def watch(self, evidence: Evidence) -> None:
-        """Has the tamer look at tests that were made without restraint though there was some."""
+        """Has the throttle look at tests that were made without restraint though there was some."""
         case = evidence.case
         if case is None or evidence.origin != TEST or evidence.epoch != self.number:
             return
         if not self._restrains(case.seed, case.index):
             shown = (failure.signature.hash for failure in evidence.confirmed)
-            self.tamer.watch(case.graph, shown)
+            self.throttle.watch(case.graph, shown)
 
     def _new_refusals(self) -> dict[str, str]:
         """Signatures that turned out not to be supported, with the reasons."""
         reasons = self._prober.refused()
         refused = set(self._config.case.refused) | set(reasons)
-        avoided = {row.item for row in self.tamer.avoided}
+        avoided = {row.item for row in self.throttle.avoided}
         new = refused - self.refused
         if not new or not self._prober.left(refused) - avoided:
             return {}
@@ -93,17 +93,17 @@ class Epochs:
             )
         return {key: reasons.get(key, "") for key in sorted(new)}
 
-    def _tamed(self) -> bool:
+    def _throttled(self) -> bool:
         """Whether the list of what generation keeps away from has changed; says so."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
         recorder = self._recorder
-        new = self.tamer.learn(recorder.findings(), recorder.reductions, gone)
+        new = self.throttle.learn(recorder.findings(), recorder.reductions, gone)
         for row in new:
             self._observer.note(
                 f"generation keeps away from {row.item} from now on, but in "
                 f"{self._config.case.unrestrained:.0%} of the tests: {row.why} [{row.signature}]"
             )
-        lifted = self.tamer.lift()
+        lifted = self.throttle.lift()
         for row in lifted:
             self._observer.note(
                 f"{row.item} no longer fails and is generated again: {row.why} [{row.signature}]"

@@ -19,13 +19,13 @@ from typing import Any
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.flight import FAULT, Flight
+from nnfuzz.campaign.generation_failures import lost, not_produced
+from nnfuzz.campaign.jobs import JobSource
+from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool
 from nnfuzz.campaign.probe import Probe, Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.supply import Supply
-from nnfuzz.campaign.unproduced import lost, not_produced
-from nnfuzz.campaign.watching import Observer, Snapshot, counted
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
@@ -67,7 +67,7 @@ class Loop:
         self._probing = False
         self._thorough = False
         self._reducing = False
-        self._supply = Supply(config.tests_limit, recorder.store.done(), prober, self._produced)
+        self._jobs = JobSource(config.tests_limit, recorder.store.done(), prober, self._produced)
         self._flights: set[Flight] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
@@ -83,7 +83,7 @@ class Loop:
             )
         self._probe_first()
         while not self._over():
-            self._step(self._supply.test)
+            self._step(self._jobs.test)
         self._settle()
         self.recorder.store.stop_clock()
         self._reduce_rest()
@@ -94,7 +94,7 @@ class Loop:
         self._probing = self._thorough = True
         self.prober.ask(keys)
         while not self._stopped() and (len(self.prober) or self._busy()):
-            self._step(self._supply.probe)
+            self._step(self._jobs.probe)
         self._tick(final=True)
 
     def seconds(self) -> float:
@@ -117,7 +117,7 @@ class Loop:
         while time.monotonic() < deadline and not self._over():
             if not len(self.prober) and not self._busy():
                 break
-            self._step(self._supply.probe)
+            self._step(self._jobs.probe)
         self.prober.forget_waiting()
         self._probing = False
         self.epochs.renew(now=True)
@@ -189,7 +189,7 @@ class Loop:
         limit = self.config.time_limit
         if limit is not None and self.seconds() >= limit:
             return True
-        return not self._probing and not self._supply.left and not self._busy()
+        return not self._probing and not self._jobs.left and not self._busy()
 
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
@@ -291,7 +291,7 @@ class Loop:
             signatures=len(self.prober.keys),
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.reducer.waiting(),
-            avoided=len(self.epochs.tamer.avoided),
+            avoided=len(self.epochs.throttle.avoided),
         )
 
     def _phase(self) -> str:

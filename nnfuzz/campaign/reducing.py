@@ -37,7 +37,7 @@ class Reducer:
     ) -> None:
         self.config = config
         self.recorder = recorder
-        self.spent = self.afterwards = 0.0
+        self.spent = self.after_campaign = 0.0
         self._limited = True
         self._note = note
         self._server: ForkServer | None = None
@@ -109,7 +109,7 @@ class Reducer:
         if self._limited:
             self.spent += seconds
         else:
-            self.afterwards += seconds
+            self.after_campaign += seconds
         if not self._free:
             self._free = seconds
         self._keep(row, self._result(row, event))

@@ -11,21 +11,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.afterwards import SUMMARY, findings_figures
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.loop import Loop
+from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool, describe
+from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
-from nnfuzz.campaign.shelf import Shelf
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support import Support, SupportCache
-from nnfuzz.campaign.taming import Tamer
-from nnfuzz.campaign.watching import Observer
+from nnfuzz.campaign.support import Support
+from nnfuzz.campaign.support_cache import SupportCache, SupportTables
+from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply
 from nnfuzz.execute.registry import BackendRegistry
@@ -111,10 +111,10 @@ class _Session:
     loop: Loop
     prober: Prober
     versions: Versions
-    shelf: Shelf
+    tables_on_disk: SupportTables
 
     def save_support(self) -> None:
-        self.shelf.save(self.prober.tables, self.prober.keys)
+        self.tables_on_disk.save(self.prober.tables, self.prober.keys)
 
     def _known_seen(self) -> set[str]:
         """Signatures of failures to be ignored that occurred, refined ones as well."""
@@ -124,7 +124,7 @@ class _Session:
 
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
-        now = {row.item for row in self.loop.epochs.tamer.avoided}
+        now = {row.item for row in self.loop.epochs.throttle.avoided}
         return [row for row in self.store.ever_avoided() if row.item not in now]
 
     def result(self) -> Result:
@@ -142,10 +142,10 @@ class _Session:
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
-            "avoided": [asdict(row) for row in self.loop.epochs.tamer.avoided],
+            "avoided": [asdict(row) for row in self.loop.epochs.throttle.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
-            "reduce_seconds_afterwards": round(self.loop.reducer.afterwards, 3),
+            "reduce_seconds_after_campaign": round(self.loop.reducer.after_campaign, 3),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
             "seed": self.config.seed,
@@ -175,8 +175,8 @@ def _open(
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
-        shelf = Shelf(cache, config, versions.backends, versions.libraries)
-        tables = shelf.load()
+        tables_on_disk = SupportTables(cache, config, versions.backends, versions.libraries)
+        tables = tables_on_disk.load()
         epoch, refused = _first_epoch(store, config, tables if refuse else {})
         avoided = store.avoided_in(epoch)
         case = replace(config.case, refused=refused, avoid=tuple(row.item for row in avoided))
@@ -187,10 +187,10 @@ def _open(
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)
         signatures = sorted(prober.left(()))
-        tamer = Tamer(store, config.tame, signatures, prober.variables, avoided)
-        epochs = Epochs(config, recorder, producers, prober, tamer, observer, epoch, refused)
+        throttle = Throttle(store, config.throttle, signatures, prober.variables, avoided)
+        epochs = Epochs(config, recorder, producers, prober, throttle, observer, epoch, refused)
         loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
-        yield _Session(config, store, recorder, loop, prober, versions, shelf)
+        yield _Session(config, store, recorder, loop, prober, versions, tables_on_disk)
 
 
 def _versions(pools: list[BackendPool], store: Store) -> Versions:
@@ -210,7 +210,7 @@ def _first_epoch(
 ) -> tuple[int, tuple[str, ...]]:
     """The epoch that a session begins with: the last one, or what the cache refuses."""
     last = store.last_epoch()
-    if last and not config.tame and store.avoided_in(last[0]):
+    if last and not config.throttle and store.avoided_in(last[0]):
         return store.add_epoch(last[1], {}), tuple(last[1])
     if last:
         return last[0], tuple(last[1])

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from nnfuzz.campaign.rows import EventRow, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps
-from nnfuzz.campaign.tables.epochs import Epochs
 from nnfuzz.campaign.tables.findings import Findings
+from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
 from nnfuzz.ir.features import Features
@@ -23,7 +23,7 @@ from nnfuzz.ir.features import Features
 __all__ = ["FILE", "Store", "StoreError"]
 
 
-class Store(Sessions, Epochs, Findings):
+class Store(Sessions, Restraints, Findings):
     """The open file of a campaign: its tests, and all that is known beside them."""
 
     def record(self, record: Record) -> None:

@@ -111,7 +111,7 @@ def _probe(
 ) -> int:
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.campaign.store import Store
-    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.folders import cache_folder, default_folder
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher

@@ -67,7 +67,7 @@ def fuzz(
     probe: own.ProbeTime = None,
     learn: own.Learn = None,
     reduce: own.Reduce = None,
-    tame: own.Tame = None,
+    throttle: own.Throttle = None,
     quiet: own.Quiet = False,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
@@ -105,7 +105,7 @@ def fuzz(
         "probe_seconds": _probe_seconds(probe),
         "learn": learn,
         "reduce": reduce,
-        "tame": tame,
+        "throttle": throttle,
     }
     given = {name: value for name, value in given.items() if value is not None}
     _fuzz(_Asked(backend or [], plugin or [], known, out, given), resume, quiet)
@@ -114,7 +114,7 @@ def fuzz(
 def _fuzz(asked: _Asked, resume: bool, quiet: bool) -> None:
     from nnfuzz.campaign.config import ConfigError
     from nnfuzz.campaign.session import run_campaign
-    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.folders import cache_folder
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher

@@ -84,7 +84,7 @@ Reduce = Annotated[
         "the end; merge those that are the same [default: reduce].",
     ),
 ]
-Tame = Annotated[
+Throttle = Annotated[
     int | None,
     typer.Option(
         min=0,

@@ -97,7 +97,7 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
 
 def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
     """Per backend that is installed, its version and what its newest version was found to run."""
-    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.execute.registry import BackendRegistry
 
     registry, cache = BackendRegistry.discover(), SupportCache(folder)
@@ -114,7 +114,7 @@ def terminal() -> Console:
 
 def _show_support(name: str, plugins: list[Path]) -> None:
     """The newest support table of a backend with each exporter, whatever versions made it."""
-    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.folders import cache_folder
     from nnfuzz.execute.registry import BackendRegistry
 

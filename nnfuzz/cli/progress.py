@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.rows import FindingRow
-from nnfuzz.campaign.watching import Observer, Snapshot, counted
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def reduce(
 
 
 def _campaign(folder: Path, workers: int, budget: int) -> int:
-    from nnfuzz.campaign.afterwards import reduce_campaign
+    from nnfuzz.campaign.post_reduction import reduce_campaign
     from nnfuzz.campaign.store import Store
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.summary import findings_table

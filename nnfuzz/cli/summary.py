@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.campaign.watching import counted
+from nnfuzz.campaign.observer import counted
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def settings(tests, plan, backend, reducer="", **more):
 def main():
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.campaign.store import Store
-    from nnfuzz.campaign.support import SupportCache
+    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
 

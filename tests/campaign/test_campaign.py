@@ -21,7 +21,7 @@ import stub_producer
 from nnfuzz.campaign.pools import PATIENCE, PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import FILE, Store, StoreError
-from nnfuzz.campaign.support import SupportCache
+from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 
 HERE = Path(__file__).parent

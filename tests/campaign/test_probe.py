@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nnfuzz.campaign.probe import Probe, Prober, by_turns
-from nnfuzz.campaign.support import INSTANCES, Support, SupportCache, signature_keys, specs_digest
+from nnfuzz.campaign.support import INSTANCES, Support, signature_keys
+from nnfuzz.campaign.support_cache import SupportCache, specs_digest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.case import NotProduced, TestCase, refusal

@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
-from nnfuzz.campaign.afterwards import reduce_campaign
+from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support import SupportCache
+from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 
 
@@ -48,7 +48,7 @@ def run(folder, tests, plan, reducer="reducing", until="no such note", **more):
 
 
 def test_findings_that_reduce_to_the_same_are_one(tmp_path):
-    result, notes = run(tmp_path / "c", 10, "fusing", tame=0)
+    result, notes = run(tmp_path / "c", 10, "fusing", throttle=0)
     (row,) = result.findings
     assert row.occurrences == 4 and row.nodes == (2, 2) and row.refined == "Relu-Conv"
     assert row.first_index == 0 and row.pattern == "Relu, Conv (float32)"
@@ -58,7 +58,7 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     (variant,) = row.variants
     assert (variant.pattern, variant.signatures, variant.occurrences) == (row.pattern, 2, 4)
     assert result.summary["findings"] == 1 and result.summary["unreduced"] == 0
-    assert result.summary["reduce_seconds"] + result.summary["reduce_seconds_afterwards"] > 0
+    assert result.summary["reduce_seconds"] + result.summary["reduce_seconds_after_campaign"] > 0
     assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
     assert duplicate.name.endswith(row.duplicates[0])
@@ -66,8 +66,8 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
 
 
 def test_what_was_merged_is_merged_after_a_resume(tmp_path):
-    run(tmp_path / "c", 5, "fusing", tame=0)
-    config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False, tame=0)
+    run(tmp_path / "c", 5, "fusing", throttle=0)
+    config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False, throttle=0)
     with Store.open(tmp_path / "c") as store:
         cache = SupportCache(tmp_path)
         again = run_campaign(store, config, registry, notes := Notes(), cache)
@@ -77,7 +77,7 @@ def test_what_was_merged_is_merged_after_a_resume(tmp_path):
 
 
 def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
-    result, _ = run(tmp_path / "c", 10, "fusing", tame=0)
+    result, _ = run(tmp_path / "c", 10, "fusing", throttle=0)
     (duplicate,) = result.findings[0].duplicates
     with Store.open(tmp_path / "c") as store:
         (moved,) = (store.folder / "duplicates").iterdir()
@@ -91,7 +91,7 @@ def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
     "reducer, reason", [("dying", "SIGSEGV"), ("refusing", "nothing to be seen")]
 )
 def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
-    result, _ = run(tmp_path / "c", 10, "fusing", reducer, tame=0)
+    result, _ = run(tmp_path / "c", 10, "fusing", reducer, throttle=0)
     assert result.summary["tests"] == 10 and result.summary["findings"] == 2
     assert result.summary["faults"] == result.summary["unreduced"] == 0
     assert all(reason in text for text in result.summary["not_reduced"].values())
@@ -112,7 +112,7 @@ def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
 
 
 def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
-    result, notes = run(tmp_path / "c", 400, "fusing", unrestrained=0.1, tame=5)
+    result, notes = run(tmp_path / "c", 400, "fusing", unrestrained=0.1, throttle=5)
     (avoided,) = result.summary["avoided"]
     (row,) = result.findings
     assert avoided["item"] == "Relu->Conv(float32)" and avoided["signature"] == row.signature
@@ -135,14 +135,14 @@ def store_config(folder, row):
 
 
 def test_a_single_operator_is_avoided_by_its_signature(tmp_path):
-    result, _ = run(tmp_path / "c", 300, "wrong_exp", tame=5, unrestrained=0.05)
+    result, _ = run(tmp_path / "c", 300, "wrong_exp", throttle=5, unrestrained=0.05)
     assert [row["item"] for row in result.summary["avoided"]] == ["Exp(float32)->float32"]
     assert result.findings[0].occurrences < 100
 
 
 def test_what_stops_failing_is_announced_and_generated_again(tmp_path):
     result, notes = run(
-        tmp_path / "c", 9000, "mended_exp", tame=5, unrestrained=0.3, until="no longer fails"
+        tmp_path / "c", 9000, "mended_exp", throttle=5, unrestrained=0.3, until="no longer fails"
     )
     assert result.summary["avoided"] == []
     assert [row["item"] for row in result.summary["avoided_before"]] == ["Exp(float32)->float32"]
@@ -150,7 +150,7 @@ def test_what_stops_failing_is_announced_and_generated_again(tmp_path):
 
 
 def test_known_failures_may_be_named_by_their_refined_signature(tmp_path):
-    result, notes = run(tmp_path / "c", 10, "fusing", known=("Relu-Conv",), tame=0)
+    result, notes = run(tmp_path / "c", 10, "fusing", known=("Relu-Conv",), throttle=0)
     assert result.findings == [] and result.summary["known"] == 4
     assert result.summary["known_unseen"] == []
     assert list((tmp_path / "c" / "findings").iterdir()) == []
@@ -183,9 +183,9 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
 
 
 def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
-    result, _ = run(tmp_path / "c", 10, "fusing", "once", tame=0, until="reduced")
+    result, _ = run(tmp_path / "c", 10, "fusing", "once", throttle=0, until="reduced")
     with Store.open(tmp_path / "c") as store:
-        config, _ = drive.settings(10, "fusing", "liar", "reducing", tame=0)
+        config, _ = drive.settings(10, "fusing", "liar", "reducing", throttle=0)
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         (waiting,) = recorder.unreduced()
         (known,) = Reducer(config, recorder, print).known(waiting)
@@ -243,7 +243,7 @@ def test_suspects_go_with_a_finding_until_they_are_reduced():
 
 
 def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
-    config, registry = drive.settings(10**6, "fusing", "liar", "once", learn=False, tame=0)
+    config, registry = drive.settings(10**6, "fusing", "liar", "once", learn=False, throttle=0)
 
     class Watching(Notes):
         def finding(self, row):

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.campaign.watching import Snapshot, counted
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnfuzz.campaign.support import Entry, Support, SupportCache
+from nnfuzz.campaign.support import Entry, Support
+from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.spec.registry import OpRegistry

@@ -14,7 +14,7 @@ class Snapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: signatures known to be supported or refused.
-    flaky: failures that did not repeat. unreduced: findings. avoided: see nnfuzz.campaign.taming.
+    flaky: failures that did not repeat. unreduced: findings. avoided: see nnfuzz.campaign.throttle.
     """
 
     phase: str

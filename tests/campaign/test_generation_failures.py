@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.campaign.unproduced import lost, not_produced
+from nnfuzz.campaign.generation_failures import lost, not_produced
 from nnfuzz.execute.events import Death, DeathKind, Fault
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.testcase.case import NotProduced

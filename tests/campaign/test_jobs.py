@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.probe import Prober
-from nnfuzz.campaign.supply import Supply
 from nnfuzz.campaign.support import Support
 
 KEY = "direct:Relu(float32)->float32"
@@ -12,7 +12,7 @@ KEY = "direct:Relu(float32)->float32"
 def supply(limit, done=(), probes=()):
     prober = Prober({"toy": Support("toy")}, [KEY], {})
     prober.ask(probes)
-    return Supply(limit, set(done), prober, produced=lambda *end: None)
+    return JobSource(limit, set(done), prober, produced=lambda *end: None)
 
 
 def asked(made, count):

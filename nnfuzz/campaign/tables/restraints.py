@@ -10,7 +10,7 @@ from nnfuzz.campaign.rows import AvoidedRow
 from nnfuzz.campaign.tables.database import Database
 
 
-class Epochs(Database):
+class Restraints(Database):
     """An epoch is a configuration of test cases; every test names its own."""
 
     def add_epoch(

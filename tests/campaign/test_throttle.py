@@ -6,7 +6,7 @@ import pytest
 
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.taming import Tamer
+from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.ir.features import features
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
@@ -67,8 +67,8 @@ def reduced(*operators):
     return {"a": ReductionRow("a", "r", "wrong", "", chain(*operators), 10, len(operators))}
 
 
-def tamer(campaign, threshold=5, avoided=(), keys=KEYS):
-    return Tamer(campaign.store, threshold, keys, VARIABLES, avoided)
+def throttle(campaign, threshold=5, avoided=(), keys=KEYS):
+    return Throttle(campaign.store, threshold, keys, VARIABLES, avoided)
 
 
 def items(rows):
@@ -79,7 +79,7 @@ def test_an_operator_that_often_fails_is_avoided_once(campaign):
     campaign.tests(5, chain("Exp", "Abs"), "a")
     campaign.tests(5, chain("Abs", "Exp"))
     campaign.tests(50, chain("Abs", "Relu"))
-    taming = tamer(campaign)
+    taming = throttle(campaign)
     assert taming.learn([found(4)], reduced("Exp")) == []
     (row,) = taming.learn([found(5)], reduced("Exp"))
     assert (row.item, row.signature, row.share) == ("Exp(float32)->float32", "a", 0.5)
@@ -92,14 +92,14 @@ def test_other_dtypes_of_the_same_operators_are_looked_at(campaign):
     campaign.tests(4, chain("Relu", "Conv", dtype="int8"), "a")
     campaign.tests(2, chain("Relu", "Conv", dtype="int64"), "a")  # too few to tell
     campaign.tests(9, chain("Relu", "Conv", dtype="float64"))
-    new = tamer(campaign).learn([found(11)], reduced("Relu", "Conv"))
+    new = throttle(campaign).learn([found(11)], reduced("Relu", "Conv"))
     assert items(new) == ["Relu->Conv(float32)", "Relu->Conv(int8)"]
 
 
 def test_an_operator_that_seldom_fails_is_not_given_up(campaign):
     campaign.tests(5, chain("Exp", "Abs"), "a")
     campaign.tests(95, chain("Exp", "Abs"))
-    taming = tamer(campaign)
+    taming = throttle(campaign)
     assert taming.learn([found(5)], reduced("Exp")) == []
     campaign.tests(100, chain("Exp", "Abs"), "a")
     assert taming.learn([found(9)], reduced("Exp")) == []  # asked again at twice as many
@@ -111,14 +111,14 @@ def test_of_several_edges_the_one_that_fails_most_is_avoided(campaign):
     campaign.tests(20, chain("Relu", "Conv"))
     campaign.tests(3, chain("Conv", "Abs"))
     campaign.tests(9, chain("Conv", "Abs", dtype="float64"))
-    (row,) = tamer(campaign).learn([found(5)], reduced("Relu", "Conv", "Abs"))
+    (row,) = throttle(campaign).learn([found(5)], reduced("Relu", "Conv", "Abs"))
     assert (row.item, row.share) == ("Conv->Abs(float32)", 0.625)
 
 
 def test_duplicates_count_with_their_finding(campaign):
     campaign.tests(3, chain("Exp"), "a")
     campaign.tests(3, chain("Exp"), "b")
-    taming = tamer(campaign)
+    taming = throttle(campaign)
     assert items(taming.learn([found(6, duplicates=("b",))], reduced("Exp"))) == [KEYS[2]]
     taming.watch(chain("Exp"), ["b"])
     assert taming._watches[KEYS[2]].failed == 1
@@ -127,19 +127,19 @@ def test_duplicates_count_with_their_finding(campaign):
 @pytest.mark.parametrize("threshold, row", [(0, found(99)), (5, found(99, refined=""))])
 def test_nothing_is_avoided(campaign, threshold, row):
     campaign.tests(9, chain("Exp"), "a")
-    assert tamer(campaign, threshold).learn([row], reduced("Exp")) == []
+    assert throttle(campaign, threshold).learn([row], reduced("Exp")) == []
 
 
 def test_something_is_left_to_generate(campaign):
     campaign.tests(9, chain("Exp"), "a")
-    assert tamer(campaign, keys=KEYS[2:3]).learn([found(9)], reduced("Exp")) == []
-    assert tamer(campaign).learn([found(9)], reduced("Exp"), {*KEYS} - {KEYS[2]}) == []
+    assert throttle(campaign, keys=KEYS[2:3]).learn([found(9)], reduced("Exp")) == []
+    assert throttle(campaign).learn([found(9)], reduced("Exp"), {*KEYS} - {KEYS[2]}) == []
 
 
 def test_what_no_longer_fails_is_lifted_and_not_avoided_again(campaign):
     campaign.tests(9, chain("Exp"), "a")
     row = AvoidedRow(KEYS[2], "a", "why", 0.5)
-    taming = tamer(campaign, avoided=[row])
+    taming = throttle(campaign, avoided=[row])
     for _ in range(7):
         taming.watch(chain("Exp", "Abs"), [])
         taming.watch(chain("Abs"), ["a"])
@@ -151,7 +151,7 @@ def test_what_no_longer_fails_is_lifted_and_not_avoided_again(campaign):
 
 @pytest.mark.parametrize("failed, lifted", [("a", False), ("unheard of", False), ("b", True)])
 def test_only_failures_that_are_surely_others_let_it_be_lifted(campaign, failed, lifted):
-    taming = tamer(campaign, avoided=[AvoidedRow("Relu->Conv(float32)", "a", "why", 1.0)])
+    taming = throttle(campaign, avoided=[AvoidedRow("Relu->Conv(float32)", "a", "why", 1.0)])
     taming.learn([found(1), found(1, "b", "other")], {})
     for _ in range(4):
         taming.watch(chain("Relu", "Conv"), [failed])

@@ -49,7 +49,7 @@ class _Watch:
         return not self.failed and self.seen >= math.ceil(PATIENCE / self.row.share)
 
 
-class Tamer:
+class Throttle:
     """The list of what is avoided, and why."""
 
     def __init__(

@@ -14,7 +14,7 @@ Produced = Callable[[dict[str, Any], Probe | None, Reply | Fault | Death, int, f
 """What takes the end of a job: header, the probe if it is one, event, epoch and seconds."""
 
 
-class Supply:
+class JobSource:
     """Jobs for producers, made when one is idle."""
 
     def __init__(

@@ -1,0 +1,174 @@
+"""Support tables on the disk: a file per backend and exporter in one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.support import FAILING, OK, Entry, Support
+from nnfuzz.execute.backend import BackendOptions
+from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.testcase.case import refusal
+
+_GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
+_ENGINE = ("spec", "materialize", "generate", "inputs")
+
+
+@dataclass(frozen=True)
+class SupportCache:
+    """Support tables as JSON files in one folder; a file's name is a digest of all they rest on."""
+
+    folder: Path
+    ignored: bool = False  # nothing is taken from it, but what is learnt is kept
+
+    def path(self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping) -> Path:
+        """basis: whatever else decides what a probe does, such as the exporter and the opset."""
+        key = [spec.to_json(), dict(versions), basis]
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        return self.folder / f"support-{spec.name}-{digest}.json"
+
+    def load(self, path: Path, backend: str) -> Support:
+        """What campaigns may rely on; an empty table if there is no usable file."""
+        found = None if self.ignored else self._read(path)
+        entries = found[1].entries if found else {}
+        return Support(backend, {k: e for k, e in entries.items() if e.status != FAILING})
+
+    def newest(self, backend: str) -> tuple[dict[str, Any], Support] | None:
+        """The table of a backend that was saved last, and what it is about."""
+        return next(self._newest_first(backend), None)
+
+    def newest_by_exporter(self, backend: str) -> list[tuple[dict[str, Any], Support]]:
+        """The same for each exporter, by its name."""
+        found: dict[str, tuple[dict[str, Any], Support]] = {}
+        for about, support in self._newest_first(backend):
+            found.setdefault(about["exporter"], (about, support))
+        return [found[name] for name in sorted(found)]
+
+    def _newest_first(self, backend: str) -> Iterator[tuple[dict[str, Any], Support]]:
+        files = self.folder.glob(f"support-{backend}-*.json")
+        newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+        return filter(None, map(self._read, newest_first))
+
+    def known(self, backend: str) -> tuple[str, Support]:
+        """The backend's version in its newest table, and all that any table says of that version.
+
+        A signature that ran in some way of exporting counts as supported.
+        """
+        newest = self.newest(backend)
+        if newest is None:
+            return "", Support(backend)
+        versions, merged = newest[0]["versions"], Support(backend)
+        for path in sorted(self.folder.glob(f"support-{backend}-*.json")):
+            about, support = self._read(path) or ({}, Support(backend))
+            if about.get("versions") == versions:
+                better = {k: e for k, e in support.entries.items() if e.status == OK}
+                merged.entries = support.entries | merged.entries | better
+        return versions.get(backend, ""), merged
+
+    def _read(self, path: Path) -> tuple[dict[str, Any], Support] | None:
+        try:
+            data = json.loads(path.read_text())
+            entries = {key: Entry(**value) for key, value in data.pop("entries").items()}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return data, Support(data.get("backend", ""), entries)
+
+    def save(self, path: Path, support: Support, about: Mapping[str, Any]) -> None:
+        """Writes all or nothing; a folder that cannot be written costs no campaign."""
+        text = json.dumps({**about, "entries": support.to_json()}, indent=1)
+        draft = path.with_suffix(f".{os.getpid()}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(text)
+            os.replace(draft, path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+
+
+class SupportTables:
+    """Support tables as a campaign has them, with keys "EXPORTER:SIGNATURE", and on the disk.
+
+    A file holds what is known with one exporter and opset, so that campaigns with other exporters
+    beside it share it.
+    """
+
+    def __init__(
+        self,
+        cache: SupportCache,
+        config: CampaignConfig,
+        versions: Mapping[str, Mapping[str, str]],
+        libraries: Mapping[str, str],
+    ) -> None:
+        """versions: of the compilers by backend. libraries: versions of what makes test cases."""
+        self._cache = cache
+        self._versions = versions
+        self._opsets = {name: config.case.only(name).opset for name in config.case.exporters}
+        about = {
+            "specs": specs_digest(config.case.plugins),
+            "libraries": dict(libraries),
+            "levels": list(config.levels),
+        }
+        self._paths = {}
+        for spec in config.backends:
+            options = {k: v for k, v in spec.options.items() if k not in _GENERAL}
+            plain = replace(spec, options=options)
+            for name, opset in self._opsets.items():
+                basis = {**about, "exporter": name, "opset": opset}
+                path = cache.path(plain, versions[spec.name], basis)
+                self._paths[spec.name, name] = path
+
+    def load(self) -> dict[str, Support]:
+        """What campaigns may rely on, by backend."""
+        tables: dict[str, Support] = {}
+        for (backend, exporter), path in self._paths.items():
+            table = tables.setdefault(backend, Support(backend))
+            found = self._cache.load(path, backend).entries
+            table.entries |= {refusal(exporter, key): entry for key, entry in found.items()}
+        return tables
+
+    def save(self, tables: Mapping[str, Support], keys: Iterable[str]) -> None:
+        """keys: all that the campaign may generate."""
+        keys = list(keys)
+        for (backend, exporter), path in self._paths.items():
+            mark = refusal(exporter, "")
+            entries = {
+                key.removeprefix(mark): entry
+                for key, entry in tables[backend].entries.items()
+                if key.startswith(mark)
+            }
+            about = {
+                "backend": backend,
+                "versions": self._versions[backend],
+                "exporter": exporter,
+                "opset": self._opsets[exporter],
+                "signatures": sum(key.startswith(mark) for key in keys),
+            }
+            self._cache.save(path, Support(backend, entries), about)
+
+
+def specs_digest(plugins: Iterable[str] = ()) -> str:
+    """A digest of everything that decides what a probe's model is: sources, plug-ins, versions."""
+    digest = hashlib.sha256()
+    for path in _sources(plugins):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for point in importlib.metadata.entry_points(group="nnfuzz.opspecs"):
+        version = point.dist.version if point.dist else ""
+        digest.update(f"{point.value} {version}".encode())
+    return digest.hexdigest()
+
+
+def _sources(plugins: Iterable[str]) -> list[Path]:
+    folders = []
+    for name in ("nnfuzz.opspecs", *(f"nnfuzz.{room}" for room in _ENGINE)):
+        spec = importlib.util.find_spec(name)
+        folders += list(spec.submodule_search_locations or ()) if spec else []
+    files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+    return files + [Path(plugin) for plugin in plugins]
