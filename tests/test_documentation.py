@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from nnfuzz.execute.registry import import_plugin
 from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.registry import OpRegistry
 
-TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -48,3 +51,9 @@ def test_the_motif_is_found(example):
 def test_the_backend_keeps_the_contract(example):
     fates = check_backend("onnxref", plugins=[example("class OnnxReference")])
     assert fates["add"] == "ok"
+
+
+@pytest.mark.skipif(not (find_spec("tinygrad") and shutil.which("clang")), reason="no tinygrad")
+def test_the_plugin_for_tinygrad_keeps_the_contract():
+    fates = check_backend("tinygrad", plugins=[ROOT / "examples" / "tinygrad_backend.py"])
+    assert [name for name, fate in fates.items() if fate != "ok"] == []
