@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.conv import Convolution, Weighing
+from nnfuzz.spec.families.conv import Convolution, WeightedSum
 from nnfuzz.spec.operator import operator
 
 
 @operator
-class Conv(Weighing, Convolution):
+class Conv(WeightedSum, Convolution):
     """(N, C, *S) * (M, C / group, *K) + (M,) -> (N, M, *S'); the bias is optional.
 
     Source: ONNX Conv-11; torch.nn.functional.conv2d.

@@ -8,7 +8,7 @@ from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.conv import Kernels, Weighing
+from nnfuzz.spec.families.conv import Kernels, WeightedSum
 from nnfuzz.spec.families.window import LARGEST_KERNEL
 from nnfuzz.spec.operator import operator
 
@@ -24,7 +24,7 @@ def _behind(draw, op, first, *_):
 
 
 @operator
-class ConvTranspose(Weighing, Kernels):
+class ConvTranspose(WeightedSum, Kernels):
     """(N, C, *S), (C, M / group, *K), (M,) -> (N, M, *S'); the bias is optional.
 
     S' = stride * (S - 1) + output_padding + dilation * (K - 1) + 1 - pads.

@@ -6,18 +6,18 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice, Real
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
 
 
 @operator
-class Identity(Moving):
+class Identity(DataMovement):
     torch = staticmethod(torch.clone)
 
 
 @operator
-class Dropout(Moving):
+class Dropout(DataMovement):
     """Inference: nothing is dropped, whatever the ratio; the mask (if asked for) is all true.
 
     `form` says how the lowering tells: by the default or by an explicit `training_mode`.

@@ -9,7 +9,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXES, Along, positive
 from nnfuzz.spec.families.index import INDICES, Indexed, span
-from nnfuzz.spec.families.shape import Moving, ZeroFilled
+from nnfuzz.spec.families.shape import DataMovement, ZeroFilled
 from nnfuzz.spec.operator import In, operator
 
 FAR = 2**63 - 1
@@ -22,7 +22,7 @@ def _per_axis(draw_one):
 
 
 @operator
-class Slice(Moving):
+class Slice(DataMovement):
     """Ranges [start, end) along axes; a negative step walks down from `start`, `end` excluded.
 
     Here starts and ends are positions, and an end of -1 is the one before the first element.
@@ -148,7 +148,7 @@ class Gather(Along, Indexed):
 
 
 @operator
-class Trilu(ZeroFilled, Moving):
+class Trilu(ZeroFilled, DataMovement):
     """The upper or lower triangle of the last two axes, 0 elsewhere. Source: ONNX Trilu-14."""
 
     since = 14

@@ -9,13 +9,13 @@ from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along
-from nnfuzz.spec.families.shape import Moving, resized
+from nnfuzz.spec.families.shape import DataMovement, resized
 from nnfuzz.spec.families.window import per_axis
 from nnfuzz.spec.operator import In, operator
 
 
 @operator
-class Tile(Moving):
+class Tile(DataMovement):
     copies = True
     inputs = (In("T", ALL, (1, 5)),)
     as_inputs = ("repeats",)
@@ -33,7 +33,7 @@ class Tile(Moving):
 
 
 @operator
-class Concat(Along, Moving):
+class Concat(Along, DataMovement):
     inputs = (In("T", ALL, (1, 5)), In("T", ranks=(1, 5)))
     variadic = (2, 4)
 
@@ -65,7 +65,7 @@ class Concat(Along, Moving):
 
 
 @operator
-class Split(Along, Moving):
+class Split(Along, DataMovement):
     """Two to four parts along one axis, of any sizes; `num_outputs` where that says the same."""
 
     inputs = (In("T", ALL, (1, 5)),)

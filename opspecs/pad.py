@@ -7,7 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import In, operator
 
@@ -35,7 +35,7 @@ def _slice(emit, x, axis, start, end):
 
 
 @operator
-class Pad(Moving):
+class Pad(DataMovement):
     """Grow each axis by constants, mirrored, repeated or the opposite side's elements; negative
     padding crops.
 

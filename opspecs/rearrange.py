@@ -8,11 +8,11 @@ from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXES, positive
-from nnfuzz.spec.families.shape import Moving, ZeroFilled
+from nnfuzz.spec.families.shape import DataMovement, ZeroFilled
 from nnfuzz.spec.operator import In, operator
 
 
-class Blocks(Moving):
+class Blocks(DataMovement):
     """Blocks of an image become channels or the other way round."""
 
     inputs = (In("T", ALL, (4, 4)),)
@@ -75,7 +75,7 @@ class SpaceToDepth(Blocks):
 
 
 @operator
-class CenterCropPad(ZeroFilled, Moving):
+class CenterCropPad(ZeroFilled, DataMovement):
     """The middle of each axis; zeros around where the target is larger.
 
     Source: ONNX CenterCropPad-18.

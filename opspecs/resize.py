@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.families.window import chosen, per_axis
 from nnfuzz.spec.intervals import linear
@@ -26,7 +26,7 @@ ENDS = ("align_corners", "tf_crop_and_resize")
 TRANSFORMATIONS = ("half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", *ENDS)
 
 
-class Resizing(Moving):
+class Resizing(DataMovement):
     """(N, C, *S) -> (N, C, *S'); S' = floor(S * scale).
 
     The scales have exact reciprocals or are small integers, so that every implementation computes

@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, signed
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 
@@ -102,7 +102,7 @@ class SequenceAt(OpSpec):
 
 
 @operator
-class SplitToSequence(Along, Moving):
+class SplitToSequence(Along, DataMovement):
     """Two or three equal parts along an axis, then stacked along a new one or joined along another.
 
     Source: ONNX SplitToSequence-11, ConcatFromSequence-11.
@@ -172,7 +172,7 @@ class SequenceLength(Along, Counting):
 
 
 @operator
-class OptionalGetElement(Moving):
+class OptionalGetElement(DataMovement):
     """The input, out of an optional one. Source: ONNX OptionalGetElement-15, Optional-15."""
 
     since = 15

@@ -7,12 +7,12 @@ from nnfuzz.ir.expr import IntExpr, and_, maximum, or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import positive, signed
-from nnfuzz.spec.families.shape import Moving, regrouped, same_product
+from nnfuzz.spec.families.shape import DataMovement, regrouped, same_product
 from nnfuzz.spec.operator import In, operator
 
 
 @operator
-class Reshape(Moving):
+class Reshape(DataMovement):
     """To any shape with as many elements. Source: ONNX Reshape-13."""
 
     shape = Choice(by=lambda draw, op, first, *_: regrouped(draw, first.shape))
@@ -47,7 +47,7 @@ class Reshape(Moving):
 
 
 @operator
-class Transpose(Moving):
+class Transpose(DataMovement):
     perm = Choice(by=lambda draw, op, first, *_: tuple(draw.shuffled(range(first.rank))))
 
     @classmethod
@@ -76,7 +76,7 @@ def _squeezed(draw, op, first, *_):
 
 
 @operator
-class Squeeze(Moving):
+class Squeeze(DataMovement):
     inputs = (In("T", ALL, (1, 5)),)
     as_inputs = ("axes",)
     axes = Choice(by=_squeezed)
@@ -121,7 +121,7 @@ def _unsqueezed(draw, op, first, *_):
 
 
 @operator
-class Unsqueeze(Moving):
+class Unsqueeze(DataMovement):
     inputs = (In("T", ALL, (0, 4)),)
     as_inputs = ("axes",)
     axes = Choice(by=_unsqueezed)
@@ -168,7 +168,7 @@ def _expanded(draw, op, first, *_):
 
 
 @operator
-class Expand(Moving):
+class Expand(DataMovement):
     """Broadcast to a shape, both ways: a 1 in the shape keeps the input's size."""
 
     copies = True
@@ -202,7 +202,7 @@ class Expand(Moving):
 
 
 @operator
-class Flatten(Moving):
+class Flatten(DataMovement):
     """To a matrix: the axes before `axis` and those from it on."""
 
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank))

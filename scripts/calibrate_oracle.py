@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from nnfuzz.check import authorities, instances
+from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import Instance
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.compare.usage import usage
@@ -92,7 +92,7 @@ def samples(spec: type[OpSpec], arguments: argparse.Namespace) -> Iterator[tuple
         instance = instances.solved(spec, rng.choice(signatures), rank, draw)
         if instance is None:
             continue
-        arrays, valid = authorities.inputs_for(instance, values)
+        arrays, valid = reference_implementations.inputs_for(instance, values)
         if rng.random() < 0.35:
             arrays, valid = spread(instance, arrays, valid, rng, values)
         if valid:
@@ -116,7 +116,7 @@ def spread(
             for a in arrays
         ]
     finite = all(np.isfinite(plain(a)).all() for a in wide)
-    good = finite and authorities.in_domain(instance.op, wide)
+    good = finite and reference_implementations.in_domain(instance.op, wide)
     return (wide, True) if good else (arrays, valid)
 
 
@@ -133,7 +133,10 @@ def single(instance: Instance) -> Graph:
 def results(graph: Graph, params: Arrays, backends: list[Backend]) -> Iterator[tuple[str, Arrays]]:
     """Every party's outputs; what a backend can not run is left out."""
     arrays = [params[n] for n in graph.inputs]
-    yield "pytorch", dict(zip(graph.outputs, authorities.run_torch(graph.nodes[0].op, arrays)))
+    yield (
+        "pytorch",
+        dict(zip(graph.outputs, reference_implementations.run_torch(graph.nodes[0].op, arrays))),
+    )
     model = emit_model(graph, {}, max(20, graph.nodes[0].op.since)).SerializeToString()
     for backend in backends:
         try:

@@ -20,10 +20,10 @@ import onnx
 import torch
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
-from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
+from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
-from nnfuzz.check.legality import lawful, legal_opsets
+from nnfuzz.check.legality import admitted, legal_opsets
 from nnfuzz.check.runtimes import REFERENCE, Unavailable, runtime_of
 from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.generate.catalog import Catalog
@@ -33,11 +33,11 @@ from nnfuzz.inputs.search import Found, NotFound, search
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
 from nnfuzz.materialize.exporters import Exporter, exporters
-from nnfuzz.spec.dispute import Disputes
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.spec.unexportable import unknown_dtype
+from nnfuzz.spec.waiver import Waivers
 
 RUNTIMES = {"onnxruntime": runtime_of(OnnxRuntime()), **REFERENCE}
 
@@ -72,7 +72,7 @@ def judge(
     op: OpSpec,
     graph: Graph,
     arrays: Sequence[np.ndarray],
-    disputes: Disputes,
+    waivers: Waivers,
 ) -> tuple[str, str]:
     """(kind, reason) for one export."""
     fed = {f"x{i}": array for i, array in enumerate(arrays)}
@@ -86,7 +86,7 @@ def judge(
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
         return "invalid model", str(error).strip().splitlines()[0][:150]
-    return compared(op, model, arrays, [] if graph.weights else arrays, disputes)
+    return compared(op, model, arrays, [] if graph.weights else arrays, waivers)
 
 
 def compared(
@@ -94,12 +94,14 @@ def compared(
     model: onnx.ModelProto,
     arrays: Sequence[np.ndarray],
     fed: Sequence[np.ndarray],
-    disputes: Disputes,
+    waivers: Waivers,
 ) -> tuple[str, str]:
     """Run the model; the first runtime that agrees decides."""
     expected = Expected.of(op, arrays)
     opset = next(known.version for known in model.opset_import if not known.domain)
-    distrusted = {d.authority for d in disputes.covering(op, opset, [*map(auth.type_of, arrays)])}
+    distrusted = {
+        d.implementation for d in waivers.covering(op, opset, [*map(references.type_of, arrays)])
+    }
     reasons = []
     for name, run in RUNTIMES.items():
         if name in distrusted:
@@ -127,7 +129,7 @@ def instances_of(
         for _ in range(count):
             instance = draws.solved(spec, signature, draw.integer(lo, min(hi, 5)), draw)
             if instance is not None:
-                arrays, inside = auth.inputs_for(instance, values)
+                arrays, inside = references.inputs_for(instance, values)
                 if inside:
                     yield instance, arrays
 
@@ -144,7 +146,7 @@ def generated(instance: draws.Instance, exporter: str, opset: int) -> bool:
 
 def survey(
     spec: type[OpSpec],
-    disputes: Disputes,
+    waivers: Waivers,
     chosen: Sequence[Exporter],
     opsets: Sequence[int],
     count: int,
@@ -164,7 +166,7 @@ def survey(
                     tally.counts[exporter.name, opset, "declared"] += 1
                     continue
                 try:
-                    kind, reason = judge(exporter, opset, instance.op, graph, arrays, disputes)
+                    kind, reason = judge(exporter, opset, instance.op, graph, arrays, waivers)
                 except OpsetError:
                     continue
                 except GraphFault as fault:
@@ -185,7 +187,7 @@ def survey_graphs(
         for opset in opsets:
             if not exporter.opsets[0] <= opset <= exporter.opsets[1]:
                 continue
-            config = lawful(GenerateConfig(exporter=exporter.name, opset=opset), specs)
+            config = admitted(GenerateConfig(exporter=exporter.name, opset=opset), specs)
             catalog = Catalog(specs, config)
             for i in range(count):
                 graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph
@@ -266,7 +268,7 @@ def main() -> int:
     for i, spec in enumerate(specs, 1):
         survey(
             spec,
-            registry.disputes,
+            registry.waivers,
             chosen,
             opsets,
             options.instances,

@@ -20,11 +20,11 @@ from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.cli.values import opsets_of
-from nnfuzz.generate.spotlight import spot_for
+from nnfuzz.generate.coverage_target import coverage_target_for
 from nnfuzz.generate.symbolic import Generated, generate
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.case_generator import CaseGenerator
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.street import Street
 
 OUTPUT = "output"
 
@@ -48,12 +48,12 @@ class Tally:
             self._dtypes[name, OUTPUT][made.graph.type(node.outputs[0]).dtype] += 1
             self._ranks[name][types[0].rank] += 1
 
-    def missing(self, streets: Iterable[Street]) -> Iterator[str]:
+    def missing(self, generators: Iterable[CaseGenerator]) -> Iterator[str]:
         """What some exporter writes and never occurred, one line each."""
         admitted: defaultdict[tuple[str, str], set] = defaultdict(set)
         specs = {}
-        for street in streets:
-            for spec, signatures in street.catalog.signatures.items():
+        for generator in generators:
+            for spec, signatures in generator.catalog.signatures.items():
                 specs[spec.name] = spec
                 for variable in (*spec.bound(), OUTPUT):
                     found = {s.binding.get(variable, s.output) for s in signatures}
@@ -79,10 +79,14 @@ def main(
     config = CaseConfig(nodes=nodes).written_by(opsets_of(exporter, opset))
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):
-        street = producer.street(index)
-        spot = spot_for(street.catalog, seed, index // street.config.among)
+        generator = producer.generator_for(index)
+        coverage_target = coverage_target_for(
+            generator.catalog, seed, index // generator.config.among
+        )
         rng = random.Random(f"{seed}/{index}")
-        tally.add(generate(street.catalog, street.generate, rng, spot=spot))
+        tally.add(
+            generate(generator.catalog, generator.generate, rng, coverage_target=coverage_target)
+        )
     keys = producer.signatures()
     names = {key.partition("(")[0] for found in keys.values() for key in found}
     mean = tally.operators.total() / len(names)
@@ -93,11 +97,13 @@ def main(
     print(", ".join(f"{name} {tally.operators[name]}" for name in rare[:8]))
     ratio = tally.operators[rare[0]] / mean
     print(f"ratio of the rarest to the mean: {ratio:.2f} (wanted: 0.1)")
-    motifs = (motif for street in producer.streets.values() for motif in street.catalog.motifs)
+    motifs = (
+        motif for generator in producer.generators.values() for motif in generator.catalog.motifs
+    )
     planted = sorted({motif.name for motif in motifs})
     print(f"{tally.motifs.total()} motifs of {len(planted)} kinds; never: ", end="")
     print(", ".join(name for name in planted if not tally.motifs[name]) or "none")
-    missing = list(tally.missing(producer.streets.values()))
+    missing = list(tally.missing(producer.generators.values()))
     for line in missing:
         print("MISSING", line)
     raise typer.Exit(1 if missing or ratio < 0.1 else 0)

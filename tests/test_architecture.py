@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-STREET = (
+ROOMS = (
     "ir spec solve generate materialize inputs execute compare check testcase triage reduce "
     "report corpus metrics campaign cli fuzz __main__"
 ).split()
@@ -50,7 +50,7 @@ def room(module: str) -> str | None:
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_arrows_run_down_the_street(path):
+def test_arrows_run_one_way(path):
     relative = path.relative_to(ROOT)
     here = "cli" if relative.parts[0] != "nnfuzz" else Path(relative.parts[1]).stem
     for module in imports(path):
@@ -59,7 +59,7 @@ def test_arrows_run_down_the_street(path):
             assert there in (None, "ir", "spec", "execute", relative.parts[0]), module
         elif there is not None and here != "__init__":
             assert there not in ("opspecs", "backends"), f"the engine names a plug-in: {module}"
-            assert STREET.index(there) <= STREET.index(here), f"{relative} imports {module}"
+            assert ROOMS.index(there) <= ROOMS.index(here), f"{relative} imports {module}"
 
 
 @pytest.mark.parametrize("library", ALLOWED)

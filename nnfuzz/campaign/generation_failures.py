@@ -33,7 +33,7 @@ def not_produced(
     if failed.stage == "export":
         if not failed.unsupported:
             found = failed.error_type, failed.message, failed.traceback
-            fields["confirmed"] = (export_failure(failed.street, *found),)
+            fields["confirmed"] = (export_failure(failed.generated_for, *found),)
         fields["outcomes"] = (_export_outcome(failed),)
     elif failed.stage == FAULT:
         row = EventRow(failed.index, FAULT, "", "produce", "", failed.message, failed.traceback)
@@ -49,7 +49,7 @@ def _export_outcome(failed: NotProduced) -> Outcome:
     return Outcome(
         OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
         Stage.EXPORT,
-        failed.street,
+        failed.generated_for,
         "export",
         failed.error_type,
         failed.message,

@@ -152,7 +152,7 @@ class Prober:
 
     def _keys_in(self, case: TestCase | NotProduced) -> list[str]:
         found = signature_keys(case.graph or {}, self.variables)
-        keys = (refusal(case.street, key) for key in found)
+        keys = (refusal(case.generated_for, key) for key in found)
         return [key for key in keys if key in self._known]  # operators of seed models may not be
 
     def refused(self) -> dict[str, str]:

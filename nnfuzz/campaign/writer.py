@@ -35,7 +35,7 @@ def finding_writer(
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
         restraints = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}
         made = _made(evidence)
-        own = replace(config.case, **restraints).only(made.street)
+        own = replace(config.case, **restraints).only(made.generated_for)
         case = evidence.case or _case_without_model(config.seed, own, made)
         spec = specs.get(failure.backend)
         finding = Finding(

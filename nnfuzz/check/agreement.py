@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.check.authorities import Arrays, doubled, run_torch, tensors
+from nnfuzz.check.reference_implementations import Arrays, doubled, run_torch, tensors
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.spec.families.composite import Composite

@@ -15,8 +15,8 @@ from functools import cache
 
 import onnx
 
-from nnfuzz.check.authorities import one_node
 from nnfuzz.check.instances import Instance, Signature, fixed_output, solved
+from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
@@ -40,7 +40,7 @@ def illegal(specs: Iterable[type[OpSpec]], opset: int) -> frozenset[str]:
     )
 
 
-def lawful(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateConfig:
+def admitted(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateConfig:
     """The configuration with the signatures refused that ONNX does not admit at its opset."""
     return replace(config, refused=config.refused | illegal(specs, config.opset))
 

@@ -1,10 +1,10 @@
 """Conformance of operator specs: what `nnfuzz ops check` and the tests of a plug-in author run.
 
-`check_operator` holds a spec against two authorities, execution in PyTorch and ONNX (checker,
+`check_operator` holds a spec against two judges, execution in PyTorch and ONNX (checker,
 strict shape inference, values by onnx.reference and by backends that are passed in):
 
 - soundness: solved instances, forward and backward, run, and have the types and values claimed;
-- tightness: instances drawn blindly that both authorities accept satisfy `requires`;
+- tightness: instances drawn blindly that both judges accept satisfy `requires`;
 - rejection: instances with one broken condition raise ConstraintError;
 - purity: predicates give the same answer twice, write nothing, and attributes survive JSON.
 """
@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
+from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected, numeric_faults
 from nnfuzz.check.instances import Instance, Signature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.dispute import NONE, Disputes
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.operator import ConstraintError, OpSpec
+from nnfuzz.spec.waiver import NONE, Waivers
 
 RANKS = 6
 
@@ -39,15 +39,15 @@ def check_operator(
     rng: random.Random,
     instances: int = 20,
     runtimes: Mapping[str, Runtime] = REFERENCE,
-    disputes: Disputes = NONE,
+    waivers: Waivers = NONE,
 ) -> CheckReport:
     """Check one operator on about `instances` instances of each kind.
 
     Every signature is covered, so an operator with more signatures gets more forward instances.
     runtimes: by name, in the order in which they are asked for values (see `runtime_of`); one
-    that agrees with `torch` is enough. disputes: where not to ask them.
+    that agrees with `torch` is enough. waivers: where not to ask them.
     """
-    return _Check(spec, rng, instances, runtimes, disputes).run()
+    return _Check(spec, rng, instances, runtimes, waivers).run()
 
 
 def check_operators(
@@ -55,12 +55,12 @@ def check_operators(
     seed: int = 0,
     instances: int = 20,
     runtimes: Mapping[str, Runtime] = REFERENCE,
-    disputes: Disputes = NONE,
+    waivers: Waivers = NONE,
 ) -> Iterator[CheckReport]:
     """Check operators one by one, each with dice that depend on the seed and its name only."""
     for spec in specs:
         rng = random.Random(f"{seed}:{spec.name}")
-        yield check_operator(spec, rng, instances, runtimes, disputes)
+        yield check_operator(spec, rng, instances, runtimes, waivers)
 
 
 class _Check:
@@ -70,11 +70,11 @@ class _Check:
         rng: random.Random,
         instances: int,
         runtimes: Mapping[str, Runtime],
-        disputes: Disputes,
+        waivers: Waivers,
     ) -> None:
         self.spec = spec
         self.runtimes = runtimes
-        self.disputes = disputes
+        self.waivers = waivers
         self.instances = instances
         self.draw = Draw(rng, draws.SIZES)
         self.values = np.random.default_rng(rng.getrandbits(32))
@@ -136,7 +136,7 @@ class _Check:
         self.report.unsolved += 1
 
     def sound(self, instance: Instance, wanted: TensorType | None) -> None:
-        """A solved instance must pass `check` and be what it claims, for both authorities."""
+        """A solved instance must pass `check` and be what it claims, for both judges."""
         op, types = instance.op, instance.types
         try:
             op.check(*types)
@@ -147,7 +147,7 @@ class _Check:
         if wanted is not None and not outputs[0].same(wanted):
             self.report.problem(f"{instance}: inferred backward for {wanted}, yields {outputs[0]}")
         self.costs(instance)
-        arrays, inside = auth.inputs_for(instance, self.values)
+        arrays, inside = references.inputs_for(instance, self.values)
         self.report.outside += not inside
         if inside and self.agrees_torch(instance, arrays, outputs):
             self.agrees_onnx(instance, arrays, outputs)
@@ -172,10 +172,10 @@ class _Check:
             self.report.problem(f"{instance}: cost is {cost!r}, not a natural number")
 
     def agrees_torch(
-        self, instance: Instance, arrays: auth.Arrays, outputs: Sequence[TensorType]
+        self, instance: Instance, arrays: references.Arrays, outputs: Sequence[TensorType]
     ) -> bool:
         try:
-            actual = [auth.type_of(a) for a in auth.run_torch(instance.op, arrays)]
+            actual = [references.type_of(a) for a in references.run_torch(instance.op, arrays)]
         except Exception as error:
             self.report.problem(f"{instance}: torch raises {_brief(error)}")
             return False
@@ -187,13 +187,13 @@ class _Check:
         return True
 
     def agrees_onnx(
-        self, instance: Instance, arrays: auth.Arrays, outputs: Sequence[TensorType]
+        self, instance: Instance, arrays: references.Arrays, outputs: Sequence[TensorType]
     ) -> None:
         opset = self.draw.choice(self.legal)
-        model = auth.one_node(instance, outputs, opset)
+        model = references.one_node(instance, outputs, opset)
         try:
-            inferred = auth.infer(model)
-        except auth.Rejected as error:
+            inferred = references.infer(model)
+        except references.Rejected as error:
             self.report.problem(f"{instance}, opset {opset}: ONNX rejects: {error}")
             return
         self.report.open_shapes += sum(not i.complete for i in inferred)
@@ -206,16 +206,16 @@ class _Check:
             self.report.problem(f"{instance}, opset {opset}: {text}")
 
     def values_agree(
-        self, instance: Instance, arrays: auth.Arrays, model: Any, opset: int
+        self, instance: Instance, arrays: references.Arrays, model: Any, opset: int
     ) -> tuple[bool | None, str]:
         """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
         expected = Expected.of(instance.op, arrays)
         reasons: list[str] = []
-        known = self.disputes.covering(instance.op, opset, instance.types)
-        disputes = {d.authority: d for d in known}
-        for name in disputes.keys() & self.runtimes.keys():
-            self.report.notes[f"{name} is not asked, it {disputes[name].claim}"] += 1
-        trusted = self.runtimes.keys() - disputes.keys()
+        known = self.waivers.covering(instance.op, opset, instance.types)
+        waivers = {d.implementation: d for d in known}
+        for name in waivers.keys() & self.runtimes.keys():
+            self.report.notes[f"{name} is not asked, it {waivers[name].claim}"] += 1
+        trusted = self.runtimes.keys() - waivers.keys()
         for name, run in [(n, r) for n, r in self.runtimes.items() if n in trusted]:
             try:
                 text = expected.contradicts(run(model, arrays))
@@ -235,10 +235,10 @@ class _Check:
     def tightness(self, signature: Signature) -> None:
         instance = draws.blind(self.spec, signature, self.draw)
         try:
-            arrays, inside = auth.inputs_for(instance, self.values)
+            arrays, inside = references.inputs_for(instance, self.values)
             if not inside or not _affordable(instance):
                 return
-            actual = [auth.type_of(a) for a in auth.run_torch(instance.op, arrays)]
+            actual = [references.type_of(a) for a in references.run_torch(instance.op, arrays)]
         except Exception:
             return
         if any(t.numel == 0 for t in actual):
@@ -250,7 +250,7 @@ class _Check:
             self.refusal(instance, arrays, actual)
 
     def refusal(
-        self, instance: Instance, arrays: auth.Arrays, actual: Sequence[TensorType]
+        self, instance: Instance, arrays: references.Arrays, actual: Sequence[TensorType]
     ) -> None:
         """PyTorch runs what `requires` refuses: needlessly, if ONNX means the same by it."""
         if self.onnx_agrees(instance, arrays, actual):
@@ -261,13 +261,13 @@ class _Check:
             self.report.accepted -= 1
 
     def onnx_agrees(
-        self, instance: Instance, arrays: auth.Arrays, actual: Sequence[TensorType]
+        self, instance: Instance, arrays: references.Arrays, actual: Sequence[TensorType]
     ) -> bool:
         """Whether ONNX infers the types and a runtime computes the values that PyTorch gives."""
         try:
             opset = self.legal[-1]
-            model = auth.one_node(instance, actual, opset)
-            defined = all(i.admits(t) for i, t in zip(auth.infer(model), actual))
+            model = references.one_node(instance, actual, opset)
+            defined = all(i.admits(t) for i, t in zip(references.infer(model), actual))
             return defined and self.values_agree(instance, arrays, model, opset)[0] is True
         except Exception:
             return False
@@ -282,8 +282,8 @@ class _Check:
         if not rejects(instance):
             self.report.problem(f"{instance}: check admits it with one condition broken")
         try:
-            arrays, _ = auth.inputs_for(instance, self.values)
-            actual = [auth.type_of(a) for a in auth.run_torch(instance.op, arrays)]
+            arrays, _ = references.inputs_for(instance, self.values)
+            actual = [references.type_of(a) for a in references.run_torch(instance.op, arrays)]
         except Exception:
             self.report.torch_rejects += 1
             return

@@ -1,4 +1,4 @@
-"""Questions to authorities on ONNX: instances of one operator with inputs and an answer."""
+"""Questions to reference implementations: instances of one operator with inputs and an answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnfuzz.check import authorities as auth
 from nnfuzz.check import instances as draws
+from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
 from nnfuzz.check.instances import Instance, Signature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import Runtime, Unavailable
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import Dispute, Disputes
 from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.waiver import Waiver, Waivers
 
 Kind = tuple[Signature, list[int]]
 """A signature, and the opsets at which it is legal."""
@@ -27,14 +27,14 @@ Kind = tuple[Signature, list[int]]
 class Question:
     """An instance with inputs and its lowering at an opset, and what `torch` makes of it.
 
-    disputes: what is declared of authorities there.
+    waivers: what is declared of reference implementations there.
     """
 
     instance: Instance
     opset: int
-    arrays: auth.Arrays
+    arrays: references.Arrays
     expected: Expected
-    disputes: tuple[Dispute, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.instance}, opset {self.opset}"
@@ -42,7 +42,7 @@ class Question:
     def ask(self, runtime: Runtime) -> str:
         """How the runtime contradicts `torch`; empty if it does not. Raises: Unavailable."""
         op, types = self.instance.op, self.instance.types
-        model = auth.one_node(self.instance, op.type_transfer(*types), self.opset)
+        model = references.one_node(self.instance, op.type_transfer(*types), self.opset)
         try:
             return self.expected.contradicts(runtime(model, self.arrays))
         except Unavailable:
@@ -62,16 +62,16 @@ class Question:
         """Elements of all inputs."""
         return sum(array.size for array in self.arrays)
 
-    def on(self, authority: str) -> list[Dispute]:
-        """What is declared of an authority there."""
-        return [d for d in self.disputes if d.authority == authority]
+    def on(self, implementation: str) -> list[Waiver]:
+        """What is declared of a reference implementation there."""
+        return [d for d in self.waivers if d.implementation == implementation]
 
 
 class Questions:
     """Questions on one operator, of all signatures in turn.
 
-    disputes: all that is declared. dispute: only where nothing but that is declared of its
-    authority.
+    waivers: all that is declared. waiver: only where nothing but that is declared of its
+    implementation.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class Questions:
         spec: type[OpSpec],
         rng: random.Random,
         sizes: Sizes,
-        disputes: Disputes,
-        dispute: Dispute | None = None,
+        waivers: Waivers,
+        waiver: Waiver | None = None,
     ) -> None:
-        self.spec, self.draw, self.dispute = spec, Draw(rng, sizes), dispute
-        self.disputes = disputes
+        self.spec, self.draw, self.waiver = spec, Draw(rng, sizes), waiver
+        self.waivers = waivers
         self.values = np.random.default_rng(rng.getrandbits(32))
         opsets = [(s, legal_opsets(spec, s)) for s in spec.signatures()]
-        self.opsets = [(s, _below(o, dispute)) for s, o in opsets if _below(o, dispute)]
-        if dispute and dispute.dtypes:
-            chosen = [(s, o) for s, o in self.opsets if _dtypes(s) & {*dispute.dtypes}]
+        self.opsets = [(s, _below(o, waiver)) for s, o in opsets if _below(o, waiver)]
+        if waiver and waiver.dtypes:
+            chosen = [(s, o) for s, o in self.opsets if _dtypes(s) & {*waiver.dtypes}]
             self.opsets = chosen or self.opsets
         self.rounds: Iterator[Kind] = iter(())
         self.last: Kind | None = None
@@ -108,18 +108,20 @@ class Questions:
         opset = self.draw.choice(opsets)
         if instance is None:
             return None
-        known = tuple(self.disputes.covering(instance.op, opset, instance.types))
+        known = tuple(self.waivers.covering(instance.op, opset, instance.types))
         if not self._wanted(known):
             return None
-        arrays, inside = auth.inputs_for(instance, self.values)
+        arrays, inside = references.inputs_for(instance, self.values)
         if not inside:
             return None
         expected = Expected.of(instance.op, arrays)
         return Question(instance, opset, arrays, expected, known)
 
-    def _wanted(self, known: Sequence[Dispute]) -> bool:
-        sought = self.dispute
-        return sought is None or [d for d in known if d.authority == sought.authority] == [sought]
+    def _wanted(self, known: Sequence[Waiver]) -> bool:
+        sought = self.waiver
+        return sought is None or [
+            d for d in known if d.implementation == sought.implementation
+        ] == [sought]
 
     def _next(self) -> Kind:
         found = next(self.rounds, None)
@@ -129,8 +131,8 @@ class Questions:
         return found
 
 
-def _below(opsets: list[int], dispute: Dispute | None) -> list[int]:
-    return [o for o in opsets if not (dispute and dispute.below and o >= dispute.below)]
+def _below(opsets: list[int], waiver: Waiver | None) -> list[int]:
+    return [o for o in opsets if not (waiver and waiver.below and o >= waiver.below)]
 
 
 def _dtypes(signature: Signature) -> set[DType]:

@@ -1,4 +1,4 @@
-"""Further authorities: operators read from the text of the ONNX standard, in float64.
+"""Further reference implementations: operators read from the text of the ONNX standard, in float64.
 
 A reading is a class named like the operator, with `read` instead of onnx.reference's `_run`. A file
 of readings goes to `nnfuzz ops check --readings`; `tests/check/readings` has those of this project.

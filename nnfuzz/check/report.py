@@ -22,7 +22,7 @@ class CheckReport:
     `requires` refuses. torch_only: further ones that are refused, PyTorch runs, and ONNX rejects
     or takes for something else.
     broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
-    needless: those that both authorities accept, so that the condition asks for too much.
+    needless: those that both judges accept, so that the condition asks for too much.
     open_shapes: outputs that ONNX infers incompletely. unconfirmed: solved instances whose values
     no ONNX runtime can compute. outside: those for which no input within the domain was found, so
     that nothing was run. notes: how often a runtime could not follow or differed.
@@ -52,7 +52,7 @@ class CheckReport:
 
     @property
     def refused_share(self) -> float:
-        """Share of the instances acceptable to both authorities that `requires` refuses."""
+        """Share of the instances acceptable to both judges that `requires` refuses."""
         return self.refused / self.accepted if self.accepted else 0.0
 
     def problem(self, text: str) -> None:

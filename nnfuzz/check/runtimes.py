@@ -1,4 +1,4 @@
-"""Who is asked for the values of an ONNX model: the authorities on what its operators mean."""
+"""Reference implementations of ONNX: what computes the values of a model to compare with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.check.authorities import Arrays
+from nnfuzz.check.reference_implementations import Arrays
 from nnfuzz.execute.outcome import Stage
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What authorities on ONNX say of the operators, as a table and as a page."""
+"""What reference implementations say of the operators, as a table and as a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnfuzz.check.arbitration import AGREES, STRICT, UNABLE, Arbitration, Exampl
 from nnfuzz.check.runtimes import EVALUATOR
 from nnfuzz.cli.vocabulary import line
 from nnfuzz.ir.dtypes import plain
-from nnfuzz.spec.dispute import Dispute
+from nnfuzz.spec.waiver import Waiver
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,32 +27,31 @@ What `nnfuzz ops check` found with {versions}. Do not edit; made by
 
     {command}
 
-Each operator's `torch` is compared with authorities on what ONNX means: **onnx.reference**, the
+Each operator's `torch` is compared with reference implementations of ONNX: **onnx.reference**, the
 **function body** that the operator's schema brings along (run by onnx.reference), a **reading** of
 the standard in float64 (`tests/check/readings`, written from the specification only), and ONNX
 Runtime without optimisations. Instances are random: solved attributes, shapes and values, every
 dtype and opset that ONNX admits. They are drawn until onnx.reference has agreed with {wanted} of
-them, in their own dtypes; where it has no implementation, until any authority has. Agreement is
-within the rounding error that the oracle grants (twice it, see `SLACK`); shapes and dtypes are
-exact.
+them, in their own dtypes; where it lacks the operator, until any of them has. Agreement is within
+the rounding error that the oracle grants (twice it, see `SLACK`); shapes and dtypes are exact.
 """
 TOTALS = """\
 {total} operators; onnx.reference agrees {wanted} times or more with {served} of them{others}.
-{confirmed} of {drawn} instances are confirmed by one authority at least. Problems: {problems}."""
+{confirmed} of {drawn} instances are confirmed by one of them at least. Problems: {problems}."""
 COLUMNS = """\
 ## Figures
 
 sound: solved instances, forward and backward, that ran and have the type and value claimed.
 refused: instances that both PyTorch and ONNX accept and `requires` refuses, of all drawn blindly.
-needless: broken conditions without which both authorities accept the instance, of all broken.
-Then how often an authority agreed; "50 of 57" where it gave another answer 7 times, all of which
-are declared below (or a backend's). confirmed: instances with which at least one authority agreed.
+needless: broken conditions without which PyTorch and ONNX accept the instance, of all broken.
+Then how often each one agreed; "50 of 57" where it gave another answer 7 times, all of which are
+waived below (or a backend's). confirmed: instances with which at least one of them agreed.
 """
-DISPUTES = """\
-## Where authorities are wrong
+WAIVERS = """\
+## Where reference implementations are wrong
 
-Declared as `DISPUTES` beside the operators, each with the clause of the standard that decides;
-`tests/check/test_disputes.py` fails for what a new version of onnx mends. The example is the
+Declared as `WAIVERS` beside the operators, each with the clause of the standard that decides;
+`tests/check/test_waivers.py` fails for what a new version of onnx mends. The example is the
 smallest of some hundred instances, its inputs are given where they are small.
 """
 
@@ -61,7 +60,7 @@ def table(found: Sequence[Weighed]) -> Table:
     """The answers for a terminal, one operator a line."""
     from rich.table import Table
 
-    names = authorities(found)
+    names = implementations(found)
     shown = Table()
     for heading in ("operator", "drawn", "confirmed", *names):
         shown.add_column(heading, justify="left" if heading == "operator" else "right")
@@ -72,24 +71,24 @@ def table(found: Sequence[Weighed]) -> Table:
     return shown
 
 
-def disputes(found: Iterable[Weighed]) -> Iterator[str]:
-    """What is declared of authorities and shows, one line each, with the example behind it."""
+def waivers(found: Iterable[Weighed]) -> Iterator[str]:
+    """Waivers that show, one line each, with the example behind it."""
     for _, said in found:
-        for dispute, example in said.examples.items():
-            count = said.shown[dispute]
-            yield f"{said.operator}: {dispute.authority} {dispute.claim} ({count} times here)"
-            yield f"    decided by {dispute.clause}"
+        for waiver, example in said.examples.items():
+            count = said.shown[waiver]
+            yield f"{said.operator}: {waiver.implementation} {waiver.claim} ({count} times here)"
+            yield f"    decided by {waiver.clause}"
             if example is not None:
                 yield from (f"    {text}" for text in _example(example))
 
 
-def authorities(found: Iterable[Weighed]) -> list[str]:
+def implementations(found: Iterable[Weighed]) -> list[str]:
     """All that were asked, in order."""
     return list(dict.fromkeys(name for _, said in found for name in said.answers))
 
 
 def _answers(said: Arbitration, name: str) -> str:
-    """ "50", "50 of 57", or nothing where the authority can not run any."""
+    """ "50", "50 of 57", or nothing where the implementation can not run any."""
     counts = said.answers.get(name, {})
     able = sum(counts.values()) - counts.get(UNABLE, 0)
     agreed = counts.get(AGREES, 0)
@@ -100,39 +99,39 @@ def _answers(said: Arbitration, name: str) -> str:
 
 
 def markdown(
-    found: Sequence[Weighed], declared: Sequence[tuple[str, Dispute]], wanted: int, versions: str
+    found: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
 ) -> str:
-    """The page for docs/. declared: all disputes, with the operators' names."""
+    """The page for docs/. declared: all waivers, with the operators' names."""
     found = sorted(found, key=lambda pair: pair[1].operator.lower())
     head = INTRODUCTION.format(command=COMMAND, versions=versions, wanted=wanted)
     lines = ["# Agreement", "", head, textwrap.fill(_totals(found, wanted), 100), "", COLUMNS]
     lines += _figures(found)
-    lines += ["", DISPUTES]
+    lines += ["", WAIVERS]
     shown = {(said.operator, d): (said, e) for _, said in found for d, e in said.examples.items()}
-    for name, dispute in sorted(declared, key=lambda pair: pair[0].lower()):
-        lines += entry(name, dispute)
-        said, example = shown.get((name, dispute), (None, None))
+    for name, waiver in sorted(declared, key=lambda pair: pair[0].lower()):
+        lines += entry(name, waiver)
+        said, example = shown.get((name, waiver), (None, None))
         if said is not None and example is not None:
-            lines += ["", _shown(said, dispute), "", *(f"    {s}" for s in _example(example))]
+            lines += ["", _shown(said, waiver), "", *(f"    {s}" for s in _example(example))]
         lines.append("")
     lines += [*_helpless(found), "", *_backends(found)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def entry(name: str, dispute: Dispute) -> list[str]:
-    """How the page names a dispute, and what decides."""
-    known = f" Known as {dispute.known}." if dispute.known else ""
-    first = f"**{name}**: {dispute.authority} {dispute.claim}."
-    stop = "" if dispute.clause.endswith('."') else "."
-    return [first, f"Decided by {dispute.clause}{stop}{known}"]
+def entry(name: str, waiver: Waiver) -> list[str]:
+    """How the page names a waiver, and what decides."""
+    known = f" Known as {waiver.known}." if waiver.known else ""
+    first = f"**{name}**: {waiver.implementation} {waiver.claim}."
+    stop = "" if waiver.clause.endswith('."') else "."
+    return [first, f"Decided by {waiver.clause}{stop}{known}"]
 
 
-def _shown(said: Arbitration, dispute: Dispute) -> str:
-    count, settled = said.shown[dispute], said.settled[dispute]
+def _shown(said: Arbitration, waiver: Waiver) -> str:
+    count, settled = said.shown[waiver], said.settled[waiver]
     where = f"of {said.drawn} instances"
     if not count:
         return f"None {where} above shows it, this one does. Example:"
-    return f"Shown by {count} {where}; another authority confirms {settled} of them. Example:"
+    return f"Shown by {count} {where}; another one confirms {settled} of them. Example:"
 
 
 def _totals(found: Sequence[Weighed], wanted: int) -> str:
@@ -151,7 +150,7 @@ def _totals(found: Sequence[Weighed], wanted: int) -> str:
 
 
 def _figures(found: Sequence[Weighed]) -> Iterator[str]:
-    names = authorities(found)
+    names = implementations(found)
     yield line(("operator", "sound", "refused", "needless", *names, "confirmed"))
     yield line(["---"] + ["---:"] * (len(names) + 4))
     for report, said in found:
@@ -167,7 +166,7 @@ def _helpless(found: Sequence[Weighed]) -> Iterator[str]:
     """What onnx.reference can not run although it is valid; one instance of each operator."""
     yield f"## What {EVALUATOR} can not run"
     yield ""
-    yield "Valid models, all of them; another authority runs nearly all. The first one of each."
+    yield "Valid models, all of them; another one runs nearly all. The first one of each."
     yield ""
     for _, said in found:
         if EVALUATOR in said.helpless:

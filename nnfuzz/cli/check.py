@@ -41,7 +41,8 @@ def check(
     readings: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE.py", help="Further authority: operators in NumPy (or a folder of such)."
+            metavar="FILE.py",
+            help="Further reference implementation: operators in NumPy (or a folder of such).",
         ),
     ] = None,
     page: Annotated[
@@ -54,8 +55,8 @@ def check(
 
     Solved instances must run and have the inferred type, instances with one broken condition must
     be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
-    PyTorch's results are compared with what onnx.reference and further authorities make of the
-    ONNX operators: a difference must be declared as a dispute, and must show.
+    PyTorch's results are compared with what onnx.reference and further ones make of the
+    ONNX operators: a difference must be declared as a waiver, and must show.
 
     Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
     unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
@@ -70,14 +71,14 @@ def check(
     if page and operators:
         raise UsageError("--page is about all operators: name none")
     registry = _selected(load_operators(plugin or []), operators or [])
-    specs, disputes = registry.specs(), registry.disputes
+    specs, waivers = registry.specs(), registry.waivers
     compilers = _compilers(backend or [], plugin or [])
-    authorities = {**_authorities(readings or []), **dict(compilers)}
+    implementations = {**_implementations(readings or []), **dict(compilers)}
     found: list[Weighed] = []
     with steps("checking operators", len(specs)) as advance:
-        reports = check_operators(specs, seed, instances, authorities, disputes)
+        reports = check_operators(specs, seed, instances, implementations, waivers)
         for spec, report in zip(specs, reports):
-            found.append((report, weigh(spec, seed, agreements, disputes, authorities)))
+            found.append((report, weigh(spec, seed, agreements, waivers, implementations)))
             for text in found[-1][1].problems():
                 report.problem(text)
             advance(report.operator)
@@ -105,7 +106,7 @@ def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tup
             yield spec.name, runtime_of(spec.load())
 
 
-def _authorities(paths: Sequence[Path]) -> dict[str, Runtime]:
+def _implementations(paths: Sequence[Path]) -> dict[str, Runtime]:
     """What onnx says itself, and readings of the standard. Raises: UsageError."""
     from nnfuzz.check.reading import readings_of
     from nnfuzz.check.runtimes import READING, STANDARD, runtime_of_readings
@@ -122,14 +123,14 @@ def _authorities(paths: Sequence[Path]) -> dict[str, Runtime]:
 def _show(found: Sequence[Weighed]) -> None:
     from nnfuzz.check.report import listing
     from nnfuzz.check.report import table as report_table
-    from nnfuzz.cli.agreement import disputes
     from nnfuzz.cli.agreement import table as agreement_table
+    from nnfuzz.cli.agreement import waivers
 
     reports = [report for report, _ in found]
     console = terminal()
     console.print(report_table(reports))
     console.print(agreement_table(found))
-    for text in [*disputes(found), *listing(reports)]:
+    for text in [*waivers(found), *listing(reports)]:
         console.print(text, markup=False, soft_wrap=True)
 
 
@@ -137,17 +138,17 @@ def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: i
     """The page, with the versions of what was asked. Raises: UsageError."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from nnfuzz.cli.agreement import authorities, markdown
+    from nnfuzz.cli.agreement import implementations, markdown
 
     versions = []
-    for name in ("torch", "onnx", *authorities(found)):
+    for name in ("torch", "onnx", *implementations(found)):
         try:
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    declared = [(name, d) for name in registry for d in registry.disputes.of(name)]
+    declared = [(name, d) for name in registry for d in registry.waivers.of(name)]
     try:
         page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
     except OSError as error:
         raise unwritable(page, error) from error
-    print(f"wrote {page}: {len(found)} operators, {len(declared)} disputes")
+    print(f"wrote {page}: {len(found)} operators, {len(declared)} waivers")

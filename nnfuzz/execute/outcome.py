@@ -21,7 +21,7 @@ class OutcomeKind(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where on the street an outcome arose."""
+    """Where in the pipeline of a test case an outcome arose."""
 
     EXPORT = "export"
     IMPORT = "import"

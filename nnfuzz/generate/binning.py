@@ -11,23 +11,23 @@ SEARCHES = 2
 def rebin(growth: Growth, bins: int = 7) -> None:
     """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
 
-    A search by propagation grants each variable its wish in turn, as long as it can. Where that
-    finds nothing, Z3 is asked for the wishes that can hold together, by halving: while the system
-    has no solution, a random half of them is dropped. A solution that makes the graph too expensive
-    counts as none; the witness of the insertions is what remains in the worst case.
+    A search by propagation gives each variable a value that it prefers, in turn, as long as it can.
+    Where that finds nothing, Z3 is asked for preferences that can hold together, by halving: while
+    the system has no solution, a random half of them is dropped. A solution that makes the graph
+    too expensive counts as none; the witness of the insertions is what remains in the worst case.
     """
     for _ in range(SEARCHES):
-        wishes = _wishes(growth, bins)
-        if not wishes or _adopted(growth, growth.session.resettle(wishes)):
+        preferences = _preferences(growth, bins)
+        if not preferences or _adopted(growth, growth.session.resettle(preferences)):
             return
-    terms = [t for t in map(_within, wishes.items()) if not isinstance(t, bool)]
+    terms = [t for t in map(_within, preferences.items()) if not isinstance(t, bool)]
     while terms:
         if _adopted(growth, growth.session.model(terms)):
             return
         terms = terms[: len(terms) // 2]
 
 
-def _wishes(growth: Growth, bins: int) -> dict[Var, tuple[int, int]]:
+def _preferences(growth: Growth, bins: int) -> dict[Var, tuple[int, int]]:
     draw = growth.draw
     found = {}
     for var in draw.shuffled(list(growth.session.env)):
@@ -37,8 +37,8 @@ def _wishes(growth: Growth, bins: int) -> dict[Var, tuple[int, int]]:
     return found
 
 
-def _within(wish: tuple[Var, tuple[int, int]]) -> Bool:
-    var, (lo, hi) = wish
+def _within(preference: tuple[Var, tuple[int, int]]) -> Bool:
+    var, (lo, hi) = preference
     return and_(var >= lo, var <= hi)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.spotlight import Spot, spots
+from nnfuzz.generate.coverage_target import CoverageTarget, coverage_targets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.motif import Motif
@@ -70,9 +70,9 @@ class Catalog:
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
 
     @cached_property
-    def spots(self) -> list[Spot]:
-        """See nnfuzz.generate.spotlight."""
-        return spots(self)
+    def coverage_targets(self) -> list[CoverageTarget]:
+        """See nnfuzz.generate.coverage_target."""
+        return coverage_targets(self)
 
     def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""

@@ -17,7 +17,7 @@ from nnfuzz.spec.families.elementwise import (
     value_at,
 )
 from nnfuzz.spec.families.index import Indexed
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 6
@@ -81,7 +81,7 @@ def derive(
     bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
     special = [_stored(dtype, r) for r in op.certain(*types)]
     moves = _moves(op)
-    if isinstance(op, Moving):  # Some elements of each input come out.
+    if isinstance(op, DataMovement):  # Some elements of each input come out.
         special += ranges
     for variant in _variants(op, inputs):
         if not op.feasible(*variant):
@@ -143,7 +143,7 @@ def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
 
 def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
     """Whether output elements may be equal: copies, made here or of what comes in."""
-    enough = any if isinstance(op, Moving) else all
+    enough = any if isinstance(op, DataMovement) else all
     return op.copies or enough(known.copied for known in inputs)
 
 
@@ -254,7 +254,7 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
 
 def _moves(op: OpSpec) -> bool:
     """Whether elements come out as they are."""
-    return isinstance(op, Indexed) or (isinstance(op, Moving) and not op.mixes)
+    return isinstance(op, Indexed) or (isinstance(op, DataMovement) and not op.mixes)
 
 
 def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:

@@ -1,4 +1,4 @@
-"""Planting motifs (nnfuzz.spec.motif) into a growing graph, some of them changed in one place."""
+"""Planting motifs (nnfuzz.spec.motif) into a growing graph, some of them mutated in one place."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnfuzz.generate.catalog import Catalog
-from nnfuzz.generate.changes import CHANGES
 from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.mutations import MUTATIONS
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
@@ -34,31 +34,33 @@ class Call:
         return replace(self, operands=(*before, operand, *behind))
 
 
-def plant(motif: Motif, catalog: Catalog, growth: Growth, start: str, twist: int) -> bool | None:
-    """Write a motif behind a value; whether it was changed somewhere. None where it does not fit.
+def plant(
+    motif: Motif, catalog: Catalog, growth: Growth, start: str, mutate_from: int
+) -> bool | None:
+    """Write a motif behind a value; whether it was mutated somewhere. None where it does not fit.
 
-    twist: from which operator on to look for a place to change it, counted from 1; 0 for never.
+    mutate_from: operator from which on to look for a place to mutate, from 1; 0 for never.
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
     """
-    writer = MotifWriter(catalog, growth, twist)
+    writer = MotifWriter(catalog, growth, mutate_from)
     try:
         motif.write(writer, start)
     except MissingOperator:
         raise
     except Misfit:
         return None
-    return writer.changed
+    return writer.mutated
 
 
 class MotifWriter:
     """The implementation of nnfuzz.spec.motif.Writer on a growing graph."""
 
-    def __init__(self, catalog: Catalog, growth: Growth, twist: int = 0) -> None:
+    def __init__(self, catalog: Catalog, growth: Growth, mutate_from: int = 0) -> None:
         self.catalog = catalog
         self.growth = growth
         self.draw = growth.draw
-        self.changed = False
-        self._twist = twist
+        self.mutated = False
+        self._mutate_from = mutate_from
         self._step = 0
 
     def type(self, name: str) -> TensorType:
@@ -86,18 +88,18 @@ class MotifWriter:
         call = Call(spec, operands, attributes)
         self._step += 1
         outputs = None
-        if not self.changed and 0 < self._twist <= self._step:
-            outputs = self._change(call)
+        if not self.mutated and 0 < self._mutate_from <= self._step:
+            outputs = self._mutate(call)
         outputs = outputs or self.insert(call)
         if outputs is None:
             raise Misfit(f"{op}{operands} {attributes}")
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def _change(self, call: Call) -> tuple[str, ...] | None:
-        for change in self.draw.shuffled(CHANGES):
-            outputs = change(self, call)
+    def _mutate(self, call: Call) -> tuple[str, ...] | None:
+        for mutation in self.draw.shuffled(MUTATIONS):
+            outputs = mutation(self, call)
             if outputs is not None:
-                self.changed = True
+                self.mutated = True
                 return outputs
         return None
 

@@ -56,9 +56,9 @@ class Resizable:
 
     def _at(self, draw: Draw, var: Var, size: int) -> Graph | None:
         """The graph with one variable set, the others as they are as far as possible."""
-        wishes = {v: (x, x) for v, x in self.env.items()}
-        wishes = {var: (size, size), **{v: w for v, w in wishes.items() if v is not var}}
-        env = solve(self.constraints, draw, free=wishes, prefer=wishes)
+        preferences = {v: (x, x) for v, x in self.env.items()}
+        preferences = {var: (size, size), **{v: w for v, w in preferences.items() if v is not var}}
+        env = solve(self.constraints, draw, free=preferences, prefer=preferences)
         if env is None or env[var] != size:
             return None
         return self.graph.concrete(env)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from nnfuzz.generate.binning import rebin
 from nnfuzz.generate.catalog import Catalog, Signature, weighted
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.finish import finish
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
-from nnfuzz.generate.spotlight import Spot
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
@@ -29,7 +29,7 @@ from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
 ATTEMPTS_PER_OPERATOR = 3
 ATTEMPTS_PER_NODE = 40
-ATTEMPTS_PER_SPOT = 10
+ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 
@@ -38,7 +38,7 @@ START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 class Generated:
     """A concrete graph, and what it took to make it.
 
-    motifs: names of those in it; with "~" behind it where a motif was changed in one place.
+    motifs: names of those in it; with "~" behind it where a motif was mutated in one place.
     resizable: the graph before it became concrete, unless it began with another one.
     """
 
@@ -54,20 +54,21 @@ def generate(
     config: GenerateConfig,
     rng: random.Random,
     start: Graph | None = None,
-    spot: Spot | None = None,
+    coverage_target: CoverageTarget | None = None,
 ) -> Generated:
     """A random graph of `config.nodes` operators, concrete and verified by construction.
 
-    start: a concrete graph that the operators are added to, around and inside. spot: what to begin
-    with where there is none. The same arguments and state of `rng` give the same graph.
+    start: a concrete graph that the operators are added to, around and inside. coverage_target:
+    what to begin with where there is none. The same arguments and state of `rng` give the same
+    graph.
     """
     draw = Draw(rng, config.sizes)
     with Session(draw, config.solver_budget, config.resources) as session:
         engine = _Engine(catalog, config, draw, session)
         if start:
             engine.adopt(start)
-        elif spot:
-            engine.begin(spot)
+        elif coverage_target:
+            engine.begin(coverage_target)
         engine.grow()
         rebin(engine.growth, config.bins)
         graph = finish(engine.growth)
@@ -98,11 +99,11 @@ class _Engine:
         self.growth.adopt(start)
         self.goal += len(start.nodes)
 
-    def begin(self, spot: Spot) -> None:
-        """Place the first operator; a few spots have no instance within the limits."""
-        for _ in range(ATTEMPTS_PER_SPOT):
-            signature = weighted(self.draw, list(spot.signatures))
-            if self._begin(spot.spec, signature, spot.rank):
+    def begin(self, coverage_target: CoverageTarget) -> None:
+        """Place the first operator; a few targets have no instance within the limits."""
+        for _ in range(ATTEMPTS_PER_COVERAGE_TARGET):
+            signature = weighted(self.draw, list(coverage_target.signatures))
+            if self._begin(coverage_target.spec, signature, coverage_target.rank):
                 return
 
     def grow(self) -> None:
@@ -152,10 +153,10 @@ class _Engine:
 
     def _places(self) -> list[int]:
         """Sizes of the graph at which to plant a motif, in order."""
-        wish = self.config.motifs if self.catalog.motifs else 0.0
-        if not wish:
+        average = self.config.motifs if self.catalog.motifs else 0.0
+        if not average:
             return []
-        count = int(wish) + self.draw.chance(wish % 1)
+        count = int(average) + self.draw.chance(average % 1)
         # Every motif fits an empty graph; nodes in front of it come by backward insertion.
         most = self.config.nodes // 2
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
@@ -171,13 +172,15 @@ class _Engine:
             mark = self.growth.mark()
             try:
                 start = self._start_of(motif)
-                twist = self.draw.chance(self.config.perturbed) * self.draw.integer(1, motif.size)
-                changed = start and plant(motif, self.catalog, self.growth, start, twist)
+                mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
+                    1, motif.size
+                )
+                mutated = start and plant(motif, self.catalog, self.growth, start, mutate_from)
             except MissingOperator:
-                changed = None
+                mutated = None
                 options = [m for m in options if m is not motif]
-            if changed is not None:
-                self.planted.append(motif.name + "~" * changed)
+            if mutated is not None:
+                self.planted.append(motif.name + "~" * mutated)
                 return True
             self.growth.restore(mark)
         return False
@@ -228,8 +231,8 @@ class _Engine:
         """The plan with some placeholders replaced by existing values that look compatible."""
         plan, types = list(plan), list(types)
         for i, pattern in enumerate(spec.patterns(len(types))):
-            wish = 0.1 if pattern.weight else self.config.reuse
-            if i == 0 or pattern.fresh or not self.draw.chance(wish):
+            reuse = 0.1 if pattern.weight else self.config.reuse  # a weight is rarely computed
+            if i == 0 or pattern.fresh or not self.draw.chance(reuse):
                 continue
             name = self._partner(types[i], pattern)
             if name is not None:

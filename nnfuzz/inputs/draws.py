@@ -57,20 +57,20 @@ HALF_LINE = 3.0
 
 
 def draw(
-    rng: np.random.Generator, type_: TensorType, wish: Range | None, restart: int
+    rng: np.random.Generator, type_: TensorType, hint: Range | None, restart: int
 ) -> np.ndarray:
     """An array of a concrete type, within the range if there is one.
 
-    wish: closed range that the readers of the value would like. restart: how many attempts failed
+    hint: closed range that the readers of the value would like. restart: how many attempts failed
     before; later ones differ in scale and leave wrap-around alone.
     """
     shape = type_.shape
     if type_.dtype.is_bool:
-        return _booleans(rng, shape, wish)
+        return _booleans(rng, shape, hint)
     if type_.dtype.is_int:
-        return _integers(rng, type_.dtype, shape, wish, restart)
-    if wish is not None:
-        return _within(rng, shape, wish).astype(type_.dtype.numpy)
+        return _integers(rng, type_.dtype, shape, hint, restart)
+    if hint is not None:
+        return _within(rng, shape, hint).astype(type_.dtype.numpy)
     style = _pick(rng, FLOAT_STYLES)
     scale = SCALES[restart % len(SCALES)]
     values = style(rng, shape)
@@ -86,9 +86,9 @@ def _pick(rng: np.random.Generator, options: tuple) -> object:
     return options[0][1]
 
 
-def _within(rng: np.random.Generator, shape: tuple[int, ...], wish: Range) -> np.ndarray:
+def _within(rng: np.random.Generator, shape: tuple[int, ...], hint: Range) -> np.ndarray:
     """Uniform over a range; unbounded sides are cut off near the bounded one or near zero."""
-    lo, hi = wish
+    lo, hi = hint
     if lo == -math.inf:
         lo = min(-HALF_LINE, hi - HALF_LINE)
     if hi == math.inf:
@@ -96,8 +96,8 @@ def _within(rng: np.random.Generator, shape: tuple[int, ...], wish: Range) -> np
     return np.asarray(rng.random(shape) * (hi - lo) + lo)
 
 
-def _booleans(rng: np.random.Generator, shape: tuple[int, ...], wish: Range | None) -> np.ndarray:
-    lo, hi = wish or (0, 1)
+def _booleans(rng: np.random.Generator, shape: tuple[int, ...], hint: Range | None) -> np.ndarray:
+    lo, hi = hint or (0, 1)
     if lo > 0 or hi < 1:
         return np.full(shape, lo > 0)
     share = rng.choice((0.5, 0.2, 0.8))
@@ -108,14 +108,14 @@ def _integers(
     rng: np.random.Generator,
     dtype: DType,
     shape: tuple[int, ...],
-    wish: Range | None,
+    hint: Range | None,
     restart: int,
 ) -> np.ndarray:
     least, most = (int(end) for end in dtype.limits)
     lo, hi = _pick(rng, INTEGER_RANGES if restart == 0 else TAME_INTEGERS)
-    if wish is not None:
-        least = max(least, math.ceil(wish[0])) if wish[0] > -math.inf else least
-        most = min(most, math.floor(wish[1])) if wish[1] < math.inf else most
+    if hint is not None:
+        least = max(least, math.ceil(hint[0])) if hint[0] > -math.inf else least
+        most = min(most, math.floor(hint[1])) if hint[1] < math.inf else most
     lo, hi = max(lo, least), min(hi, most)
     if lo >= hi:
         lo, hi = least, min(most, least + 8)

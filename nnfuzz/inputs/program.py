@@ -15,7 +15,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import settled, unfit
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
@@ -118,7 +118,7 @@ def admitted(graph: Graph) -> dict[str, Range]:
     """
     found: dict[str, Range] = {}
     for node in reversed(graph.nodes):
-        if isinstance(node.op, Moving):
+        if isinstance(node.op, DataMovement):
             bounds = [found[name] for name in node.outputs if name in found]
             claims = [(name, b) for b in bounds for name in node.inputs]
         else:

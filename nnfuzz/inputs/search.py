@@ -1,7 +1,7 @@
 """Find inputs and weights under which every intermediate value is finite and well defined.
 
 Draws come first: a forward pass of ten operators costs a fraction of a millisecond, and the ranges
-that readers wish for (nnfuzz.inputs.wishes) make most draws succeed. Where they do not, gradient
+in which readers are valid (nnfuzz.inputs.range_hints) make most draws succeed. Else gradient
 descent (nnfuzz.inputs.descent) moves the parameters behind the topologically first violated
 operator until it is satisfied, then goes on to the next one; when
 steps run out, everything is drawn anew.
@@ -20,8 +20,8 @@ import numpy as np
 from nnfuzz.inputs.descent import Descent, as_array
 from nnfuzz.inputs.draws import draw
 from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted, index_ranges
+from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.inputs.stability import decisive, least_stable, stable_share
-from nnfuzz.inputs.wishes import wishes
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.carriers import tensor
 from nnfuzz.spec.operator import Range
@@ -118,7 +118,7 @@ class _Search:
         if self.outside:
             return NotFound(f"prescribed indices are out of range: {', '.join(self.outside)}")
         for restart in range(self.settings.restarts):
-            wanted = wishes(self.graph, self.rng, restart > 0, self.bounds)
+            wanted = range_hints(self.graph, self.rng, restart > 0, self.bounds)
             for attempt in range(self.settings.draws if restart == 0 else 1):
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:

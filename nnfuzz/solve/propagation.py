@@ -113,9 +113,9 @@ def solve(
     except Contradiction:
         return None
     result: dict[Var, int] = {}
-    wishes = prefer or {}
+    preferences = prefer or {}
     for var in dict.fromkeys([*(v for v in free if v not in system.domains.fixed), *system.vars]):
-        value = _wished(system, var, draw, wishes.get(var))
+        value = _preferred(system, var, draw, preferences.get(var))
         if value is None:
             value = _settle(system, var, draw, tries)
         if value is None:
@@ -126,11 +126,13 @@ def solve(
     return result if all(evaluate(c, env, decided) for c in system.constraints) else None
 
 
-def _wished(system: Propagator, var: Var, draw: Draw, wish: tuple[int, int] | None) -> int | None:
-    if wish is None:
+def _preferred(
+    system: Propagator, var: Var, draw: Draw, preference: tuple[int, int] | None
+) -> int | None:
+    if preference is None:
         return None
     lo, hi = system.domains.of(var)
-    lo, hi = max(lo, wish[0]), min(hi, wish[1])
+    lo, hi = max(lo, preference[0]), min(hi, preference[1])
     if lo > hi:
         return None
     value = draw.integer(lo, hi)

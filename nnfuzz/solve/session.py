@@ -121,14 +121,14 @@ class Session:
         self.constraints += constraints
         return True
 
-    def resettle(self, wishes: Mapping[Var, tuple[int, int]]) -> dict[Var, int] | None:
+    def resettle(self, preferences: Mapping[Var, tuple[int, int]]) -> dict[Var, int] | None:
         """New values for all variables under which all constraints hold, or None.
 
-        Propagation and search, without Z3; each variable takes a value from its wish if it still
-        can when its turn comes, in the order of the wishes.
+        Propagation and search, without Z3; each variable takes a value that it prefers if it still
+        can when its turn comes, in the order of the preferences.
         """
-        order = dict.fromkeys((*wishes, *self.env))
-        return solve(self.constraints, self.draw, free=order, tries=3, prefer=wishes)
+        order = dict.fromkeys((*preferences, *self.env))
+        return solve(self.constraints, self.draw, free=order, tries=3, prefer=preferences)
 
     def model(self, extra: Sequence[Bool]) -> dict[Var, int] | None:
         """Z3's values under which all constraints and the extra ones hold, or None."""

@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from nnfuzz.spec.dispute import NONE, Disputes
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.waiver import NONE, Waivers
 
 ENTRY_POINTS = "nnfuzz.opspecs"
 
 
 class OpRegistry:
-    """Operator classes by name, in order of registration; disputes on them."""
+    """Operator classes by name, in order of registration; waivers on them."""
 
-    def __init__(self, specs: Iterable[type[OpSpec]] = (), disputes: Disputes = NONE) -> None:
+    def __init__(self, specs: Iterable[type[OpSpec]] = (), waivers: Waivers = NONE) -> None:
         self._specs: dict[str, type[OpSpec]] = {}
-        self.disputes = disputes
+        self.waivers = waivers
         for spec in specs:
             self.add(spec)
 
@@ -48,28 +48,28 @@ class OpRegistry:
 
     def select(self, names: Iterable[str]) -> OpRegistry:
         """The registry restricted to some operators. Raises: KeyError for an unknown one."""
-        return OpRegistry((self.get(name) for name in names), self.disputes)
+        return OpRegistry((self.get(name) for name in names), self.waivers)
 
     def add_module(self, module: ModuleType) -> None:
         """Register every class in a module (and, for a package, its modules) marked @operator, and
-        what they declare as DISPUTES."""
+        what they declare as WAIVERS."""
         for found in modules(module):
             for item in list(vars(found).values()):
                 if isinstance(item, type) and "operator_name" in vars(item):
                     self.add(item)
-            if "DISPUTES" in vars(found):
-                self.disputes = self.disputes.and_also(found.DISPUTES)
+            if "WAIVERS" in vars(found):
+                self.waivers = self.waivers.and_also(found.WAIVERS)
 
     @classmethod
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
         """Everything installed under the entry-point group, then the given plug-in modules.
 
-        Raises: KeyError if there are disputes on an unknown operator.
+        Raises: KeyError if there are waivers on an unknown operator.
         """
         registry = cls()
         for module in (*installed(), *plugins):
             registry.add_module(module)
-        for name in registry.disputes:
+        for name in registry.waivers:
             registry.get(name)
         return registry
 

@@ -98,8 +98,8 @@ class TestCase:
     then run once for each. model: serialized ONNX. inputs, weights, expected: arrays by name, in
     the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs). discarded:
     graphs that were given up for want of inputs before this one. motifs: names of those planted,
-    with "~" behind it where one was changed. street: the exporter that the graph was generated for,
-    which is `exporter` unless the model has a symbolic dimension.
+    with "~" behind it where one was mutated. generated_for: the exporter whose limits the graph
+    keeps; it is `exporter` unless the model has a symbolic dimension.
     """
 
     __test__ = False  # not a pytest class
@@ -117,7 +117,7 @@ class TestCase:
     solver_checks: int = 0
     discarded: int = 0
     motifs: tuple[str, ...] = ()
-    street: str = ""
+    generated_for: str = ""
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
@@ -131,7 +131,7 @@ class TestCase:
             "solver_checks": self.solver_checks,
             "discarded": self.discarded,
             "motifs": list(self.motifs),
-            "street": self.street,
+            "generated_for": self.generated_for,
         }
         blobs: dict[str, Any] = {"model": self.model}
         for group in _GROUPS:
@@ -158,7 +158,7 @@ class NotProduced:
 
     stage: generate, inputs (no valid input found), export (the exporter failed), fault (a defect
     of nnfuzz itself). message: for people; traceback where an exception caused it. unsupported: the
-    exporter says that it does not implement this. street: the exporter that it was made for.
+    exporter says that it does not implement this. generated_for: as in `TestCase`.
     """
 
     index: int
@@ -169,7 +169,7 @@ class NotProduced:
     unsupported: bool = False
     graph: dict[str, Any] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    street: str = ""
+    generated_for: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

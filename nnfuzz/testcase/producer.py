@@ -24,8 +24,8 @@ from nnfuzz.spec.carriers import array
 from nnfuzz.spec.motif import MotifRegistry
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
 from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.street import Parts, Report, Street
 
 PYTORCH = "pytorch"
 DIRECT = "@direct"
@@ -34,11 +34,11 @@ DIRECT = "@direct"
 class Producer:
     """Makes the test cases of one campaign; each depends on (seed, index, config) only.
 
-    There is a street per exporter; they take turns by index.
+    There is a `CaseGenerator` per exporter; they take turns by index.
     """
 
     def __init__(self, seed: int, config: CaseConfig) -> None:
-        """Raises: as Street does; NothingLeft only if no exporter has any operator."""
+        """Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator."""
         plugins = [load_module(path) for path in config.plugins]
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
@@ -53,36 +53,38 @@ class Producer:
 
         What has been read and learnt already is kept. Raises: as the constructor does.
         """
-        self.streets: dict[str, Street] = {}
+        self.generators: dict[str, CaseGenerator] = {}
         empty: dict[str, NothingLeft] = {}
         for name in config.exporters:
             try:
-                self.streets[name] = Street(self.seed, config.only(name), self._parts)
+                self.generators[name] = CaseGenerator(self.seed, config.only(name), self._parts)
             except NothingLeft as error:
                 empty[name] = error
-        if not self.streets:
+        if not self.generators:
             told = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
             raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
         left_out = (f"exporter {name} is left out: {empty[name]}" for name in empty)
-        seeds = (note for street in self.streets.values() for note in street.seeds.notes)
+        seeds = (note for generator in self.generators.values() for note in generator.seeds.notes)
         self.notes = tuple(dict.fromkeys((*left_out, *seeds)))
 
     def signatures(self) -> dict[str, list[str]]:
         """Per exporter, the keys of every signature that generation may use."""
-        return {name: street.catalog.signature_keys() for name, street in self.streets.items()}
+        return {
+            name: generator.catalog.signature_keys() for name, generator in self.generators.items()
+        }
 
     def variables(self) -> dict[str, list[int]]:
         """Per operator, the first input that binds each type variable, in a key's order."""
-        specs = (spec for street in self.streets.values() for spec in street.specs)
+        specs = (spec for generator in self.generators.values() for spec in generator.specs)
         return {spec.name: list(spec.bound().values()) for spec in specs}
 
-    def street(self, index: int) -> Street:
+    def generator_for(self, index: int) -> CaseGenerator:
         """The one that the test case of an index comes from."""
-        return list(self.streets.values())[(self.seed + index) % len(self.streets)]
+        return list(self.generators.values())[(self.seed + index) % len(self.generators)]
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
-        return self.street(index).produce(index, report)
+        return self.generator_for(index).produce(index, report)
 
     def probe(
         self,
@@ -95,8 +97,8 @@ class Producer:
 
         exporter: default the first one. Raises: KeyError.
         """
-        street = self.streets[exporter] if exporter else next(iter(self.streets.values()))
-        return street.probe(key, instance, report)
+        generator = self.generators[exporter] if exporter else next(iter(self.generators.values()))
+        return generator.probe(key, instance, report)
 
     def load(self, case: TestCase) -> Graph:
         """The concrete graph of a test case."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-STREET = "direct"
+GENERATED_FOR = "direct"
 KEY = "Identity(float32)->float32"
 MORE = [f"{op}(float32)->float32" for op in ("Relu", "Conv", "Abs", "Exp")]
 VARIABLES = {op: [0] for op in ("Identity", "Relu", "Conv", "Abs", "Exp")}
@@ -67,7 +67,7 @@ def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
         "torchscript",
         20,
         seconds=seconds,
-        street=STREET,
+        generated_for=GENERATED_FOR,
     )
     header, blobs = case.to_frame()
     return {"case": header}, blobs
@@ -93,7 +93,7 @@ class Stub:
         report("generate")
         do = header["do"]
         if do == "signatures":
-            return {"signatures": {STREET: [KEY, *MORE]}, "variables": VARIABLES}, {}
+            return {"signatures": {GENERATED_FOR: [KEY, *MORE]}, "variables": VARIABLES}, {}
         if do == "configure":
             self.config = self.config and header["config"]
             return {}, {}
@@ -114,7 +114,7 @@ class Stub:
                 "stage": how,
                 "message": f"no {how}",
                 "graph": GRAPH,
-                "street": STREET,
+                "generated_for": GENERATED_FOR,
             }
             return {"failed": failed}, {}
         fail(how)

@@ -11,7 +11,7 @@ JOB = {"do": "produce", "index": 7}
 
 
 def failed(stage, **more):
-    return NotProduced(7, stage, "no", "ValueError", "trace", street="torchscript", **more)
+    return NotProduced(7, stage, "no", "ValueError", "trace", generated_for="torchscript", **more)
 
 
 def test_a_producers_end_is_a_fault_and_no_outcome():

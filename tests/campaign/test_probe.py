@@ -24,7 +24,7 @@ GRAPH = {
         {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
     ],
 }
-CASE = TestCase(0, 0, GRAPH, b"", {}, {}, {"z": np.zeros(2, np.int8)}, street="direct")
+CASE = TestCase(0, 0, GRAPH, b"", {}, {}, {"z": np.zeros(2, np.int8)}, generated_for="direct")
 
 
 def outcome(kind: OutcomeKind, level: str = "O0") -> Outcome:
@@ -98,7 +98,7 @@ def test_tests_vouch_for_their_signatures_and_others_are_probed(prober):
     assert prober.next() is None
     other = {**GRAPH, "nodes": [{"op": "Add", "inputs": ["c", "c"], "outputs": ["c"]}]}
     for index in (1, 2):
-        case = TestCase(0, index, other, b"", {}, {}, {}, street="direct")
+        case = TestCase(0, index, other, b"", {}, {}, {}, generated_for="direct")
         prober.learn(case, {"toy": NO})
     assert prober.next() == Probe(KEYS[1], 0)
     assert prober.next() is None
@@ -140,7 +140,9 @@ def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
 def test_what_an_exporter_does_not_write_is_probed():
     torchscript = [refusal("torchscript", signature) for signature in SIGNATURES]
     prober = Prober({"toy": Support("toy")}, [*KEYS, *torchscript], VARIABLES)
-    failed = NotProduced(3, "export", "no", unsupported=True, graph=GRAPH, street="torchscript")
+    failed = NotProduced(
+        3, "export", "no", unsupported=True, graph=GRAPH, generated_for="torchscript"
+    )
     prober.learn_export(replace(failed, unsupported=False))
     assert prober.next() is None
     prober.learn_export(failed)

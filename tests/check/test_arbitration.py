@@ -1,4 +1,4 @@
-"""Authorities are asked, counted, and believed unless something is declared of them."""
+"""Reference implementations are asked, counted, and believed unless a waiver speaks of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nnfuzz.check.arbitration import arbitrate, example_of, weigh
 from nnfuzz.check.reading import Reading
 from nnfuzz.check.runtimes import BODY, EVALUATOR, READING, STANDARD, runtime_of_readings
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import NONE, Dispute, Disputes, body, reference
 from nnfuzz.spec.families.elementwise import Increasing
 from nnfuzz.spec.operator import operator
+from nnfuzz.spec.waiver import NONE, Waiver, Waivers, body, reference
 
 
 def spec_of(torch_, name="Tanh"):
@@ -23,12 +23,12 @@ def spec_of(torch_, name="Tanh"):
     return operator(type(name, (Increasing,), {**fields, "name": name}))
 
 
-def on(*disputes, name="Tanh"):
-    return Disputes({name: disputes})
+def on(*waivers, name="Tanh"):
+    return Waivers({name: waivers})
 
 
-def said(spec, runtimes=STANDARD, wanted=8, disputes=NONE):
-    return arbitrate(spec, random.Random(0), wanted, disputes, runtimes)
+def said(spec, runtimes=STANDARD, wanted=8, waivers=NONE):
+    return arbitrate(spec, random.Random(0), wanted, waivers, runtimes)
 
 
 def test_agreement_is_counted_until_there_is_enough():
@@ -38,7 +38,7 @@ def test_agreement_is_counted_until_there_is_enough():
     assert not list(found.problems())
 
 
-def test_a_function_body_is_an_authority():
+def test_a_function_body_is_a_reference_implementation():
     found = said(spec_of(torch.nn.functional.softplus, name="Softplus"))
     assert found.agreed(BODY) > 0 and not list(found.problems())
 
@@ -51,11 +51,11 @@ def test_a_difference_that_nobody_declares_is_a_problem():
 
 
 def test_a_difference_that_is_declared_is_none():
-    dispute = reference("computes something else", "Tanh-13: not at all")
-    found = weigh(spec_of(torch.sin), 0, 2, on(dispute))
-    assert found.shown[dispute] > 0 and not found.unexplained and not list(found.problems())
-    assert found.settled[dispute] == 0
-    question, text = found.examples[dispute]
+    waiver = reference("computes something else", "Tanh-13: not at all")
+    found = weigh(spec_of(torch.sin), 0, 2, on(waiver))
+    assert found.shown[waiver] > 0 and not found.unexplained and not list(found.problems())
+    assert found.settled[waiver] == 0
+    question, text = found.examples[waiver]
     assert question.size <= 3 and "elements differ" in text
 
 
@@ -75,21 +75,21 @@ def test_what_does_not_show_is_a_problem(scope):
     assert [text for text in found.problems() if "nothing shows" in text]
 
 
-def test_a_dispute_covers_what_it_says():
+def test_a_waiver_covers_what_it_says():
     narrow = reference("is wrong", "Tanh-13", dtypes=(DType.FLOAT64,), below=14)
-    disputes = on(narrow, body("is no better", "Tanh-13"))
-    question, _ = example_of(spec_of(torch.sin), narrow, random.Random(0), disputes)
+    waivers = on(narrow, body("is no better", "Tanh-13"))
+    question, _ = example_of(spec_of(torch.sin), narrow, random.Random(0), waivers)
     (type_,) = question.instance.types
     assert type_.dtype is DType.FLOAT64 and question.opset == 13
     op = question.instance.op
-    assert disputes.covering(op, 14, [type_]) == [disputes.of("Tanh")[1]]
-    assert disputes.covering(op, 13, [type_.with_dtype(DType.FLOAT32)]) == [disputes.of("Tanh")[1]]
+    assert waivers.covering(op, 14, [type_]) == [waivers.of("Tanh")[1]]
+    assert waivers.covering(op, 13, [type_.with_dtype(DType.FLOAT32)]) == [waivers.of("Tanh")[1]]
 
 
-def test_the_first_of_two_disputes_does_not_show_the_second():
+def test_the_first_of_two_waivers_does_not_show_the_second():
     always, never = (reference(claim, "Tanh-13") for claim in ("is wrong", "is just as wrong"))
-    disputes = on(always, never)
-    assert example_of(spec_of(torch.sin), never, random.Random(0), disputes) is None
+    waivers = on(always, never)
+    assert example_of(spec_of(torch.sin), never, random.Random(0), waivers) is None
 
 
 class Tanh(Reading):
@@ -119,13 +119,13 @@ def test_a_backend_may_differ():
     assert found.answers["toy"]["differs"] and not list(found.problems())
 
 
-def test_another_authority_settles_a_dispute():
-    dispute = Dispute("toy", "is wrong", "Tanh-13")
+def test_another_implementation_settles_a_waiver():
+    waiver = Waiver("toy", "is wrong", "Tanh-13")
     runtimes = {**STANDARD, "toy": lambda model, arrays: []}
-    found = said(spec_of(torch.tanh), runtimes, 2, on(dispute))
-    assert found.shown[dispute] == found.settled[dispute] == found.drawn == 2
+    found = said(spec_of(torch.tanh), runtimes, 2, on(waiver))
+    assert found.shown[waiver] == found.settled[waiver] == found.drawn == 2
 
 
-def test_a_dispute_names_any_authority():
-    dispute = Dispute("toy", "is wrong", "Tanh-13")
-    assert weigh(spec_of(torch.tanh), 0, 2, on(dispute)).examples == {}
+def test_a_waiver_names_any_implementation():
+    waiver = Waiver("toy", "is wrong", "Tanh-13")
+    assert weigh(spec_of(torch.tanh), 0, 2, on(waiver)).examples == {}

@@ -1,4 +1,4 @@
-"""The page on what authorities say, and the command that writes it."""
+"""The page on what reference implementations say, and the command that writes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nnfuzz.check.arbitration import weigh
 from nnfuzz.check.report import CheckReport
-from nnfuzz.cli.agreement import disputes, entry, markdown, table
+from nnfuzz.cli.agreement import entry, markdown, table, waivers
 from nnfuzz.cli.main import application
 from nnfuzz.spec.registry import OpRegistry
 
@@ -17,23 +17,23 @@ PAGE = Path(__file__).parents[2] / "docs" / "AGREEMENT.md"
 
 
 def weighed(*names, wanted=3):
-    """What is said of operators, and the disputes on them."""
+    """What is said of operators, and the waivers on them."""
     registry = OpRegistry.load().select(names)
     reports = [CheckReport(name, forward=2) for name in registry]
-    said = [weigh(spec, 0, wanted, registry.disputes) for spec in registry.specs()]
+    said = [weigh(spec, 0, wanted, registry.waivers) for spec in registry.specs()]
     return list(zip(reports, said)), declared_on(registry)
 
 
 def declared_on(registry):
-    return [(name, dispute) for name in registry for dispute in registry.disputes.of(name)]
+    return [(name, waiver) for name in registry for waiver in registry.waivers.of(name)]
 
 
-def test_the_page_in_docs_is_about_all_operators_and_disputes():
+def test_the_page_in_docs_is_about_all_operators_and_waivers():
     """If this fails: write the page anew, its first lines say how."""
     registry, lines = OpRegistry.load(), PAGE.read_text().splitlines()
     listed = [line.split("`")[1] for line in lines if line[:3] == "| `"]
     assert listed == sorted(registry, key=str.lower)
-    declared = [entry(name, dispute) for name, dispute in declared_on(registry)]
+    declared = [entry(name, waiver) for name, waiver in declared_on(registry)]
     pairs = list(map(list, itertools.pairwise(lines)))
     named = [pair for pair in pairs if pair[1].startswith("Decided by ")]
     assert sorted(named) == sorted(declared)
@@ -54,7 +54,7 @@ def test_the_page_counts_answers_and_shows_examples():
 def test_the_terminal_shows_the_same():
     found, _ = weighed("Tanh", "Erf")
     assert table(found).row_count == 2
-    lines = list(disputes(found))
+    lines = list(waivers(found))
     assert lines[0].startswith("Erf: onnx.reference computes results in float32")
     assert lines[1].strip().startswith("decided by Erf-13")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnfuzz.check import authorities, instances
+from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import Instance
 from nnfuzz.compare.envelope import envelopes, step
 from nnfuzz.compare.reference import reference
@@ -35,7 +35,7 @@ def samples(registry: OpRegistry, name: str) -> Iterator[tuple[Graph, dict[str, 
         instance = instances.solved(spec, rng.choice(signatures), rank, draw)
         if instance is None:
             continue
-        arrays, valid = authorities.inputs_for(instance, values)
+        arrays, valid = reference_implementations.inputs_for(instance, values)
         if valid:
             found += 1
             yield single(instance), {f"x{i}": np.asarray(a) for i, a in enumerate(arrays)}
@@ -55,7 +55,7 @@ def single(instance: Instance) -> Graph:
 
 def native(graph: Graph, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     arrays = [params[n] for n in graph.inputs]
-    return dict(zip(graph.outputs, authorities.run_torch(graph.nodes[0].op, arrays)))
+    return dict(zip(graph.outputs, reference_implementations.run_torch(graph.nodes[0].op, arrays)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.check.legality import lawful
+from nnfuzz.check.legality import admitted
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.growth import Growth
@@ -23,7 +23,7 @@ from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 MOTIFS = MotifRegistry.load().motifs()
-CONFIG = lawful(GenerateConfig(nodes=10, motifs=1.0), REGISTRY.specs())
+CONFIG = admitted(GenerateConfig(nodes=10, motifs=1.0), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG, MOTIFS)
 WIDE = replace(CONFIG, nodes=30)
 PLAIN = "Add Sub Mul Div Relu Erf Tanh Pow Sqrt ReduceMean Transpose Reshape MatMul".split()
@@ -40,14 +40,14 @@ def impossible(m, x):
     m("Tanh", m("Reshape", x, shape=(*m.shape(x), 2)))
 
 
-def planted(found, seed: int, start: TensorType, twist: int = 0):
+def planted(found, seed: int, start: TensorType, mutate_from: int = 0):
     """The growth with a motif behind a placeholder, and what `plant` said."""
     draw = Draw(random.Random(seed))
     with Session(draw) as session:
         growth = Growth(draw, session, WIDE)
         name = growth.place(start)
         assert name is not None
-        return growth, plant(found, CATALOG, growth, name, twist)
+        return growth, plant(found, CATALOG, growth, name, mutate_from)
 
 
 def starts(found, draw: Draw) -> TensorType:
@@ -91,14 +91,14 @@ def test_constants_have_their_value_wherever_they_are_needed():
 def test_one_place_is_changed_in_every_way_there_is():
     seen = Counter()
     for seed in range(60):
-        growth, changed = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), twist=1)
+        growth, changed = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), mutate_from=1)
         assert changed
         names = [node.op.name for node in growth.graph.nodes]
         seen["exposed"] += bool(growth.exposed)
         seen["longer"] += len(names) > 3
         seen["other operator"] += len(names) == 3 and names != ["Tanh", "Add", "Mul"]
     for seed in range(30):
-        growth, _ = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), twist=2)
+        growth, _ = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), mutate_from=2)
         ranges = [p.range for p in growth.placeholders.values() if p.range]
         seen["other constant"] += ranges != [(1.0, 1.0)]
     assert all(seen[kind] for kind in ("exposed", "longer", "other operator", "other constant"))

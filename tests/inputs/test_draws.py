@@ -28,11 +28,11 @@ def test_discrete_arrays_are_never_all_one_value(dtype):
         assert len(set(draw(rng, TensorType(dtype, (3,)), None, restart % 4).tolist())) > 1
 
 
-def test_wishes_are_granted():
+def test_hints_are_followed():
     rng = np.random.default_rng(2)
-    for wish in ((0.5, 2.0), (1e-4, math.inf), (-math.inf, -1.0), (2.0, 2.0)):
-        array = draw(rng, TensorType(DType.FLOAT64, (50,)), wish, 0)
-        assert (array >= wish[0]).all() and (array <= wish[1]).all()
+    for hint in ((0.5, 2.0), (1e-4, math.inf), (-math.inf, -1.0), (2.0, 2.0)):
+        array = draw(rng, TensorType(DType.FLOAT64, (50,)), hint, 0)
+        assert (array >= hint[0]).all() and (array <= hint[1]).all()
     for restart in range(50):
         indices = draw(rng, TensorType(DType.INT64, (9,)), (-5, 4), restart)
         assert indices.min() >= -5 and indices.max() <= 4

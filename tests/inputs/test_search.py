@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnfuzz.check.legality import lawful
+from nnfuzz.check.legality import admitted
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -21,7 +21,7 @@ from nnfuzz.spec.carriers import settled, tensor
 from nnfuzz.spec.operator import flatten
 from tests.inputs.graphs import FLOAT, REGISTRY, build, chain, op
 
-CONFIG = lawful(GenerateConfig(nodes=10), REGISTRY.specs())
+CONFIG = admitted(GenerateConfig(nodes=10), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG)
 NO_DRAWS = SearchConfig(restarts=1, draws=1, steps=80)
 
@@ -116,7 +116,7 @@ def test_gradients_flow_through_integers_and_booleans():
 
 
 def test_descent_repairs_what_draws_break():
-    """Wide sums are wished nothing for, so the steps have to shrink them."""
+    """Wide sums are hinted nothing for, so the steps have to shrink them."""
     types = {"a": TensorType(DType.FLOAT32, (4, 64)), "b": TensorType(DType.FLOAT32, (64, 4))}
     graph = build(types, [("m", op("MatMul"), "ab"), ("c", op("Acos"), "m")], weights="b")
     result = found(graph, 3, NO_DRAWS)

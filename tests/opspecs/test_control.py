@@ -12,8 +12,8 @@ from nnfuzz.opspecs.activation import Relu
 from nnfuzz.opspecs.arithmetic import Add
 from nnfuzz.opspecs.control import If, Loop, Scan
 
-from nnfuzz.check.authorities import one_node
 from nnfuzz.check.instances import Instance
+from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.check.runtimes import run_reference
 from nnfuzz.compare.envelope import Tracked, enclosed
 from nnfuzz.compare.precision import PRECISIONS

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 
-from nnfuzz.check import authorities as auth
+from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.instances import Instance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -30,7 +30,7 @@ def run(name, *rows, dtype=torch.int32, **attributes):
 
 def ops_of(instance, opset):
     """Operator types of the instance's direct lowering, which must pass the full check."""
-    model = auth.one_node(instance, instance.op.type_transfer(*instance.types), opset)
+    model = references.one_node(instance, instance.op.type_transfer(*instance.types), opset)
     onnx.checker.check_model(model, full_check=True)
     return [node.op_type for node in model.graph.node]
 
@@ -112,7 +112,7 @@ def test_lowering_follows_the_opset():
 
 def test_clip_omits_an_absent_bound():
     instance = Instance(op("Clip", min=None, max=3), (TensorType(DType.INT32, (2,)),))
-    model = auth.one_node(instance, instance.types, 20)
+    model = references.one_node(instance, instance.types, 20)
     assert list(model.graph.node[0].input)[:2] == ["x0", ""]
 
 

@@ -14,8 +14,8 @@ from nnfuzz.opspecs.reduce import (
     ReduceSumSquare,
 )
 
-from nnfuzz.check.authorities import one_node
 from nnfuzz.check.instances import Instance
+from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t

@@ -14,8 +14,8 @@ from nnfuzz.opspecs.scaling import (
 )
 from torch.nn import functional as F
 
-from nnfuzz.check.authorities import one_node
 from nnfuzz.check.instances import Instance
+from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.intervals import Box
 from nnfuzz.spec.operator import ConstraintError

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
-from nnfuzz.spec.dispute import reference
 from nnfuzz.spec.operator import OpSpec, operator
 from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.spec.waiver import reference
 
 
 def named(name):
@@ -61,20 +61,20 @@ def test_a_subclass_is_not_marked_by_its_base():
     assert list(registry) == ["Mine"]
 
 
-def test_a_module_declares_disputes_by_operator():
+def test_a_module_declares_waivers_by_operator():
     one, other = (reference(claim, "Tanh-13") for claim in ("is wrong", "is as wrong"))
     module = ModuleType("plugin")
-    module.DISPUTES = {"Tanh": [one, other]}
+    module.WAIVERS = {"Tanh": [one, other]}
     registry = OpRegistry.load([module])
     registry.add_module(module)
-    assert registry.disputes.of("Tanh") == (one, other)
-    assert registry.select(["Tanh"]).disputes.of("Tanh") == (one, other)
-    assert registry.disputes.of("Erf") and not OpRegistry.load().disputes.of("Tanh")
+    assert registry.waivers.of("Tanh") == (one, other)
+    assert registry.select(["Tanh"]).waivers.of("Tanh") == (one, other)
+    assert registry.waivers.of("Erf") and not OpRegistry.load().waivers.of("Tanh")
 
 
-def test_a_dispute_on_no_operator_is_refused():
+def test_a_waiver_on_no_operator_is_refused():
     module = ModuleType("plugin")
-    module.DISPUTES = {"Tahn": [reference("is wrong", "Tanh-13")]}
+    module.WAIVERS = {"Tahn": [reference("is wrong", "Tanh-13")]}
     with pytest.raises(KeyError, match="did you mean Tan, Tanh"):
         OpRegistry.load([module])
 

@@ -130,14 +130,14 @@ def test_exporters_take_turns_by_index():
     producer = Producer(3, MIXED)
     found = [case for case in map(producer.produce, range(20)) if isinstance(case, TestCase)]
     assert {(case.exporter, case.opset) for case in found} == {("direct", 23), ("torchscript", 18)}
-    assert [producer.street(i).config.exporter for i in range(3)] == [
+    assert [producer.generator_for(i).config.exporter for i in range(3)] == [
         *("torchscript", "direct", "torchscript")  # of seed 3
     ]
     for case in found:
-        assert case.street == case.exporter
+        assert case.generated_for == case.exporter
         assert onnx.load_from_string(case.model).opset_import[0].version == case.opset
         assert producer.lower(case)
-        alone = Producer(3, MIXED.only(case.street)).produce(case.index)
+        alone = Producer(3, MIXED.only(case.generated_for)).produce(case.index)
         assert alone.model == case.model and alone.graph == case.graph
 
 
@@ -154,7 +154,7 @@ def test_an_exporter_that_writes_none_of_the_operators_is_left_out():
     producer = Producer(3, only)
     assert list(producer.signatures()) == ["direct"]
     assert producer.notes[0].startswith("exporter torchscript is left out: no operator is left")
-    assert {producer.street(index).config.exporter for index in range(9)} == {"direct"}
+    assert {producer.generator_for(index).config.exporter for index in range(9)} == {"direct"}
     with pytest.raises(NothingLeft, match="exporter torchscript: no operator is left"):
         Producer(3, only.only("torchscript"))
 

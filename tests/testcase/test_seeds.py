@@ -80,7 +80,7 @@ def test_seeds_are_read_once_for_many_configurations(folder, monkeypatch):
 
     monkeypatch.setattr("nnfuzz.materialize.reading.read_model", unread)
     (folder / "block.onnx").unlink()
-    producer.configure(fresh.streets["direct"].config)
+    producer.configure(fresh.generators["direct"].config)
     cases = [(producer.produce(i), fresh.produce(i)) for i in range(4)]
     for case, other in cases:
         assert type(case) is type(other)

@@ -31,7 +31,7 @@ class Kernels(Window):
         return w.shape[2:]
 
 
-class Weighing(Summing):
+class WeightedSum(Summing):
     """Images, kernels and maybe a bias per channel of the result, in floats."""
 
     inputs = (

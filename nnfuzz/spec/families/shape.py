@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Moving(RankChanging):
+class DataMovement(RankChanging):
     """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
 
     inputs = (In("T", ALL),)

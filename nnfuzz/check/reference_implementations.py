@@ -1,4 +1,4 @@
-"""What two authorities say of an operator application: PyTorch, and ONNX's type inference."""
+"""What PyTorch and ONNX's type inference say of an operator application."""
 
 from __future__ import annotations
 

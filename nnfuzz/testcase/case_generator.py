@@ -1,4 +1,4 @@
-"""The front half of the street for one exporter: (seed, index) -> graph -> inputs -> model."""
+"""Makes the test cases of one exporter: (seed, index) -> graph -> inputs -> model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnfuzz.check.legality import lawful
+from nnfuzz.check.legality import admitted
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
-from nnfuzz.generate.spotlight import spot_for
+from nnfuzz.generate.coverage_target import coverage_target_for
 from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import Found, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
@@ -37,7 +37,7 @@ QUICK = SearchConfig(restarts=2, steps=12)
 
 @dataclass(frozen=True)
 class Parts:
-    """What the streets of a producer share, whatever their configuration."""
+    """What the case generators of a producer share, whatever their configuration."""
 
     registry: OpRegistry
     motifs: Sequence[Motif]
@@ -45,7 +45,7 @@ class Parts:
     seeds: SeedLibrary
 
 
-class Street:
+class CaseGenerator:
     """Makes the test cases of a configuration with one exporter.
 
     catalog: what graphs are made of; narrowed: for most of them, without what they shall avoid.
@@ -62,7 +62,7 @@ class Street:
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
-        self.generate = lawful(_generate(config), self.specs)
+        self.generate = admitted(_generate(config), self.specs)
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.seeds = parts.seeds.load(config)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
@@ -98,13 +98,13 @@ class Street:
     ) -> TestCase | NotProduced:
         case = _Attempt(index, self.config.exporter, report)
         graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
-        turn = index // self.config.among  # so that this exporter has every spot in turn
-        spot = spot_for(catalog, self.seed, turn) if index >= 0 else None
+        turn = index // self.config.among  # so that this exporter has every target in turn
+        coverage_target = coverage_target_for(catalog, self.seed, turn) if index >= 0 else None
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):
                     start = rng.choice(graphs) if graphs else None
-                    made = generate(catalog, config, rng, start, spot)
+                    made = generate(catalog, config, rng, start, coverage_target)
                     made.graph.verify()
                     graph, exporter = sized(made, self.config, rng, index)
                     case.graph = graph.to_json()
@@ -137,7 +137,7 @@ class Street:
             solver_checks=made.solver_checks,
             discarded=case.discarded,
             motifs=made.motifs,
-            street=self.config.exporter,
+            generated_for=self.config.exporter,
         )
 
 
@@ -162,9 +162,9 @@ def _generate(config: CaseConfig) -> GenerateConfig:
 class _Attempt:
     """Book-keeping of one production: the phase, the times, the graph so far."""
 
-    def __init__(self, index: int, street: str, report: Report) -> None:
+    def __init__(self, index: int, generated_for: str, report: Report) -> None:
         self.index = index
-        self.street = street
+        self.generated_for = generated_for
         self.report = report
         self.now = "start"
         self.seconds: dict[str, float] = {}
@@ -193,5 +193,5 @@ class _Attempt:
             unsupported=isinstance(error, ExportError) and error.unsupported,
             graph=self.graph,
             seconds=self.seconds,
-            street=self.street,
+            generated_for=self.generated_for,
         )

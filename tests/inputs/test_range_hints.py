@@ -5,24 +5,24 @@ import math
 import numpy as np
 
 from nnfuzz.inputs.program import admitted
-from nnfuzz.inputs.wishes import wishes
+from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from tests.inputs.graphs import FLOAT, build, chain, op
 
 
-def wished(graph, name="x", shuffled=False):
-    return wishes(graph, np.random.default_rng(0), shuffled)[name]
+def hinted(graph, name="x", shuffled=False):
+    return range_hints(graph, np.random.default_rng(0), shuffled)[name]
 
 
 def test_readers_pass_their_domain_back():
-    lo, _ = wished(chain(op("Log")))
+    lo, _ = hinted(chain(op("Log")))
     assert lo > 0
-    lo, _ = wished(chain(op("Transpose", perm=(1, 0)), op("Log")))
+    lo, _ = hinted(chain(op("Transpose", perm=(1, 0)), op("Log")))
     assert lo > 0
-    lo, hi = wished(chain(op("Neg"), op("Sqrt")))
+    lo, hi = hinted(chain(op("Neg"), op("Sqrt")))
     assert hi <= 0
-    lo, hi = wished(chain(op("Tan"), op("Asin")))
+    lo, hi = hinted(chain(op("Tan"), op("Asin")))
     assert math.atan(-1) < lo <= hi < math.atan(1)
 
 
@@ -32,7 +32,7 @@ def test_prescribed_ranges_hold_even_where_an_operator_wants_others():
     graph = build(types, [("y", op("BatchNormalization", epsilon=1e-5), "xabmv")])
 
     def within(*bounds):
-        return wishes(graph, np.random.default_rng(0), False, {"v": bounds})["v"]
+        return range_hints(graph, np.random.default_rng(0), False, {"v": bounds})["v"]
 
     assert within(-1.0, 2.0) == (0.0, 2.0)  # a variance is at least 0
     assert within(-3.0, -2.0) == (-3.0, -2.0)
@@ -41,7 +41,7 @@ def test_prescribed_ranges_hold_even_where_an_operator_wants_others():
 def test_divisors_stay_on_one_side_of_zero():
     for type_ in (FLOAT, TensorType(DType.INT32, (3, 4))):
         graph = build({"a": type_, "b": type_}, [("d", op("Div"), "ab")])
-        lo, hi = wished(graph, "b")
+        lo, hi = hinted(graph, "b")
         assert lo > 0 or hi < 0
 
 
@@ -54,7 +54,7 @@ def test_comparisons_that_must_hold_separate_their_operands():
             ("l", op("Log"), "f"),
         ],
     )
-    found = wishes(graph, np.random.default_rng(0), False)
+    found = range_hints(graph, np.random.default_rng(0), False)
     assert found["a"][0] > found["b"][1]
 
 

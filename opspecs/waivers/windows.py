@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.dispute import reference, rounds
+from nnfuzz.spec.waiver import reference, rounds
 
 
 def _strideless(op, *types):
@@ -35,7 +35,7 @@ MISPLACED = reference(
     where=_strideless,
 )
 
-DISPUTES = {
+WAIVERS = {
     "MaxPool": (
         reference(
             "takes the pads of two axes for [top, bottom, left, right], and leaves those of one or "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.dispute import Dispute, reference, rounds
+from nnfuzz.spec.waiver import Waiver, reference, rounds
 
 
 def _shrinks_to_one(op, x):
@@ -18,7 +18,7 @@ SINGLE_ELEMENT = reference(
     where=_shrinks_to_one,
     known="onnx/onnx#4275",
 )
-REGION_IGNORED = Dispute(
+REGION_IGNORED = Waiver(
     "onnxruntime",
     "ignores the region of axes whose scale is 1 (1.31)",
     'Resize-19: "tf_crop_and_resize" has x_original = start_x * (length_original - 1) + x_resized '
@@ -32,7 +32,7 @@ CUBIC_IN_FLOAT32 = rounds(
 )
 POSITIONS_IN_FLOAT32 = rounds("positions", "GridSample-20: X and Y are both of type T1")
 
-DISPUTES = {
+WAIVERS = {
     "ResizeNearest": (SINGLE_ELEMENT,),
     "ResizeLinear": (SINGLE_ELEMENT, REGION_IGNORED),
     "ResizeCubic": (SINGLE_ELEMENT, REGION_IGNORED, CUBIC_IN_FLOAT32),

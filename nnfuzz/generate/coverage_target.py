@@ -1,7 +1,8 @@
 """Which operator, dtype and rank a graph begins with, so that the rare ones get their turn.
 
 Picked at random, a rare dtype of one operator out of many hardly ever occurs. Some graphs begin
-with a spot instead: they go through all of a catalog's, in an order that depends on the index only.
+with a coverage target instead: they go through all of a catalog's, in an order that depends on the
+index only.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 CYCLE = 5
 TURNS = (1, 3)
-"""Of so many graphs in a row, the ones that begin with a spot."""
+"""Of so many graphs in a row, the ones that begin with a coverage target."""
 
 
 @dataclass(frozen=True)
-class Spot:
+class CoverageTarget:
     """An operator, signatures that share the dtype of one input or of the output, and a rank."""
 
     spec: type[OpSpec]
@@ -32,24 +33,24 @@ class Spot:
     rank: int
 
 
-def spots(catalog: Catalog) -> list[Spot]:
+def coverage_targets(catalog: Catalog) -> list[CoverageTarget]:
     """Every dtype of every required input and output, and every rank of a first input."""
-    by_operator = [list(_spots_of(catalog, spec)) for spec in catalog.signatures]
+    by_operator = [list(_targets_of(catalog, spec)) for spec in catalog.signatures]
     # Those of one operator are far apart.
     return [s for layer in itertools.zip_longest(*by_operator) for s in layer if s is not None]
 
 
-def spot_for(catalog: Catalog, seed: int, index: int) -> Spot | None:
-    """The spot of a test case; None for most."""
+def coverage_target_for(catalog: Catalog, seed: int, index: int) -> CoverageTarget | None:
+    """The coverage target of a test case; None for most."""
     turn = index % CYCLE
     if turn not in TURNS:
         return None
     number = index // CYCLE * len(TURNS) + TURNS.index(turn)
-    offset = zlib.crc32(f"{seed}/spot".encode())
-    return catalog.spots[(number + offset) % len(catalog.spots)]
+    offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases
+    return catalog.coverage_targets[(number + offset) % len(catalog.coverage_targets)]
 
 
-def _spots_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[Spot]:
+def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget]:
     signatures = catalog.signatures[spec]
     reads = [lambda s, v=v: s.binding[v] for v in spec.bound()]
     groups = []
@@ -62,4 +63,4 @@ def _spots_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[Spot]:
     lo, hi = spec.inputs[0].ranks
     ranks = range(lo, hi + 1)
     for i in range(max(len(groups), len(ranks))):
-        yield Spot(spec, groups[i % len(groups)], ranks[i % len(ranks)])
+        yield CoverageTarget(spec, groups[i % len(groups)], ranks[i % len(ranks)])

@@ -1,6 +1,6 @@
 """Which ranges the readers of inputs and weights would like, found by walking the graph backwards.
 
-A wish is a closed range of a value in which its readers have valid results. It is a heuristic: it
+A hint is a closed range of a value in which its readers have valid results. It is a heuristic: it
 makes the first draw succeed more often, and the gradient search takes over where it does not.
 """
 
@@ -20,7 +20,7 @@ from nnfuzz.spec.carriers import rounded, settled
 from nnfuzz.spec.families.elementwise import pointwise
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
-Wishes = dict[str, Range]
+RangeHints = dict[str, Range]
 
 FLOAT_CHOICES: tuple[Range, ...] = (
     (-3, 3), (0.1, 3), (-0.9, 0.9), (-3, -0.1), (1.1, 4), (0.1, 0.9),
@@ -36,23 +36,23 @@ TABLED = 3
 """Up to how many inputs all combinations are evaluated at once."""
 
 
-def wishes(
-    graph: Graph, rng: np.random.Generator, shuffled: bool, bounds: Wishes | None = None
-) -> Wishes:
-    """Wishes for values of the graph, `bounds` (hard ones) cut further; many values have none.
+def range_hints(
+    graph: Graph, rng: np.random.Generator, shuffled: bool, bounds: RangeHints | None = None
+) -> RangeHints:
+    """Hints for values of the graph, `bounds` (hard ones) cut further; many values have none.
 
     shuffled: try the ranges in random order instead of the widest first, for another attempt.
     """
-    found: Wishes = dict(bounds or {})
+    found: RangeHints = dict(bounds or {})
     with torch.inference_mode():
         for node in reversed(graph.nodes):
             wanted = _of_outputs(node, found)
             if wanted is not None or _particular(node.op):
-                _wish(graph, node, wanted, found, rng, shuffled)
+                _add_hints(graph, node, wanted, found, rng, shuffled)
     return found | {name: _cut(found[name], hard) for name, hard in (bounds or {}).items()}
 
 
-def _of_outputs(node: Node, found: Wishes) -> Range | None:
+def _of_outputs(node: Node, found: RangeHints) -> Range | None:
     wanted = [found[name] for name in node.outputs if name in found]
     if not wanted:
         return None
@@ -65,15 +65,15 @@ def _particular(op: OpSpec) -> bool:
     return bool(op.valid) or (pointwise(op) and type(op).domain is not OpSpec.domain)
 
 
-def _wish(
+def _add_hints(
     graph: Graph,
     node: Node,
     wanted: Range | None,
-    found: Wishes,
+    found: RangeHints,
     rng: np.random.Generator,
     shuffled: bool,
 ) -> None:
-    """Add wishes for the inputs of a node under which it is valid and its outputs are as wanted.
+    """Add hints for the inputs of a node under which it is valid and its outputs are as wanted.
 
     Where no ranges do both, the node being valid comes first.
     """
@@ -105,7 +105,7 @@ def _cut(have: Range, bounds: Range) -> Range:
 
 
 def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list[list[Range]]:
-    """Ranges to try, per input. What an index may be depends on shapes, not on wishes."""
+    """Ranges to try, per input. What an index may be depends on shapes, not on hints."""
     patterns = op.patterns(len(dtypes))
     if pointwise(op) and any(p.index for p in patterns):
         return [[]]
@@ -147,7 +147,7 @@ def _choices(dtype: DType) -> tuple[Range, ...]:
 
 
 def _narrowed(choices: Sequence[Range], have: Range) -> list[Range]:
-    """The choices cut to an existing wish; the wish itself where it is bounded."""
+    """The choices cut to an existing hint; the hint itself where it is bounded."""
     own = [have] if have[0] > -math.inf or have[1] < math.inf else []
     cut = [(max(lo, have[0]), min(hi, have[1])) for lo, hi in choices]
     return own + [(lo, hi) for lo, hi in cut if lo <= hi]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import FLOATS, INT4S, UNSIGNED, DType
-from nnfuzz.spec.dispute import Dispute, body, reference, rounds
+from nnfuzz.spec.waiver import Waiver, body, reference, rounds
 
 ROUNDED = (
     'technical/int4.md: "Cast to a 4 bit type is done by rounding to the nearest-integer (with '
@@ -22,7 +22,7 @@ def _uncounted(op, *types):
 
 CAST = (
     reference("truncates floats", ROUNDED, where=_to_int4),
-    Dispute(
+    Waiver(
         "onnxruntime",
         "rounds ties away from zero (1.31)",
         f"{ROUNDED}; ties are not compared",
@@ -30,7 +30,7 @@ CAST = (
     ),
 )
 
-DISPUTES = {
+WAIVERS = {
     "Cast": CAST,
     "CastLike": (*CAST, body("truncates floats, being a Cast", ROUNDED, where=_to_int4)),
     "Erf": (rounds("results", 'Erf-13: the output "has the same shape and type of the input"'),),
@@ -43,7 +43,7 @@ DISPUTES = {
         ),
     ),
     "Shrink": (
-        Dispute(
+        Waiver(
             "onnxruntime",
             "computes in float32, whatever the type (1.31)",
             'Shrink-9: "having same datatype and shape with input"',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.dispute import body, reference
+from nnfuzz.spec.waiver import body, reference
 
 LENGTHS_IGNORED = reference(
     "ignores sequence_lens",
@@ -21,7 +21,7 @@ OTHERWISE_ACTIVATED = reference(
     where=lambda op, *_: op.activations not in ((), op.defaults * op.directions),
 )
 
-DISPUTES = {
+WAIVERS = {
     "RNN": (LENGTHS_IGNORED, UNCLIPPED),
     "GRU": (LENGTHS_IGNORED, UNCLIPPED, OTHERWISE_ACTIVATED),
     "LSTM": (LENGTHS_IGNORED, OTHERWISE_ACTIVATED),

@@ -1,6 +1,6 @@
-"""Declarations of where an authority on ONNX gets an operator wrong, and what decides.
+"""Waivers: where a reference implementation gets an operator wrong, and what decides.
 
-A module of operators, or one beside it, declares them as `DISPUTES`: tuples of `Dispute` by the
+A module of operators, or one beside it, declares them as `WAIVERS`: tuples of `Waiver` by the
 operator's name. The registry puts those of all modules together.
 """
 
@@ -15,19 +15,19 @@ from nnfuzz.ir.types import TensorType
 
 
 @dataclass(frozen=True)
-class Dispute:
-    """Where an authority departs from the ONNX standard on an operator.
+class Waiver:
+    """Where a reference implementation departs from the ONNX standard on an operator.
 
-    authority: "onnx.reference", "function body" (the one that the operator's schema brings along),
+    implementation: "onnx.reference", "function body" (the one that the operator's schema has),
     or a backend's name. claim: what it does instead, with the version that was looked at. clause:
     the words of the standard that decide, after the operator and version that they are from.
     dtypes: only where an input or output has one of these; empty means any. where: only where this
     holds of the operator and its input types; None means always. below: only under that opset; 0
     means at all. known: the thread of its project's tracker, where there is one.
-    `tests/check/test_disputes.py` fails for what a new version of the authority makes obsolete.
+    `tests/check/test_waivers.py` fails for what a new version of the implementation makes obsolete.
     """
 
-    authority: str
+    implementation: str
     claim: str
     clause: str
     dtypes: tuple[DType, ...] = ()
@@ -36,7 +36,7 @@ class Dispute:
     known: str = ""
 
     def covers(self, op: Any, opset: int, types: Sequence[TensorType]) -> bool:
-        """Whether the authority is not to be trusted with an instance (types are concrete)."""
+        """Whether the implementation is not to be trusted with an instance (types are concrete)."""
         if self.below and opset >= self.below:
             return False
         if self.dtypes:
@@ -46,25 +46,25 @@ class Dispute:
         return self.where is None or bool(self.where(op, *types))
 
 
-class Disputes:
+class Waivers:
     """All that is declared, by the operator's name."""
 
-    def __init__(self, declared: Mapping[str, Sequence[Dispute]] | None = None) -> None:
+    def __init__(self, declared: Mapping[str, Sequence[Waiver]] | None = None) -> None:
         self._declared = {name: tuple(found) for name, found in (declared or {}).items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._declared)
 
-    def of(self, name: str) -> tuple[Dispute, ...]:
+    def of(self, name: str) -> tuple[Waiver, ...]:
         """Those on one operator, in order of declaration."""
         return self._declared.get(name, ())
 
-    def and_also(self, more: Mapping[str, Sequence[Dispute]]) -> Disputes:
+    def and_also(self, more: Mapping[str, Sequence[Waiver]]) -> Waivers:
         """These and others, each once."""
         names = dict.fromkeys([*self, *more])
-        return Disputes({n: dict.fromkeys([*self.of(n), *more.get(n, ())]) for n in names})
+        return Waivers({n: dict.fromkeys([*self.of(n), *more.get(n, ())]) for n in names})
 
-    def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Dispute]:
+    def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Waiver]:
         """What concerns an operator on such inputs (concrete) at an opset, bodies included."""
         found = [d for d in self.of(op.name) if d.covers(op, opset, types)]
         for inner, inputs in op.executes(*types):
@@ -72,20 +72,20 @@ class Disputes:
         return found
 
 
-NONE = Disputes()
+NONE = Waivers()
 
 
-def reference(claim: str, clause: str, **scope: Any) -> Dispute:
-    """Where onnx.reference is wrong; scope: the further fields of `Dispute`."""
-    return Dispute("onnx.reference", f"{claim} (onnx 1.23)", clause, **scope)
+def reference(claim: str, clause: str, **scope: Any) -> Waiver:
+    """Where onnx.reference is wrong; scope: the further fields of `Waiver`."""
+    return Waiver("onnx.reference", f"{claim} (onnx 1.23)", clause, **scope)
 
 
-def rounds(what: str, clause: str, **scope: Any) -> Dispute:
+def rounds(what: str, clause: str, **scope: Any) -> Waiver:
     """Where onnx.reference has float32 numbers on the way, which shows if the type is float64."""
     claim = f"computes {what} in float32, whatever the type"
     return reference(claim, clause, dtypes=(DType.FLOAT64,), **scope)
 
 
-def body(claim: str, clause: str, **scope: Any) -> Dispute:
+def body(claim: str, clause: str, **scope: Any) -> Waiver:
     """Where the function body of an operator's schema, run by onnx.reference, is wrong."""
-    return Dispute("function body", f"{claim} (onnx 1.23)", clause, **scope)
+    return Waiver("function body", f"{claim} (onnx 1.23)", clause, **scope)

@@ -1,6 +1,6 @@
-"""What is declared of authorities on ONNX shows; if a test fails, they have been mended.
+"""Every waiver shows; if a test fails, the reference implementation has been mended.
 
-Then remove the declaration (opspecs/disputes), and write the page in docs/ anew.
+Then remove the declaration (opspecs/waivers), and write the page in docs/ anew.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
-DISPUTES = REGISTRY.disputes
-DECLARED = [(spec, dispute) for spec in REGISTRY.specs() for dispute in DISPUTES.of(spec.name)]
+WAIVERS = REGISTRY.waivers
+DECLARED = [(spec, waiver) for spec in REGISTRY.specs() for waiver in WAIVERS.of(spec.name)]
 
 
 @pytest.fixture(scope="module")
 def runtimes():
     registry = BackendRegistry.discover()
     found = dict(STANDARD)
-    for name in {dispute.authority for _, dispute in DECLARED} - found.keys():
+    for name in {waiver.implementation for _, waiver in DECLARED} - found.keys():
         if not registry.get(name).missing():
             found[name] = runtime_of(registry.get(name)())
     return found
 
 
 @pytest.mark.parametrize(
-    ("spec", "dispute"),
+    ("spec", "waiver"),
     DECLARED,
-    ids=[f"{spec.name}-{dispute.authority}-{dispute.claim[:24]}" for spec, dispute in DECLARED],
+    ids=[f"{spec.name}-{waiver.implementation}-{waiver.claim[:24]}" for spec, waiver in DECLARED],
 )
-def test_an_instance_shows_it(spec, dispute, runtimes):
-    if dispute.authority not in runtimes:
-        pytest.skip(f"{dispute.authority} is not installed")
-    found = example_of(spec, dispute, random.Random(0), DISPUTES, runtimes)
-    assert found, f"nothing shows that {dispute.authority} {dispute.claim}"
+def test_an_instance_shows_it(spec, waiver, runtimes):
+    if waiver.implementation not in runtimes:
+        pytest.skip(f"{waiver.implementation} is not installed")
+    found = example_of(spec, waiver, random.Random(0), WAIVERS, runtimes)
+    assert found, f"nothing shows that {waiver.implementation} {waiver.claim}"
 
 
 def documentation(name, version):
@@ -55,15 +55,17 @@ def _plain(text):
 
 
 def test_claims_are_worded_alike_and_not_repeated():
-    for spec, dispute in DECLARED:
-        assert dispute.claim and not dispute.claim.endswith("."), spec.name
-        claims = [d.claim for d in DISPUTES.of(spec.name) if d.authority == dispute.authority]
-        assert claims.count(dispute.claim) == 1, spec.name
+    for spec, waiver in DECLARED:
+        assert waiver.claim and not waiver.claim.endswith("."), spec.name
+        claims = [
+            d.claim for d in WAIVERS.of(spec.name) if d.implementation == waiver.implementation
+        ]
+        assert claims.count(waiver.claim) == 1, spec.name
 
 
 def test_what_a_clause_quotes_is_in_the_standard():
     """Clauses begin with operators and versions, or a page; brackets hold other words than its."""
-    for clause in {dispute.clause for _, dispute in DECLARED}:
+    for clause in {waiver.clause for _, waiver in DECLARED}:
         source, _, words = clause.partition(": ")
         if source.endswith(".md"):
             continue

@@ -1,4 +1,4 @@
-"""How a motif is changed in one place, so that it is next to what optimisers look for.
+"""How a motif is mutated in one place, so that it is next to what optimisers look for.
 
 Each change inserts another form of the operator that the motif asked for (nnfuzz.generate.motifs)
 and answers with the outputs; or None, where there is nothing to change or it does not fit.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nnfuzz.ir.expr import IntExpr
 from nnfuzz.spec.attributes import Attribute, Choice
 from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.families.shape import Moving
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def swapped(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
 def sibling(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
     """Another operator of the same family, data movement aside: that would lead astray."""
     bases = call.spec.__bases__
-    if issubclass(call.spec, Moving) or bases == (OpSpec,):
+    if issubclass(call.spec, DataMovement) or bases == (OpSpec,):
         return None
     family = [s for s in m.catalog.signatures if s.__bases__ == bases and s is not call.spec]
     if not family:
@@ -115,7 +115,7 @@ def _unary(m: MotifWriter, call: Call, name: str) -> tuple[str, ...] | None:
     return None
 
 
-CHANGES: Sequence[Callable[[MotifWriter, Call], tuple[str, ...] | None]] = (
+MUTATIONS: Sequence[Callable[[MotifWriter, Call], tuple[str, ...] | None]] = (
     other_constant,
     other_attribute,
     swapped,

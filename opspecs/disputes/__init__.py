@@ -1,1 +1,0 @@
-"""Where authorities on ONNX are wrong about the built-in operators, and the clauses that decide."""

@@ -1,0 +1,1 @@
+"""Where reference implementations are wrong on built-in operators, and clauses that decide."""

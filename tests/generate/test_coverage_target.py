@@ -1,0 +1,42 @@
+"""Rare dtypes and ranks get their turn."""
+
+from __future__ import annotations
+
+import random
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.coverage_target import CYCLE, TURNS, coverage_target_for
+from nnfuzz.generate.symbolic import generate
+from nnfuzz.spec.registry import OpRegistry
+
+SPECS = OpRegistry.load().select(["Abs", "Where", "Cast", "MatMul", "Equal"]).specs()
+CONFIG = GenerateConfig(nodes=2, motifs=0, refused=frozenset({"Abs(float16)->float16"}))
+
+
+def test_every_dtype_and_rank_of_every_operator_is_a_coverage_target():
+    catalog = Catalog(SPECS, CONFIG)
+    for spec, signatures in catalog.signatures.items():
+        mine = [target for target in catalog.coverage_targets if target.spec is spec]
+        lo, hi = spec.inputs[0].ranks
+        assert {target.rank for target in mine} == set(range(lo, hi + 1))
+        assert {s.key for target in mine for s in target.signatures} == {s.key for s in signatures}
+
+
+def test_all_coverage_targets_have_their_turn_and_most_graphs_have_none():
+    catalog = Catalog(SPECS, CONFIG)
+    count = len(catalog.coverage_targets) * CYCLE // len(TURNS) + CYCLE
+    found = [coverage_target_for(catalog, 7, index) for index in range(count)]
+    assert {id(s) for s in found if s} == {id(s) for s in catalog.coverage_targets}
+    assert sum(s is None for s in found) >= count / 2
+
+
+def test_a_graph_begins_with_its_coverage_target():
+    catalog = Catalog(SPECS, CONFIG)
+    for number, target in enumerate(catalog.coverage_targets):
+        graph = generate(catalog, CONFIG, random.Random(number), coverage_target=target).graph
+        graph.verify()
+        keys = {s.key for s in target.signatures}
+        instances = [n for n in graph.nodes if n.op.name == target.spec.name]
+        ranks = {graph.type(n.inputs[0]).rank for n in instances}
+        assert target.rank in ranks, (target, keys)
