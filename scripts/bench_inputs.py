@@ -16,7 +16,7 @@ from collections import Counter
 
 import torch
 
-from nnfuzz.check.legality import admitted
+from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -48,7 +48,7 @@ def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
     """Measure one graph size and print a row and the patterns behind the failures."""
     registry = OpRegistry.load()
     specs = registry.select(args.operators.split(",") if args.operators else registry).specs()
-    config = admitted(GenerateConfig(nodes=nodes), specs)
+    config = admitted_by_schema(GenerateConfig(nodes=nodes), specs)
     catalog = Catalog(specs, config)
     results, patterns, failed = [], Counter(), []
     for i in range(args.seed, args.seed + args.graphs):

@@ -23,7 +23,7 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
-from nnfuzz.check.legality import admitted, legal_opsets
+from nnfuzz.check.legality import admitted_by_schema, legal_opsets
 from nnfuzz.check.runtimes import REFERENCE, Unavailable, runtime_of
 from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.generate.catalog import Catalog
@@ -187,7 +187,7 @@ def survey_graphs(
         for opset in opsets:
             if not exporter.opsets[0] <= opset <= exporter.opsets[1]:
                 continue
-            config = admitted(GenerateConfig(exporter=exporter.name, opset=opset), specs)
+            config = admitted_by_schema(GenerateConfig(exporter=exporter.name, opset=opset), specs)
             catalog = Catalog(specs, config)
             for i in range(count):
                 graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph

@@ -40,7 +40,7 @@ def illegal(specs: Iterable[type[OpSpec]], opset: int) -> frozenset[str]:
     )
 
 
-def admitted(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateConfig:
+def admitted_by_schema(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateConfig:
     """The configuration with the signatures refused that ONNX does not admit at its opset."""
     return replace(config, refused=config.refused | illegal(specs, config.opset))
 

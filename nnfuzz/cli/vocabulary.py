@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnfuzz.campaign.support import Support
-from nnfuzz.check.legality import admitted, legal_signatures
+from nnfuzz.check.legality import admitted_by_schema, legal_signatures
 from nnfuzz.generate.catalog import Catalog, NothingLeft, signature_key
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
@@ -64,7 +64,7 @@ def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
     """The signatures that generation uses with an exporter, at the opset it has by default."""
     opset = default_opset(exporter)
     there = [spec for spec in specs if spec.since <= opset]
-    config = admitted(GenerateConfig(exporter=exporter, opset=opset), there)
+    config = admitted_by_schema(GenerateConfig(exporter=exporter, opset=opset), there)
     try:
         return frozenset(Catalog(there, config).signature_keys())
     except NothingLeft:

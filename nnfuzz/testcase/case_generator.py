@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnfuzz.check.legality import admitted
+from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import coverage_target_for
@@ -62,7 +62,7 @@ class CaseGenerator:
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
-        self.generate = admitted(_generate(config), self.specs)
+        self.generate = admitted_by_schema(_generate(config), self.specs)
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.seeds = parts.seeds.load(config)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))

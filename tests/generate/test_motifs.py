@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.check.legality import admitted
+from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.growth import Growth
@@ -23,7 +23,7 @@ from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 MOTIFS = MotifRegistry.load().motifs()
-CONFIG = admitted(GenerateConfig(nodes=10, motifs=1.0), REGISTRY.specs())
+CONFIG = admitted_by_schema(GenerateConfig(nodes=10, motifs=1.0), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG, MOTIFS)
 WIDE = replace(CONFIG, nodes=30)
 PLAIN = "Add Sub Mul Div Relu Erf Tanh Pow Sqrt ReduceMean Transpose Reshape MatMul".split()

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.check.legality import admitted
+from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -19,7 +19,7 @@ from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
-CONFIG = admitted(GenerateConfig(nodes=10), REGISTRY.specs())
+CONFIG = admitted_by_schema(GenerateConfig(nodes=10), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG)
 
 
@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process():
 
 def test_refused_signatures_do_not_occur():
     refused = frozenset(k for k in CATALOG.signature_keys() if "float32" in k)
-    config = admitted(GenerateConfig(nodes=5, refused=refused), REGISTRY.specs())
+    config = admitted_by_schema(GenerateConfig(nodes=5, refused=refused), REGISTRY.specs())
     catalog = Catalog(REGISTRY.specs(), config)
     for seed in range(30):
         graph = make(seed, config, catalog)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnfuzz.check.legality import admitted
+from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -21,7 +21,7 @@ from nnfuzz.spec.carriers import settled, tensor
 from nnfuzz.spec.operator import flatten
 from tests.inputs.graphs import FLOAT, REGISTRY, build, chain, op
 
-CONFIG = admitted(GenerateConfig(nodes=10), REGISTRY.specs())
+CONFIG = admitted_by_schema(GenerateConfig(nodes=10), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG)
 NO_DRAWS = SearchConfig(restarts=1, draws=1, steps=80)
 

@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 import torch
 
-from nnfuzz.check.legality import admitted
+from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -55,7 +55,7 @@ def run(model: bytes, inputs):
 
 def random_cases(exporter, opset, count, seed):
     specs = REGISTRY.specs()
-    config = admitted(GenerateConfig(nodes=6, exporter=exporter, opset=opset), specs)
+    config = admitted_by_schema(GenerateConfig(nodes=6, exporter=exporter, opset=opset), specs)
     catalog = Catalog(specs, config)
     for i in range(count):
         graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph
