@@ -23,7 +23,7 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import Box, corners, holds, uncertain
+from nnfuzz.spec.intervals import Interval, corners, holds, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -73,10 +73,12 @@ class PRelu(Broadcasting):
     def interval(self, x, slope):
         if not x.lo.is_floating_point():
             return [uncertain(self.torch, x, slope)]
-        box = corners(self.torch, x, slope)
+        interval = corners(self.torch, x, slope)
         across = holds(x)
-        lo = torch.where(across & (box.lo > 0), 0.0, box.lo)
-        return [Box(lo, torch.where(across & (box.hi < 0), 0.0, box.hi), box.any)]
+        lo = torch.where(across & (interval.lo > 0), 0.0, interval.lo)
+        return [
+            Interval(lo, torch.where(across & (interval.hi < 0), 0.0, interval.hi), interval.any)
+        ]
 
     def requires(self, x, slope):
         yield slope.rank <= x.rank
@@ -277,14 +279,14 @@ class Clip(Increasing):
 
     def interval(self, x):
         """`radius` sees the end of greater magnitude; the other one may be a rounded bound too."""
-        (box,) = super().interval(x)
-        if box.exact or not box.lo.is_floating_point():
-            return [box]
+        (interval,) = super().interval(x)
+        if interval.exact or not interval.lo.is_floating_point():
+            return [interval]
         least, most = (None if e is None else abs(e) * COARSEST for e in (self.min, self.max))
-        wide, lo, hi = box.lo != box.hi, box.lo, box.hi
+        wide, lo, hi = interval.lo != interval.hi, interval.lo, interval.hi
         lo = lo if least is None else torch.where(wide & (lo == self.min), lo - least, lo)
         hi = hi if most is None else torch.where(wide & (hi == self.max), hi + most, hi)
-        return [Box(lo, hi, box.any)]
+        return [Interval(lo, hi, interval.any)]
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype

@@ -22,7 +22,7 @@ from nnfuzz.spec.families.elementwise import (
     largest,
     products,
 )
-from nnfuzz.spec.intervals import Box, corners, even, holds, uncertain
+from nnfuzz.spec.intervals import Interval, corners, even, holds, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -89,11 +89,11 @@ class Sub(Modular):
     def of_itself(self, a):
         if a.exact:
             zero = torch.zeros_like(a.lo)
-            return Box(zero, zero, a.any)
+            return Interval(zero, zero, a.any)
         # x y - x y contracted to a fused multiply-add leaves the rounding error of x y, a quarter
-        # of the width that it has given the box.
+        # of the width that it has given the interval.
         left = (a.hi - a.lo) / 4
-        return Box(-left, left, a.any)
+        return Interval(-left, left, a.any)
 
     def value_range(self, x, y):
         return (0.0, 0.0) if x is y else (x[0] - y[1], x[1] - y[0])
@@ -136,7 +136,7 @@ class Div(Arithmetic):
 
     def of_itself(self, a):
         one = torch.ones_like(a.lo)
-        return Box(one, one, a.any).masked(holds(a))
+        return Interval(one, one, a.any).masked(holds(a))
 
     def undefined(self, x, y):
         return None if x.lo.is_floating_point() else undividable(x, y)
@@ -172,7 +172,7 @@ def undivided(x, y):
 
 
 def undividable(x, y):
-    """Mask of integer divisions by zero, or out of range, for some operands in the boxes."""
+    """Mask of integer divisions by zero, or out of range, for some operands in the intervals."""
     least = torch.iinfo(x.lo.dtype).min
     over = holds(x, least) & holds(y, -1) if least < 0 else torch.zeros_like(x.lo, dtype=torch.bool)
     return over | holds(y)
@@ -180,7 +180,7 @@ def undividable(x, y):
 
 def nonzero(y):
     """Integers without the zeros, which PyTorch refuses to divide by."""
-    return Box(y.lo.masked_fill(y.lo == 0, 1), y.hi.masked_fill(y.hi == 0, 1), y.any)
+    return Interval(y.lo.masked_fill(y.lo == 0, 1), y.hi.masked_fill(y.hi == 0, 1), y.any)
 
 
 @operator
@@ -202,8 +202,8 @@ class Mod(Binary):
         if not x.lo.is_floating_point():
             return [uncertain(self.torch, x, nonzero(y))]
         whole = corners(lambda a, b: torch.trunc(a / b), x, y)
-        box = corners(lambda a, b: a - whole.lo * b, x, y)
-        return [box.masked((whole.lo != whole.hi) | holds(y))]
+        interval = corners(lambda a, b: a - whole.lo * b, x, y)
+        return [interval.masked((whole.lo != whole.hi) | holds(y))]
 
     def undefined(self, x, y):
         return None if x.lo.is_floating_point() else undividable(x, y)
@@ -257,12 +257,12 @@ class Pow(Broadcasting):
 
     def interval(self, x, y):
         """Extrema lie in the corners, or at 0 for integer exponents; elsewhere it is not finite."""
-        box = corners(self.torch, x, y)
+        interval = corners(self.torch, x, y)
         negative, across = x.lo < 0, (x.lo < 0) & (x.hi > 0)
-        lo = torch.where(across & (box.lo > 0), 0.0, box.lo)
-        hi = torch.where(across & (box.hi < 0), 0.0, box.hi)
+        lo = torch.where(across & (interval.lo > 0), 0.0, interval.lo)
+        hi = torch.where(across & (interval.hi < 0), 0.0, interval.hi)
         wild = (negative & (y.lo != y.hi)) | (holds(x) & (y.lo <= 0) & (x.lo != x.hi))
-        return [Box(lo, hi, box.any).masked(wild)]
+        return [Interval(lo, hi, interval.any).masked(wild)]
 
     def domain(self, x, y):
         """Whole exponents admit any base but 0, as long as the base's type holds them exactly."""

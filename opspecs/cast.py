@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import ALL, FLOAT8S, INT4S, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.families.elementwise import Unary, flags, within
-from nnfuzz.spec.intervals import Box, holds, monotone, uncertain
+from nnfuzz.spec.intervals import Interval, holds, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -104,10 +104,10 @@ class Cast(Unary):
             lo, hi = ((end, self.torch(end).to(source)) for end in (x.lo, x.hi))
             if self.to.itemsize < 4:
                 lo, hi = ((*ends, ends[0].float().to(source)) for ends in (lo, hi))
-            return [Box(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
+            return [Interval(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
         if self.to.is_bool:
             zero = (x.lo == 0) & (x.hi == 0)
-            return [Box(~holds(x), ~zero, x.any)] if source is not torch.bool else [x]
+            return [Interval(~holds(x), ~zero, x.any)] if source is not torch.bool else [x]
         wraps = not (self.to.is_float or source.is_floating_point or source is torch.bool)
         return [uncertain(self.torch, x) if wraps else monotone(self.torch, (1,), x)]
 

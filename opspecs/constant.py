@@ -13,7 +13,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
 from nnfuzz.spec.families.shape import extent, resized
 from nnfuzz.spec.families.zeros import Zeros
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 SOURCE = Choice(("computed", "constant"))
@@ -38,7 +38,7 @@ class Shaped(OpSpec):
 
     def interval(self, x):
         y = self.torch(x.lo)
-        return [Box(y, y)]
+        return [Interval(y, y)]
 
 
 class Counting(Shaped):

@@ -11,7 +11,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.body import Execution
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.control import DTYPES, ControlFlow, drawn_body
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
 from . import logic
@@ -41,7 +41,7 @@ class Filled(OpSpec):
 
     def interval(self, x):
         y = self.torch(x.lo)
-        return [Box(y, y)]
+        return [Interval(y, y)]
 
 
 def hull(ranges):

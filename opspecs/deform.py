@@ -11,7 +11,7 @@ from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
-from nnfuzz.spec.intervals import Box, sum_radius
+from nnfuzz.spec.intervals import Interval, sum_radius
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -153,25 +153,25 @@ class DeformConv(Summing, Window):
     def interval(self, x, w, offset, *rest):
         """As of a sum of products; displaced positions change each element by twice the largest
         one's size per element of displacement."""
-        boxes = (x, w, offset, *rest)
-        centres = [b.lo if b.exact else (b.lo + b.hi) / 2 for b in boxes]
+        intervals = (x, w, offset, *rest)
+        centres = [b.lo if b.exact else (b.lo + b.hi) / 2 for b in intervals]
         y = self.torch(*centres)
-        inner = [c if b is offset else c.abs() for b, c in zip(boxes, centres)]
-        outer = [c if b is offset else c + (b.hi - b.lo) / 2 for b, c in zip(boxes, inner)]
+        inner = [c if b is offset else c.abs() for b, c in zip(intervals, centres)]
+        outer = [c if b is offset else c + (b.hi - b.lo) / 2 for b, c in zip(intervals, inner)]
         whole = self.torch(*outer)
         spread = (whole - self.torch(*inner)).clamp(min=0) + whole * 2.0**-50
         if not offset.exact:
             shift = (offset.hi - offset.lo).amax(1, keepdim=True)
             far = self._whole(outer[0], outer[1], *outer[3:])
             spread = spread + (2 * shift).clamp(max=2) * far
-        return [Box(y - spread, y + spread, self._masked(y, *boxes))]
+        return [Interval(y - spread, y + spread, self._masked(y, *intervals))]
 
     def _masked(self, y, x, w, offset, bias=None, mask=None):
         found = torch.zeros_like(y, dtype=torch.bool)
-        for box, axes in ((x, (1, 2, 3)), (w, (1, 2, 3)), (offset, (1,)), (mask, (1,))):
-            if box is not None and box.any is not None:
-                touched = box.any.byte().amax(axes, keepdim=True).bool()
-                found = found | (touched.reshape(1, -1, 1, 1) if box is w else touched)
+        for interval, axes in ((x, (1, 2, 3)), (w, (1, 2, 3)), (offset, (1,)), (mask, (1,))):
+            if interval is not None and interval.any is not None:
+                touched = interval.any.byte().amax(axes, keepdim=True).bool()
+                found = found | (touched.reshape(1, -1, 1, 1) if interval is w else touched)
         if bias is not None and bias.any is not None:
             found = found | bias.any[:, None, None]
         return found if bool(found.any()) else None

@@ -12,7 +12,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.equation import drawn, ranks, read
 from nnfuzz.spec.families.sums import Summing, largest, summed
-from nnfuzz.spec.intervals import Box, linear, sum_radius, underflow
+from nnfuzz.spec.intervals import Interval, linear, sum_radius, underflow
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
 
 
@@ -94,15 +94,15 @@ class Einsum(Summing):
     def value_range(self, *ranges):
         return summed(*ranges)
 
-    def undefined(self, *boxes):
+    def undefined(self, *intervals):
         """Integer sums that may overflow: ONNX is silent."""
-        if boxes[0].lo.is_floating_point():
+        if intervals[0].lo.is_floating_point():
             return None
-        whole = torch.einsum(self.equation, *[b.far().double().abs() for b in boxes])
-        return whole > float(torch.iinfo(boxes[0].lo.dtype).max)
+        whole = torch.einsum(self.equation, *[b.far().double().abs() for b in intervals])
+        return whole > float(torch.iinfo(intervals[0].lo.dtype).max)
 
-    def interval(self, *boxes):
-        return [linear(self.torch, *boxes, weights=range(len(boxes)))]
+    def interval(self, *intervals):
+        return [linear(self.torch, *intervals, weights=range(len(intervals)))]
 
     def _grown(self, xs):
         """Bounds partial products of three operands, whatever the order."""
@@ -172,4 +172,4 @@ class Det(OpSpec):
         )
         spread = (norms + moved).prod(-1) * (1 + 2.0**-40) - norms.prod(-1)
         mask = None if x.any is None else x.any.flatten(-2).any(-1)
-        return [Box(y - spread, y + spread, mask)]
+        return [Interval(y - spread, y + spread, mask)]

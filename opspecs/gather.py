@@ -9,7 +9,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
-from nnfuzz.spec.intervals import Box, hull
+from nnfuzz.spec.intervals import Interval, hull
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -222,13 +222,13 @@ class OneHot(OpSpec):
         low, high = self.hot(indices.lo), self.hot(indices.hi)
         axis = self.axis % (indices.lo.dim() + 1)
         known = (_floor(indices.lo) == _floor(indices.hi)).unsqueeze(axis)
-        off, on = Box(values.lo[0], values.hi[0]), Box(values.lo[1], values.hi[1])
+        off, on = Interval(values.lo[0], values.hi[0]), Interval(values.lo[1], values.hi[1])
         lo, hi = hull([off.lo, on.lo])[0], hull([off.hi, on.hi])[1]
         lo = torch.where(known, torch.where(low, on.lo, off.lo), lo)
         hi = torch.where(known, torch.where(high, on.hi, off.hi), hi)
         mask = torch.where(low, values.mask()[1], values.mask()[0])
         mask = torch.where(known, mask, values.mask().any()) | indices.mask().unsqueeze(axis)
-        return [Box(lo, hi, mask)]
+        return [Interval(lo, hi, mask)]
 
     def onnx(self, emit, indices, values):
         """The depth has the type of the indices; int64 for floats where the values are integers."""

@@ -7,7 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice, Real
 from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
 
 
@@ -40,7 +40,7 @@ class Dropout(DataMovement):
 
     def interval(self, x):
         kept = torch.ones_like(x.lo, dtype=torch.bool)
-        return [x, Box(kept, kept)] if self.mask else [x]
+        return [x, Interval(kept, kept)] if self.mask else [x]
 
     def further(self, x):
         return (((1, 1),),) if self.mask else ()

@@ -128,8 +128,8 @@ class Gemm(Summing):
             return y
         return y + (c if self.beta == 1 else c * self.beta)
 
-    def interval(self, *boxes):
-        return [linear(self.torch, *boxes, weights=(0, 1), absolute=self.absolute)]
+    def interval(self, *intervals):
+        return [linear(self.torch, *intervals, weights=(0, 1), absolute=self.absolute)]
 
     def value_range(self, a, b, *c):
         terms = [products(summed(a, b), (self.alpha, self.alpha))]

@@ -7,7 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import Binary, Broadcasting, Comparison, Unary, within
-from nnfuzz.spec.intervals import Box, hull, joined
+from nnfuzz.spec.intervals import Interval, hull, joined
 from nnfuzz.spec.operator import In, operator
 
 
@@ -32,11 +32,11 @@ class Equal(Comparison):
         same = torch.eq(x.lo, y.lo)
         mask = joined(x, y, like=same)
         if x.exact and y.exact:
-            return [Box(same, same, mask)]
+            return [Interval(same, same, mask)]
         sure = same & (x.lo == x.hi) & (y.lo == y.hi)
         if x.lo.dtype is torch.bool:
-            return [Box(sure, (x.lo == y.lo) | (x.hi == y.hi) | (x.lo != x.hi), mask)]
-        return [Box(sure, (x.lo <= y.hi) & (y.lo <= x.hi), mask)]
+            return [Interval(sure, (x.lo == y.lo) | (x.hi == y.hi) | (x.lo != x.hi), mask)]
+        return [Interval(sure, (x.lo <= y.hi) & (y.lo <= x.hi), mask)]
 
 
 @operator
@@ -73,7 +73,7 @@ class OnFinite(Unary):
 
     def interval(self, x):
         no = torch.zeros_like(x.lo, dtype=torch.bool)
-        return [Box(no, no, x.any)]
+        return [Interval(no, no, x.any)]
 
     def certain(self, x):
         return ((0, 0),)
@@ -184,17 +184,17 @@ class Where(Broadcasting):
         if x.lo.dtype is torch.bool:
             lo = (torch.where(always, x.lo, y.lo), torch.where(maybe, x.lo, y.lo))
             hi = (torch.where(always, x.hi, y.hi), torch.where(maybe, x.hi, y.hi))
-            box = Box(lo[0] & lo[1], hi[0] | hi[1])
+            interval = Interval(lo[0] & lo[1], hi[0] | hi[1])
         elif condition.exact:
             lo = torch.where(always, x.lo, y.lo)
-            box = Box(lo, lo if x.exact and y.exact else torch.where(always, x.hi, y.hi))
+            interval = Interval(lo, lo if x.exact and y.exact else torch.where(always, x.hi, y.hi))
         else:
             ends = [torch.where(c, a, b) for c in (always, maybe) for a, b in self._ends(x, y)]
-            box = Box(*hull(ends))
+            interval = Interval(*hull(ends))
         if condition.any is None and x.any is None and y.any is None:
-            return [box]
+            return [interval]
         chosen = (maybe & x.mask()) | (~always & y.mask()) | condition.mask()
-        return [box.masked(chosen.broadcast_to(box.lo.shape))]
+        return [interval.masked(chosen.broadcast_to(interval.lo.shape))]
 
     def _ends(self, x, y):
         return [(x.lo, y.lo), (x.hi, y.hi)]

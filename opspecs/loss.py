@@ -11,7 +11,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import may_be_one
 from nnfuzz.spec.families.loss import ClassLoss
 from nnfuzz.spec.families.norm import exponential_sums, spread_mask
-from nnfuzz.spec.intervals import Box, growth
+from nnfuzz.spec.intervals import Interval, growth
 from nnfuzz.spec.operator import operator
 
 
@@ -32,7 +32,7 @@ class NegativeLogLikelihoodLoss(ClassLoss):
         return self.loss_radius(u, y, x, 0.0, target, *weight)
 
     def interval(self, x, target, *weight):
-        return [self.loss_box(x, target, *weight)]
+        return [self.loss_interval(x, target, *weight)]
 
 
 @operator
@@ -84,5 +84,5 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
 
     def interval(self, x, target, *weight):
         least, most = exponential_sums(x, 1)
-        y = Box(-most.log(), -least.log(), spread_mask(x.any, (1,)))
-        return [self.loss_box(y, target, *weight), *[y] * self.log_prob]
+        y = Interval(-most.log(), -least.log(), spread_mask(x.any, (1,)))
+        return [self.loss_interval(y, target, *weight), *[y] * self.log_prob]

@@ -100,7 +100,7 @@ class MelWeightMatrix(Zeros, Summing):
         return super().radius(u, y, x) + 4 * u * self.absolute(x)
 
     def interval(self, x):
-        box = linear(self.torch, x)
+        interval = linear(self.torch, x)
         # A weight of 0 does not undo a NaN.
-        lost = None if x.any is None else x.any.any(-1, keepdim=True).expand(box.lo.shape)
-        return [box.masked(lost)]
+        lost = None if x.any is None else x.any.any(-1, keepdim=True).expand(interval.lo.shape)
+        return [interval.masked(lost)]

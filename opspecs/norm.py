@@ -20,9 +20,9 @@ from nnfuzz.spec.families.norm import (
     trailing,
 )
 from nnfuzz.spec.families.reduce import winners
-from nnfuzz.spec.families.shape import on_box
+from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Box, corners, monotone
+from nnfuzz.spec.intervals import Interval, corners, monotone
 from nnfuzz.spec.operator import In, operator
 
 CHANNEL = In("T", ranks=(1, 1), weight=True)
@@ -76,7 +76,7 @@ class Hardmax(AlongAxis):
         first, last = winners(x.lo, x.hi, self.axis)
         places = self._places(x.lo)
         sure, may = (places == first) & (first == last), (places >= first) & (places <= last)
-        return Box(sure.to(x.lo.dtype), may.to(x.lo.dtype))
+        return Interval(sure.to(x.lo.dtype), may.to(x.lo.dtype))
 
     def margins(self, x):
         return ArgMax(axis=self.axis, keepdims=1).margins(x)
@@ -108,9 +108,9 @@ def across(v, x):
     return v.reshape(x.shape[1], *[1] * (x.dim() - 2))
 
 
-def channelwise(boxes, x):
-    """Boxes of vectors of length C, shaped to broadcast over (N, C, *S)."""
-    return [on_box(lambda v: across(v, x.lo), b) for b in boxes]
+def channelwise(intervals, x):
+    """Intervals of vectors of length C, shaped to broadcast over (N, C, *S)."""
+    return [on_interval(lambda v: across(v, x.lo), b) for b in intervals]
 
 
 @operator

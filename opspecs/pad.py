@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
 
 
@@ -131,13 +131,13 @@ class Pad(DataMovement):
             x = emit("Concat", *parts, axis=axis)
         return x
 
-    def interval(self, box):
+    def interval(self, interval):
         """The padding is known exactly whatever the input is."""
         from nnfuzz.spec.intervals import moved
 
         mask = None
-        if box.any is not None:
+        if interval.any is not None:
             plain = Pad(**{**self.attributes, "value": 0})
-            mask = plain.torch(box.any)
-        (result,) = moved(self, Box(box.lo, box.hi))
-        return [Box(result.lo, result.hi, mask)]
+            mask = plain.torch(interval.any)
+        (result,) = moved(self, Interval(interval.lo, interval.hi))
+        return [Interval(result.lo, result.hi, mask)]

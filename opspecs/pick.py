@@ -15,7 +15,7 @@ from nnfuzz.spec.families.index import relocated
 from nnfuzz.spec.families.shape import extent, resized
 from nnfuzz.spec.families.sorting import gaps, settled
 from nnfuzz.spec.families.zeros import Zeros
-from nnfuzz.spec.intervals import Box, everywhere
+from nnfuzz.spec.intervals import Interval, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -58,7 +58,7 @@ class NonZero(Zeros):
     def interval(self, x):
         y = self.torch(x.lo)
         open_ = (x.lo != x.hi) & (x.lo <= 0) & (x.hi >= 0)
-        return [Box(y, y, everywhere(y, open_ if x.any is None else open_ | x.any))]
+        return [Interval(y, y, everywhere(y, open_ if x.any is None else open_ | x.any))]
 
     def margins(self, x):
         return [x.abs()] if x.is_floating_point() else []
@@ -190,9 +190,9 @@ class Unique(Zeros, AlongOrFlat):
     def interval(self, x):
         """Known where all elements are told apart, or are exact: then they only move."""
         los, his = self.torch(x.lo), self.torch(x.hi)
-        told = x.exact or bool(settled(Box(x.lo.reshape(-1), x.hi.reshape(-1)), 0).all())
+        told = x.exact or bool(settled(Interval(x.lo.reshape(-1), x.hi.reshape(-1)), 0).all())
         unsure = not told or bool(x.mask().any())
-        return [Box(lo, hi, everywhere(lo, unsure)) for lo, hi in zip(los, his)]
+        return [Interval(lo, hi, everywhere(lo, unsure)) for lo, hi in zip(los, his)]
 
     def margins(self, x):
         return [gaps(x)] if x.is_floating_point() and x.numel() > 1 else []

@@ -12,7 +12,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.sums import Averaging, Summing, largest
 from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
-from nnfuzz.spec.intervals import Box, ends, underflow
+from nnfuzz.spec.intervals import Interval, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
@@ -175,9 +175,9 @@ class PowerSum(Summing):
 
     def interval(self, x):
         near, far = x.magnitudes()
-        box = Box(near, near if x.exact else far, x.any)
-        lo, hi = ends(self.torch, (1,), box)
-        return [Box(lo, hi, None if x.any is None else self.sums(x.any.double()) > 0)]
+        interval = Interval(near, near if x.exact else far, x.any)
+        lo, hi = ends(self.torch, (1,), interval)
+        return [Interval(lo, hi, None if x.any is None else self.sums(x.any.double()) > 0)]
 
     def value_range(self, x):
         return 0.0, 0.0 if x[0] == 0 == x[1] else math.inf

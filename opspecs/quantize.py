@@ -16,12 +16,12 @@ from nnfuzz.spec.families.quantized import (
     Scaled,
     dyadic,
     quantised,
-    shifted_box,
+    shifted_interval,
     stepped,
     tie_distance,
     wide,
 )
-from nnfuzz.spec.intervals import Box, corners, everywhere
+from nnfuzz.spec.intervals import Interval, corners, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -92,8 +92,8 @@ class QuantizeLinear(Scaled):
         even", QuantizeLinear-13 and later) unless the zero point is odd: kernels of integers that
         replace DequantizeLinear, an operator and this one add it first, and the tie moves.
         """
-        s = self.spread_box(scale, x)
-        shift = [self.spread_box(z, x) for z in zero]
+        s = self.spread_interval(scale, x)
+        shift = [self.spread_interval(z, x) for z in zero]
         v = corners(torch.div, x, s).masked(everywhere(s.lo, s.lo <= 0))
         exact = dyadic(s) & (x.lo == x.hi)
         for z in shift:
@@ -172,8 +172,8 @@ class DequantizeLinear(Scaled):
         return 3 * u * y.abs()
 
     def interval(self, x, scale, *zero):
-        whole = shifted_box(x, self.spread_box(zero[0], x) if zero else None)
-        return [corners(torch.mul, whole, self.spread_box(scale, x))]
+        whole = shifted_interval(x, self.spread_interval(zero[0], x) if zero else None)
+        return [corners(torch.mul, whole, self.spread_interval(scale, x))]
 
 
 @operator
@@ -257,12 +257,12 @@ class DynamicQuantizeLinear(OpSpec):
 
     def decided(self, u, x):
         mask = everywhere(x.lo, False if x.any is None else x.any)
-        least = Box(x.lo.min().clamp(max=0), x.hi.min().clamp(max=0))
-        most = Box(x.lo.max().clamp(min=0), x.hi.max().clamp(min=0))
-        scale = Box((most.lo - least.hi) / 255, (most.hi - least.lo) / 255)
+        least = Interval(x.lo.min().clamp(max=0), x.hi.min().clamp(max=0))
+        most = Interval(x.lo.max().clamp(min=0), x.hi.max().clamp(min=0))
+        scale = Interval((most.lo - least.hi) / 255, (most.hi - least.lo) / 255)
         lost = everywhere(x.lo, scale.lo <= 0)
-        near = Box(scale.lo * (1 - 4 * u), scale.hi * (1 + 4 * u))
-        at = corners(torch.div, Box(-least.hi, -least.lo), near)
+        near = Interval(scale.lo * (1 - 4 * u), scale.hi * (1 + 4 * u))
+        at = corners(torch.div, Interval(-least.hi, -least.lo), near)
         zero = stepped(at, 4 * u * at.hi, [], DType.UINT8)
         v = corners(torch.div, x, near)
         y = stepped(v, 4 * u * v.far().abs(), [zero], DType.UINT8).masked(mask).masked(lost)

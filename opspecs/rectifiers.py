@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
 from nnfuzz.spec.attributes import Choice, Real
 from nnfuzz.spec.families.elementwise import Increasing, Unary, largest, single
-from nnfuzz.spec.intervals import Box, uncertain
+from nnfuzz.spec.intervals import Interval, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -86,10 +86,12 @@ class ThresholdedRelu(Unary):
     def interval(self, x):
         lo, hi = self.torch(x.lo), self.torch(x.hi)
         if x.exact:
-            return [Box(lo, lo, x.any)]
+            return [Interval(lo, lo, x.any)]
         jumps = (x.lo <= self.alpha) & (x.hi > self.alpha)
         return [
-            Box(lo.masked_fill(jumps, min(0.0, self.alpha)), hi.clamp(min=lo.clamp(max=0)), x.any)
+            Interval(
+                lo.masked_fill(jumps, min(0.0, self.alpha)), hi.clamp(min=lo.clamp(max=0)), x.any
+            )
         ]
 
     def value_range(self, x):
@@ -139,7 +141,7 @@ class Shrink(Unary):
         return [(x.abs() - self.lambd).abs()] if jumps else []
 
     def interval(self, x):
-        """The hull of what each piece that the box reaches yields."""
+        """The hull of what each piece that the interval reaches yields."""
         if x.exact or not x.lo.is_floating_point():
             return [uncertain(self.torch, x)]
         left, right = x.lo < -self.lambd, x.hi > self.lambd
@@ -149,7 +151,7 @@ class Shrink(Unary):
         pieces = (left, middle, right)
         lo = [torch.where(p, end, math.inf) for p, end in zip(pieces, lows)]
         hi = [torch.where(p, end, -math.inf) for p, end in zip(pieces, highs)]
-        return [Box(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
+        return [Interval(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
 
     def value_range(self, x):
         (lo, hi), lambd = x, self.lambd

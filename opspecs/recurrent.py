@@ -11,7 +11,7 @@ from nnfuzz.spec.families.cells import Activation, Gate
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import largest
 from nnfuzz.spec.families.recurrent import Recurrent
-from nnfuzz.spec.intervals import Box, distinct, hull, joined
+from nnfuzz.spec.intervals import Interval, distinct, hull, joined
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, operator
 
 from .activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softplus, Softsign, Tanh
@@ -86,9 +86,9 @@ class Blend(OpSpec):
     def domain(self, z, a, b):
         return [(1 + z.abs()) * (a.abs() + b.abs()) - largest(z)]
 
-    def interval(self, *boxes):
-        points = [self.torch(*point) for point in itertools.product(*map(distinct, boxes))]
-        return [Box(*hull(points), joined(*boxes))]
+    def interval(self, *intervals):
+        points = [self.torch(*point) for point in itertools.product(*map(distinct, intervals))]
+        return [Interval(*hull(points), joined(*intervals))]
 
     def radius(self, u, y, z, a, b):
         return 4 * u * (1 + z.abs()) * (a.abs() + b.abs())

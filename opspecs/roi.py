@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.intervals import Box, ends
+from nnfuzz.spec.intervals import Interval, ends
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -146,14 +146,14 @@ class Aligning(OpSpec):
         """Corners that are not known move samples: a steepness of twice the largest value."""
         at = images.lo
         centre = rois.lo if rois.exact else (rois.lo + rois.hi) / 2
-        lo, hi = ends(lambda t: self.torch(t, centre, at), (1,), Box(x.lo, x.hi))
+        lo, hi = ends(lambda t: self.torch(t, centre, at), (1,), Interval(x.lo, x.hi))
         mask = self._masked(lo, x, rois, at)
         if rois.exact:
-            return [Box(lo, hi, mask)]
+            return [Interval(lo, hi, mask)]
         far = torch.maximum(x.lo.abs(), x.hi.abs())
         shift = (rois.hi - rois.lo).amax(-1)[:, None, None, None] * self.spatial_scale
         spread = (4 * shift).clamp(max=2) * self._whole(far, centre, at)
-        return [Box(lo - spread, hi + spread, mask)]
+        return [Interval(lo - spread, hi + spread, mask)]
 
     def _masked(self, y, x, rois, images):
         mask = torch.zeros_like(y, dtype=torch.bool)

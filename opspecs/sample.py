@@ -12,7 +12,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Box, linear
+from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -194,7 +194,7 @@ class Sampling(OpSpec):
         if not grid.exact:
             shift = self._pixels(x.lo, (grid.hi - grid.lo) / 2)
             spread = spread + self._moved(middle.abs() + r, centre, shift)
-        return [Box(y - spread, y + spread, self._masked(y, x, grid, centre))]
+        return [Interval(y - spread, y + spread, self._masked(y, x, grid, centre))]
 
     def _masked(self, y, x, grid, centre):
         mask = torch.zeros_like(y, dtype=torch.bool)
@@ -261,4 +261,4 @@ class GridSampleNearest(Sampling):
         if not grid.exact:
             shift = self._pixels(x.lo, (grid.hi - grid.lo) / 2)
             lo, hi = lo - self._moved(x.lo, centre, shift), hi + self._moved(x.hi, centre, shift)
-        return [Box(lo, hi, self._masked(lo, x, grid, centre))]
+        return [Interval(lo, hi, self._masked(lo, x, grid, centre))]

@@ -18,21 +18,21 @@ from nnfuzz.spec.families.norm import (
     Normalization,
     affine,
     centred,
-    centred_box,
+    centred_interval,
     centred_radius,
     mean_of,
     spread_mask,
     trailing,
 )
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Box, corners, ends, underflow
+from nnfuzz.spec.intervals import Interval, corners, ends, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 
 def squares(x, f):
-    """The box of f(x * x), where f grows with each element."""
-    return Box(*ends(lambda m: f(m * m), (1,), Box(*x.magnitudes())), None)
+    """The interval of f(x * x), where f grows with each element."""
+    return Interval(*ends(lambda m: f(m * m), (1,), Interval(*x.magnitudes())), None)
 
 
 @operator
@@ -60,11 +60,13 @@ class GroupNormalization(PerChannel):
 
     def interval(self, x, *vectors):
         mask = None if x.any is None else self._grouped(x.any)
-        d = centred_box(Box(self._grouped(x.lo), self._grouped(x.hi), mask), (2,), self.eps)
+        d = centred_interval(
+            Interval(self._grouped(x.lo), self._grouped(x.hi), mask), (2,), self.eps
+        )
         shape = x.lo.shape
         mask = None if mask is None else d.any.reshape(shape)
-        box = Box(d.lo.reshape(shape), d.hi.reshape(shape), mask)
-        return [affine(box, *channelwise(vectors, x))]
+        interval = Interval(d.lo.reshape(shape), d.hi.reshape(shape), mask)
+        return [affine(interval, *channelwise(vectors, x))]
 
     def domain(self, x, scale, bias):
         """Sums of squares must stay finite."""
@@ -116,7 +118,7 @@ class RMSNormalization(Along, Normalization):
         return x / self._root(x * x) * scale
 
     def interval(self, x, scale):
-        inner = corners(torch.div, Box(x.lo, x.hi), squares(x, self._root))
+        inner = corners(torch.div, Interval(x.lo, x.hi), squares(x, self._root))
         axes = trailing(self.axis, x.lo.dim())
         return [affine(inner.masked(spread_mask(x.any, axes)), scale, None)]
 
@@ -160,7 +162,7 @@ class LpNormalization(AlongAxis):
         return x / self._norm(x)
 
     def along(self, x):
-        norm = Box(*ends(self._norm, (1,), Box(*x.magnitudes())))
+        norm = Interval(*ends(self._norm, (1,), Interval(*x.magnitudes())))
         return corners(torch.div, x, norm).masked((norm.lo <= 0).expand_as(x.lo))
 
     def domain(self, x):
@@ -200,7 +202,7 @@ class MeanVarianceNormalization(Unary):
         return d / s
 
     def interval(self, x):
-        return [centred_box(x, self.axes, 1e-12)]
+        return [centred_interval(x, self.axes, 1e-12)]
 
     def domain(self, x):
         """Some implementations subtract the square of the mean from the mean of the squares."""
@@ -265,8 +267,10 @@ class LRN(Unary):
 
     def interval(self, x):
         base = squares(x, self._base)
-        box = corners(torch.div, Box(x.lo, x.hi), Box(base.lo**self.beta, base.hi**self.beta))
-        return [box.masked(None if x.any is None else self._base(x.any.double()) > self.bias)]
+        interval = corners(
+            torch.div, Interval(x.lo, x.hi), Interval(base.lo**self.beta, base.hi**self.beta)
+        )
+        return [interval.masked(None if x.any is None else self._base(x.any.double()) > self.bias)]
 
     def domain(self, x):
         return [x.abs() - math.sqrt(largest(x) / (2 * self.size))]

@@ -11,7 +11,7 @@ from nnfuzz.spec.families.axes import Along
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.sums import Summing, accumulated
-from nnfuzz.spec.intervals import Box, linear
+from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
 
@@ -107,7 +107,7 @@ class CumProd(Running):
         """What depends on a mask, or on an integer that is not exact, is not known."""
         unknown = x.any if x.exact or x.lo.is_floating_point() else x.unsure
         if not x.lo.is_floating_point():
-            x = Box(x.lo, x.lo)
+            x = Interval(x.lo, x.lo)
         mask = None if unknown is None else self.torch((~unknown).double()) == 0
         return [multiplied(self.torch, x).masked(mask)]
 

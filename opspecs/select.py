@@ -10,7 +10,7 @@ from nnfuzz.spec.families.axes import AXIS
 from nnfuzz.spec.families.norm import spread_mask
 from nnfuzz.spec.families.shape import resized
 from nnfuzz.spec.families.sorting import in_order, parted, settled
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 
@@ -72,10 +72,10 @@ class TopK(OpSpec):
             sure = settled(x, self.axis, self.largest).narrow(self.axis, 0, self.k)
             last = x.lo.shape[self.axis] - 1
             ends = torch.where(sure, places, 0), torch.where(sure, places, last)
-            return [Box(low, high, mask), Box(*ends, mask)]
+            return [Interval(low, high, mask), Interval(*ends, mask)]
         mask = mask | ~parted(x, self.axis, self.k, self.largest)
         high = high if x.exact else x.hi.gather(self.axis, places)
-        return [Box(low, high, mask), Box(places, places, mask)]
+        return [Interval(low, high, mask), Interval(places, places, mask)]
 
     def margins(self, x):
         if not x.is_floating_point() or x.shape[self.axis] < 2:

@@ -75,8 +75,8 @@ class SequenceAt(OpSpec):
     def value_range(self, *ranges):
         return ranges[self._picked(len(ranges))]
 
-    def interval(self, *boxes):
-        return [boxes[self._picked(len(boxes))]]
+    def interval(self, *intervals):
+        return [intervals[self._picked(len(intervals))]]
 
     def torch(self, *xs):
         return xs[self._picked(len(xs))].clone()

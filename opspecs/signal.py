@@ -155,13 +155,15 @@ class Fourier(Summing):
             return ()
         return ((0, 0), (-1e-12, -1e-12) if self.onesided else (-math.inf, 0.0))
 
-    def interval(self, *boxes):
-        box = linear(self.torch, *boxes, weights=range(len(boxes)), absolute=self.absolute)
-        if box.any is None:
-            return [box]
+    def interval(self, *intervals):
+        interval = linear(
+            self.torch, *intervals, weights=range(len(intervals)), absolute=self.absolute
+        )
+        if interval.any is None:
+            return [interval]
         # A sine of 0 does not undo a NaN: all of a transform is lost with one of its elements.
-        lost = box.any.any(-1, keepdim=True).any(self.frequencies(), keepdim=True)
-        return [box.masked(lost.expand(box.lo.shape))]
+        lost = interval.any.any(-1, keepdim=True).any(self.frequencies(), keepdim=True)
+        return [interval.masked(lost.expand(interval.lo.shape))]
 
     def frequencies(self):
         """The axis of the result that the frequencies are on."""

@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.elementwise import single
-from nnfuzz.spec.intervals import Box, everywhere
+from nnfuzz.spec.intervals import Interval, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -150,7 +150,7 @@ class NonMaxSuppression(OpSpec):
             open_.append((scores.lo <= single(self.least)) & (scores.hi >= single(self.least)))
         lost = any(bool(o.any()) for o in open_) or boxes.any is not None or scores.any is not None
         y = self.torch(middle, (scores.lo + scores.hi) / 2)
-        return [Box(y, y, everywhere(y, lost))]
+        return [Interval(y, y, everywhere(y, lost))]
 
 
 def _differences(scores):

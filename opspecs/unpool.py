@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -86,7 +86,7 @@ class MaxPoolIndices(Located, MaxPool):
         first, last = (torch.where(sure[1], sure[0], end) for end in (first, last))
         mask = None if x.any is None else self.windows(x.any, False).any(-1)
         ends = least.amax(-1).to(x.lo.dtype), most.amax(-1).to(x.lo.dtype)
-        return [Box(*ends, mask), Box(first, last, mask)]
+        return [Interval(*ends, mask), Interval(first, last, mask)]
 
 
 @operator
@@ -149,7 +149,7 @@ class MaxUnpool(Located):
         if x.any is not None:
             doubtful = self.windows(x.any, False).any(-1, keepdim=True).expand_as(positions)
             mask = self._marked(x.lo, positions[doubtful & (positions >= 0)])
-        return [Box(lo, hi, mask)]
+        return [Interval(lo, hi, mask)]
 
     def _marked(self, like, positions):
         """A mask that is True at flat positions."""

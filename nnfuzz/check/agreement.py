@@ -15,7 +15,7 @@ from nnfuzz.check.reference_implementations import Arrays, doubled, run_torch, t
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import OpSpec, Range, flatten
 
 SLACK = 2.0
@@ -41,10 +41,10 @@ class Expected:
         los: list[np.ndarray | None] = []
         his: list[np.ndarray | None] = []
         decided = _decided(op, arrays, inputs) or [None] * len(native)
-        for result, (exact, radius), box in zip(native, _rounded(op, inputs, native), decided):
+        for result, (exact, radius), interval in zip(native, _rounded(op, inputs, native), decided):
             if radius is None:
-                los.append(None if box is None else box.lo.numpy())
-                his.append(None if box is None else box.hi.numpy())
+                los.append(None if interval is None else interval.lo.numpy())
+                his.append(None if interval is None else interval.hi.numpy())
                 continue
             info = ml_dtypes.finfo(result.dtype)
             rounding = float(info.eps) * np.abs(exact)
@@ -72,14 +72,16 @@ def _rounded(
 ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     """Per output, the float64 result and how far correct implementations may be off."""
     results = list(flatten(op.torch(*inputs)))
-    boxes: Sequence[Box | None] = [None] * len(results)
+    intervals: Sequence[Interval | None] = [None] * len(results)
     if isinstance(op, Composite):
-        boxes = admitted(op, inputs, [DType.of(result.dtype) for result in native])
-    for result, y, box in zip(native, results, boxes):
+        intervals = admitted(op, inputs, [DType.of(result.dtype) for result in native])
+    for result, y, interval in zip(native, results, intervals):
         if not is_floating(result):
             yield y.numpy(), None
-        elif box is not None:
-            radius = torch.maximum(y - box.lo, box.hi - y).masked_fill(box.mask(), math.inf)
+        elif interval is not None:
+            radius = torch.maximum(y - interval.lo, interval.hi - y).masked_fill(
+                interval.mask(), math.inf
+            )
             yield y.numpy(), radius.numpy()
         else:
             y = y.double()
@@ -91,10 +93,10 @@ def _rounded(
 
 def _decided(
     op: OpSpec, arrays: Sequence[np.ndarray], inputs: Sequence[Tensor]
-) -> Sequence[Box] | None:
+) -> Sequence[Interval] | None:
     """What the outputs may be where a rounding error decides."""
     u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
-    return op.decided(u, *[Box(x, x) for x in inputs])
+    return op.decided(u, *[Interval(x, x) for x in inputs])
 
 
 def _differs(

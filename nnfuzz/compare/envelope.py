@@ -1,6 +1,6 @@
 """The envelope: an interval around the reference that every correct compiler stays inside of.
 
-Boxes travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
+Intervals travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
 operator's local rounding error (`OpSpec.radius`) in the working dtype. What overflows, leaves an
 operator's domain or is undefined by ONNX becomes incomparable, with all that depends on it.
 """
@@ -23,7 +23,7 @@ from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.intervals import Box, everywhere
+from nnfuzz.spec.intervals import Interval, everywhere
 from nnfuzz.spec.operator import OpSpec, flatten
 
 
@@ -71,83 +71,90 @@ def envelopes(
     values: the result of `reference`, where it is at hand. Raises: ReferenceFault.
     """
     values = reference(graph, params) if values is None else values
-    boxes = propagate(graph, values)
+    intervals = propagate(graph, values)
     wanted = graph.outputs if names is None else names
-    return {n: _envelope(graph.type(n).dtype, values[n], boxes[n]) for n in wanted}
+    return {n: _envelope(graph.type(n).dtype, values[n], intervals[n]) for n in wanted}
 
 
-def _envelope(dtype: DType, ref: Tensor, box: Box) -> Envelope:
-    ends = (t.numpy() if dtype.is_float else plain(array(t, dtype)) for t in (ref, box.lo, box.hi))
-    return Envelope(dtype, *ends, box.mask().numpy())
+def _envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
+    ends = (
+        t.numpy() if dtype.is_float else plain(array(t, dtype))
+        for t in (ref, interval.lo, interval.hi)
+    )
+    return Envelope(dtype, *ends, interval.mask().numpy())
 
 
-def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Box]:
-    """The box of every value, around a reference that has run."""
+def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]:
+    """The interval of every value, around a reference that has run."""
     with torch.inference_mode():
-        boxes = {n: Box(values[n], values[n]) for n in (*graph.inputs, *graph.weights)}
+        intervals = {n: Interval(values[n], values[n]) for n in (*graph.inputs, *graph.weights)}
         for node in graph.nodes:
-            step(graph, node, values, boxes)
-    return boxes
+            step(graph, node, values, intervals)
+    return intervals
 
 
 def step(
     graph: Graph,
     node: Node,
     values: Mapping[str, Tensor],
-    boxes: dict[str, Box],
+    intervals: dict[str, Interval],
 ) -> None:
-    """Add the boxes of one node's outputs."""
-    inputs = [Tracked(values[n], _entering(graph, node, n, values, boxes)) for n in node.inputs]
+    """Add the intervals of one node's outputs."""
+    inputs = [Tracked(values[n], _entering(graph, node, n, values, intervals)) for n in node.inputs]
     refs = [values[n] for n in node.outputs]
     precisions = [PRECISIONS.get(graph.values[n].type.dtype) for n in node.outputs]
     u = max((graph.values[n].type.dtype.unit_roundoff for n in node.inputs), default=0.0)
     found = enclosed(node.op, inputs, refs, precisions, u)
     dtypes = [graph.values[n].type.dtype for n in node.inputs]
-    if DType.UINT64 in dtypes and unfit(node.op, [x.box.lo for x in inputs], dtypes):
-        found = [box.masked(everywhere(box.lo)) for box in found]
-    for name, box in zip(node.outputs, found, strict=True):
-        boxes[name] = _settled(box, graph.values[name].type.dtype)
+    if DType.UINT64 in dtypes and unfit(node.op, [x.interval.lo for x in inputs], dtypes):
+        found = [interval.masked(everywhere(interval.lo)) for interval in found]
+    for name, interval in zip(node.outputs, found, strict=True):
+        intervals[name] = _settled(interval, graph.values[name].type.dtype)
 
 
 def _entering(
-    graph: Graph, node: Node, name: str, values: Mapping[str, Tensor], boxes: Mapping[str, Box]
-) -> Box:
-    """The box of one input of a node, with what it takes that the node may join the input's sum.
+    graph: Graph,
+    node: Node,
+    name: str,
+    values: Mapping[str, Tensor],
+    intervals: Mapping[str, Interval],
+) -> Interval:
+    """The interval of one input of a node, wider where the node may join the input's sum.
 
     MatMul and Add make a Gemm, whose sum begins with the bias: every step rounds it. The factor of
     a Mul or of a BatchNormalization goes into the weights of a Conv. Sums of integers stay exact
     where only integers join.
     """
-    box = boxes[name]
+    interval = intervals[name]
     precision = PRECISIONS.get(graph.type(name).dtype)
-    if precision is None or not joins(node, name, boxes):
-        return box
+    if precision is None or not joins(node, name, intervals):
+        return interval
     maker = next((n for n in graph.nodes if name in n.outputs), None)
     if maker is None or maker.op.exactness != "sum":
-        return box
-    inputs = [boxes[n] for n in maker.inputs]
+        return interval
+    inputs = [intervals[n] for n in maker.inputs]
     if all(whole(b) for b in inputs):
-        box = _widened(maker.op, precision, values[name], box, inputs, alone=False)
+        interval = _widened(maker.op, precision, values[name], interval, inputs, alone=False)
     if node.op.joining != "term":
-        return box
-    others = [boxes[n] for n in node.inputs if n != name]
-    return begun(box, maker.op, inputs, others, precision)
+        return interval
+    others = [intervals[n] for n in node.inputs if n != name]
+    return begun(interval, maker.op, inputs, others, precision)
 
 
-def _settled(box: Box, dtype: DType) -> Box:
-    """The box with its ends in the range of the dtype."""
+def _settled(interval: Interval, dtype: DType) -> Interval:
+    """The interval with its ends in the range of the dtype."""
     if not dtype.carried or dtype.is_float:
-        return box
-    lo = settled(box.lo, dtype)
-    return Box(lo, lo if box.exact else settled(box.hi, dtype), box.any)
+        return interval
+    lo = settled(interval.lo, dtype)
+    return Interval(lo, lo if interval.exact else settled(interval.hi, dtype), interval.any)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tracked:
-    """A value of the reference and the box around it."""
+    """A value of the reference and the interval around it."""
 
     ref: Tensor
-    box: Box
+    interval: Interval
 
     @property
     def shape(self) -> torch.Size:
@@ -160,7 +167,7 @@ def enclosed(
     refs: Sequence[Tensor],
     precisions: Sequence[Precision | None],
     u: float = 0.0,
-) -> list[Box]:
+) -> list[Interval]:
     """What the outputs may be, rounding included, around their references.
 
     precisions: per output, None for discrete ones. u: the greatest unit roundoff of the inputs'
@@ -168,29 +175,29 @@ def enclosed(
     """
     if isinstance(op, Composite):
         return _composed(op, inputs, refs, precisions)
-    boxes = [x.box for x in inputs]
+    intervals = [x.interval for x in inputs]
     try:
-        undefined = op.undefined(*boxes)
-        found = _interval(op, u, boxes, refs)
+        undefined = op.undefined(*intervals)
+        found = _interval(op, u, intervals, refs)
     except Exception as error:
         raise ReferenceFault(f"interval of {op!r}: {error}") from error
     result = []
-    for ref, box, precision in zip(refs, found, precisions, strict=True):
+    for ref, interval, precision in zip(refs, found, precisions, strict=True):
         if undefined is not None:
-            box = box.masked(undefined.expand(box.lo.shape))
+            interval = interval.masked(undefined.expand(interval.lo.shape))
         if precision is not None:
-            box = finite(_widened(op, precision, ref, box, boxes), ref, precision)
-        result.append(box)
+            interval = finite(_widened(op, precision, ref, interval, intervals), ref, precision)
+        result.append(interval)
     return result
 
 
-def admitted(op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType]) -> list[Box]:
+def admitted(op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType]) -> list[Interval]:
     """What correct implementations may yield for exact inputs; dtypes are those of the outputs.
 
     Floats come in float64. Raises: ReferenceFault.
     """
     refs = [y.double() if y.is_floating_point() else y for y in flatten(op.torch(*tensors))]
-    inputs = [Tracked(x, Box(x, x)) for x in tensors]
+    inputs = [Tracked(x, Interval(x, x)) for x in tensors]
     return enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes])
 
 
@@ -199,7 +206,7 @@ def _composed(
     inputs: Sequence[Tracked],
     refs: Sequence[Tensor],
     precisions: Sequence[Precision | None],
-) -> list[Box]:
+) -> list[Interval]:
     """The same, step by step; floats within are of the outputs' dtype."""
     precision = next((p for p in precisions if p is not None), None)
     u = precision.u if precision else 0.0
@@ -211,78 +218,84 @@ def _composed(
         return found[0] if len(found) == 1 else found
 
     results = op.compose(apply, *inputs)
-    return [_around(y.box, ref) for y, ref in zip(results, refs, strict=True)]
+    return [_around(y.interval, ref) for y, ref in zip(results, refs, strict=True)]
 
 
-def _interval(op: OpSpec, u: float, inputs: list[Box], refs: Sequence[Tensor]) -> list[Box]:
+def _interval(
+    op: OpSpec, u: float, inputs: list[Interval], refs: Sequence[Tensor]
+) -> list[Interval]:
     """What `op.decided` or `op.interval` says; exact inputs of the latter yield the reference."""
-    boxes = op.decided(u, *inputs)
-    if boxes is None:
+    intervals = op.decided(u, *inputs)
+    if intervals is None:
         if all(b.exact and b.any is None for b in inputs):
-            return [Box(ref, ref) for ref in refs]
-        boxes = op.interval(*inputs)
-    return [_around(box, ref) for box, ref in zip(boxes, refs, strict=True)]
+            return [Interval(ref, ref) for ref in refs]
+        intervals = op.interval(*inputs)
+    return [_around(interval, ref) for interval, ref in zip(intervals, refs, strict=True)]
 
 
-def _around(box: Box, ref: Tensor) -> Box:
-    """The box, with ends in the reference's dtype and on its two sides (masked elements aside)."""
-    if box.lo.shape != ref.shape or box.hi.shape != ref.shape:
-        raise ValueError(f"box of shape {list(box.lo.shape)} around {list(ref.shape)}")
-    if box.exact:
-        return Box(ref, ref, box.any)
-    lo, hi = box.lo, box.hi
+def _around(interval: Interval, ref: Tensor) -> Interval:
+    """The interval in the dtype of the reference, which lies inside (masked elements aside)."""
+    if interval.lo.shape != ref.shape or interval.hi.shape != ref.shape:
+        raise ValueError(f"interval of shape {list(interval.lo.shape)} around {list(ref.shape)}")
+    if interval.exact:
+        return Interval(ref, ref, interval.any)
+    lo, hi = interval.lo, interval.hi
     if lo.dtype is not ref.dtype:
         lo, hi = lo.to(ref.dtype), hi.to(ref.dtype)
     if ref.dtype is torch.bool:
-        return Box(lo & ref, hi | ref, box.any)
-    return Box(torch.minimum(lo, ref), torch.maximum(hi, ref), box.any)
+        return Interval(lo & ref, hi | ref, interval.any)
+    return Interval(torch.minimum(lo, ref), torch.maximum(hi, ref), interval.any)
 
 
 def _widened(
     op: OpSpec,
     precision: Precision,
     ref: Tensor,
-    box: Box,
-    inputs: list[Box],
+    interval: Interval,
+    inputs: list[Interval],
     alone: bool = True,
-) -> Box:
-    """The box widened by the local rounding error of a correct implementation.
+) -> Interval:
+    """The interval widened by the local rounding error of a correct implementation.
 
     alone: whether the operator is one of its own, so that it may be free of errors.
     """
-    far = box.far()
+    far = interval.far()
     radius = op.radius(precision.u, far, *[b.far() for b in inputs])
     if isinstance(radius, float | int):
         if radius == 0:
-            return box
+            return interval
         radius = torch.full_like(ref, radius)
     # Not where it is 0, that is, exact; below `tiny` the product with u may itself underflow.
     inexact = (radius != 0) | ((far != 0) & (far.abs() < precision.tiny))
     radius = torch.where(inexact, radius * precision.twice + precision.tiny, 0.0)
     if op.exactness and alone:
-        radius = radius.masked_fill(_error_free(op, precision, box, inputs), 0.0)
+        radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
         if not bool(radius.any()):
-            return box
-    return Box(*_clipped(op, box, box.lo - radius, box.hi + radius), box.any)
+            return interval
+    return Interval(
+        *_clipped(op, interval, interval.lo - radius, interval.hi + radius), interval.any
+    )
 
 
-def _clipped(op: OpSpec, box: Box, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
+def _clipped(op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
     """Ends that respect what rounding can not do: leave `op.within`, or flip a sign."""
     least, most = op.within
     if op.exactness == "rounded":
-        lo = torch.where(box.lo >= 0, lo.clamp(min=0), lo)
-        hi = torch.where(box.hi <= 0, hi.clamp(max=0), hi)
+        lo = torch.where(interval.lo >= 0, lo.clamp(min=0), lo)
+        hi = torch.where(interval.hi <= 0, hi.clamp(max=0), hi)
     # The reference may itself be a rounding error outside.
     if least > -math.inf:
-        lo = torch.minimum(lo.clamp(min=least), box.lo)
+        lo = torch.minimum(lo.clamp(min=least), interval.lo)
     if most < math.inf:
-        hi = torch.maximum(hi.clamp(max=most), box.hi)
+        hi = torch.maximum(hi.clamp(max=most), interval.hi)
     return lo, hi
 
 
-def _error_free(op: OpSpec, precision: Precision, box: Box, inputs: list[Box]) -> Tensor:
+def _error_free(
+    op: OpSpec, precision: Precision, interval: Interval, inputs: list[Interval]
+) -> Tensor:
     """Mask of elements that every implementation computes without any error."""
-    y = box.lo
+    y = interval.lo
     if op.exactness == "sum":
         if not all(whole(b) for b in inputs):
             return torch.zeros_like(y, dtype=torch.bool)
@@ -290,6 +303,6 @@ def _error_free(op: OpSpec, precision: Precision, box: Box, inputs: list[Box]) -
         return op.torch(*[b.lo.abs() for b in inputs]) < 1 / precision.u
     return (
         representable(y, precision, inputs)
-        if box.exact
-        else (representable(y, precision, inputs) & (y == box.hi))
+        if interval.exact
+        else (representable(y, precision, inputs) & (y == interval.hi))
     )

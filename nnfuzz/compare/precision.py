@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box, underflow
+from nnfuzz.spec.intervals import Interval, underflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ PRECISIONS: Mapping[DType, Precision] = MappingProxyType(
 )
 
 
-def representable(y: Tensor, precision: Precision, inputs: list[Box]) -> Tensor:
+def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Tensor:
     """Mask of elements of `y` (+ - * / sqrt of the inputs) that the working dtype holds exactly.
 
     Zero is, other numbers that may be flushed to zero are not. In float64 every result is; there
@@ -47,25 +47,27 @@ def representable(y: Tensor, precision: Precision, inputs: list[Box]) -> Tensor:
     if precision.dtype is not torch.float64:
         return (y.to(precision.dtype) == y) & ((y.abs() >= precision.tiny) | (y == 0))
     fits = y.float() == y
-    for box in inputs:
-        fits = fits & (box.lo.float() == box.lo) & (box.hi.float() == box.hi)
+    for interval in inputs:
+        fits = fits & (interval.lo.float() == interval.lo) & (interval.hi.float() == interval.hi)
     return fits
 
 
-def whole(box: Box) -> bool:
-    """Whether a box holds one integer per element."""
-    return box.exact and bool((box.lo == box.lo.round()).all())
+def whole(interval: Interval) -> bool:
+    """Whether an interval holds one integer per element."""
+    return interval.exact and bool((interval.lo == interval.lo.round()).all())
 
 
-def finite(box: Box, ref: Tensor, precision: Precision) -> Box:
-    """The box with elements masked that may overflow the working dtype or are not a number."""
+def finite(interval: Interval, ref: Tensor, precision: Precision) -> Interval:
+    """The interval with elements masked that may overflow the working dtype or are not a number."""
     greatest = precision.greatest
-    if box.any is None and bool(((box.lo >= -greatest) & (box.hi <= greatest)).all()):
-        return box
-    bad = ~((box.lo >= -greatest) & (box.hi <= greatest))
-    if box.any is not None:
-        bad = bad | box.any
+    if interval.any is None and bool(
+        ((interval.lo >= -greatest) & (interval.hi <= greatest)).all()
+    ):
+        return interval
+    bad = ~((interval.lo >= -greatest) & (interval.hi <= greatest))
+    if interval.any is not None:
+        bad = bad | interval.any
     # Masked elements get a tame number, so that they do not spoil their neighbours.
     tame = torch.nan_to_num(ref, 0.0, 0.0, 0.0).clamp(-greatest, greatest)
-    lo = torch.where(bad, tame, box.lo)
-    return Box(lo, lo if box.exact else torch.where(bad, tame, box.hi), bad)
+    lo = torch.where(bad, tame, interval.lo)
+    return Interval(lo, lo if interval.exact else torch.where(bad, tame, interval.hi), bad)

@@ -1,8 +1,8 @@
-"""Boxes: sets of tensors that every correct implementation stays inside of, and how they travel.
+"""Interval arithmetic on tensors: bounds that every correct implementation stays inside of.
 
-Each combinator turns input boxes into output boxes for one kind of function. None of them accounts
-for rounding: `nnfuzz.compare.envelope` widens what they return by the operator's `radius`. An
-operator picks its combinator by `OpSpec.monotone`, through its family, or in `interval`.
+Each combinator turns input intervals into output intervals for one kind of function. None of them
+accounts for rounding: `nnfuzz.compare.envelope` widens what they return by the operator's `radius`.
+An operator picks its combinator by `OpSpec.monotone`, through its family, or in `interval`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Function = Callable[..., Tensor]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Box:
+class Interval:
     """Elementwise interval `[lo, hi]` and the mask `any` of elements that can not be compared.
 
     lo, hi: float64 for floating values, the value's own dtype for integers and booleans; the same
@@ -50,11 +50,11 @@ class Box:
         """`any`, with False for None."""
         return torch.zeros_like(self.lo, dtype=torch.bool) if self.any is None else self.any
 
-    def masked(self, more: Tensor | None) -> Box:
-        """The box with further elements masked."""
+    def masked(self, more: Tensor | None) -> Interval:
+        """The interval with further elements masked."""
         if more is None:
             return self
-        return Box(self.lo, self.hi, more if self.any is None else self.any | more)
+        return Interval(self.lo, self.hi, more if self.any is None else self.any | more)
 
     def far(self) -> Tensor:
         """The end of greater magnitude."""
@@ -74,9 +74,9 @@ class Box:
 # -- masks --------------------------------------------------------------------------------------
 
 
-def joined(*boxes: Box, like: Tensor | None = None) -> Tensor | None:
+def joined(*intervals: Interval, like: Tensor | None = None) -> Tensor | None:
     """The masks of broadcasting inputs, or-ed; expanded to the shape of `like`."""
-    masks = [b.any for b in boxes if b.any is not None]
+    masks = [b.any for b in intervals if b.any is not None]
     if not masks:
         return None
     mask = reduce(torch.logical_or, masks)
@@ -85,27 +85,27 @@ def joined(*boxes: Box, like: Tensor | None = None) -> Tensor | None:
     return mask
 
 
-def reached(op: OpSpec, *boxes: Box, weights: Sequence[int] = ()) -> Tensor | None:
+def reached(op: OpSpec, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
     """Output elements that depend on a masked element, for a linear operator with weights >= 0.
 
     weights: positions of inputs that multiply; ones stand in for their values.
     """
-    return torch_mask(op.torch, *boxes, weights=weights)
+    return torch_mask(op.torch, *intervals, weights=weights)
 
 
-def torch_mask(f: Function, *boxes: Box, weights: Sequence[int] = ()) -> Tensor | None:
+def torch_mask(f: Function, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
     """`reached` for a function."""
     found = None
-    for i, box in enumerate(boxes):
-        if box.any is None:
+    for i, interval in enumerate(intervals):
+        if interval.any is None:
             continue
         others = [
             torch.ones_like(b.lo, dtype=torch.float64)
             if i in weights and j in weights
             else torch.zeros_like(b.lo, dtype=torch.float64)
-            for j, b in enumerate(boxes)
+            for j, b in enumerate(intervals)
         ]
-        others[i] = box.any.double()
+        others[i] = interval.any.double()
         mask = f(*others) > 0
         found = mask if found is None else found | mask
     return found
@@ -120,21 +120,24 @@ def everywhere(like: Tensor, condition: bool | Tensor = True) -> Tensor | None:
 # -- combinators --------------------------------------------------------------------------------
 
 
-def moved(op: OpSpec, *boxes: Box) -> list[Box]:
-    """Boxes behind an operator that only moves elements around, masks included."""
-    los = outputs(op, *[b.lo for b in boxes])
-    his = los if all(b.exact for b in boxes) else outputs(op, *[b.hi for b in boxes])
-    if all(b.any is None for b in boxes):
-        return [Box(lo, hi) for lo, hi in zip(los, his)]
+def moved(op: OpSpec, *intervals: Interval) -> list[Interval]:
+    """Outputs of an operator that only moves elements around, masks included."""
+    los = outputs(op, *[b.lo for b in intervals])
+    his = los if all(b.exact for b in intervals) else outputs(op, *[b.hi for b in intervals])
+    if all(b.any is None for b in intervals):
+        return [Interval(lo, hi) for lo, hi in zip(los, his)]
     return [
-        Box(lo, hi, mask) for lo, hi, mask in zip(los, his, outputs(op, *[b.mask() for b in boxes]))
+        Interval(lo, hi, mask)
+        for lo, hi, mask in zip(los, his, outputs(op, *[b.mask() for b in intervals]))
     ]
 
 
-def opaque(op: OpSpec, *boxes: Box) -> list[Box]:
-    """Boxes behind an operator of which nothing is known: masked unless every input is exact."""
-    known = all(b.any is None and (b.exact or bool((b.lo == b.hi).all())) for b in boxes)
-    return [Box(y, y, everywhere(y, not known)) for y in outputs(op, *[b.lo for b in boxes])]
+def opaque(op: OpSpec, *intervals: Interval) -> list[Interval]:
+    """Outputs of an operator of which nothing is known: masked unless every input is exact."""
+    known = all(b.any is None and (b.exact or bool((b.lo == b.hi).all())) for b in intervals)
+    return [
+        Interval(y, y, everywhere(y, not known)) for y in outputs(op, *[b.lo for b in intervals])
+    ]
 
 
 def outputs(op: OpSpec, *tensors: Tensor) -> list[Tensor]:
@@ -143,43 +146,43 @@ def outputs(op: OpSpec, *tensors: Tensor) -> list[Tensor]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-def monotone(f: Function, signs: Sequence[int], *boxes: Box) -> Box:
+def monotone(f: Function, signs: Sequence[int], *intervals: Interval) -> Interval:
     """Ends of a function that grows (+1) or falls (-1) in each elementwise, broadcasting input.
 
     The last sign repeats. The result carries the inputs' masks, or-ed.
     """
-    lo, hi = ends(f, signs, *boxes)
-    return Box(lo, hi, joined(*boxes, like=lo))
+    lo, hi = ends(f, signs, *intervals)
+    return Interval(lo, hi, joined(*intervals, like=lo))
 
 
-def ends(f: Function, signs: Sequence[int], *boxes: Box) -> tuple[Tensor, Tensor]:
+def ends(f: Function, signs: Sequence[int], *intervals: Interval) -> tuple[Tensor, Tensor]:
     """Lower and upper end of a function that is monotone in each input; `monotone` without masks.
 
     Any function qualifies, elementwise or not, whose every output grows (falls) with every element
     of an input: sums, means, maxima, interpolations.
     """
-    signs = [*signs, *signs[-1:] * (len(boxes) - len(signs))]
-    lo = f(*[b.lo if s > 0 else b.hi for b, s in zip(boxes, signs)])
-    if all(b.exact for b in boxes):
+    signs = [*signs, *signs[-1:] * (len(intervals) - len(signs))]
+    lo = f(*[b.lo if s > 0 else b.hi for b, s in zip(intervals, signs)])
+    if all(b.exact for b in intervals):
         return lo, lo
-    return lo, f(*[b.hi if s > 0 else b.lo for b, s in zip(boxes, signs)])
+    return lo, f(*[b.hi if s > 0 else b.lo for b, s in zip(intervals, signs)])
 
 
-def corners(f: Function, a: Box, b: Box) -> Box:
+def corners(f: Function, a: Interval, b: Interval) -> Interval:
     """Ends of an elementwise function that has its extrema in the corners (products, quotients).
 
-    Equal operands (the same box) vary together.
+    Equal operands (the same interval) vary together.
     """
     if a is b:
         points = [f(a.lo, a.lo)] if a.exact else [f(a.lo, a.lo), f(a.hi, a.hi), f(a.lo, a.hi)]
     else:
         points = [f(x, y) for x in distinct(a) for y in distinct(b)]
-    return Box(*hull(points), joined(a, b, like=points[0]))
+    return Interval(*hull(points), joined(a, b, like=points[0]))
 
 
-def distinct(box: Box) -> tuple[Tensor, ...]:
-    """The ends of a box: one tensor if it is exact."""
-    return (box.lo,) if box.exact else (box.lo, box.hi)
+def distinct(interval: Interval) -> tuple[Tensor, ...]:
+    """The ends of an interval: one tensor if it is exact."""
+    return (interval.lo,) if interval.exact else (interval.lo, interval.hi)
 
 
 def hull(points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -190,8 +193,8 @@ def hull(points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def linear(
-    f: Function, *boxes: Box, weights: Sequence[int] = (), absolute: Function | None = None
-) -> Box:
+    f: Function, *intervals: Interval, weights: Sequence[int] = (), absolute: Function | None = None
+) -> Interval:
     """Ends of a function that is affine in each input: convolution, matrix product and the like.
 
     Centre and radius, where the radius travels through `absolute`: the same function with
@@ -199,76 +202,76 @@ def linear(
     others. Integers wrap around, so what depends on an uncertain one is masked.
     """
     absolute = absolute or f
-    if not boxes[0].lo.is_floating_point():
-        boxes = tuple(b if b.exact else Box(b.lo, b.lo, b.unsure) for b in boxes)
-    centres = [b.lo if b.exact else (b.lo + b.hi) * 0.5 for b in boxes]
+    if not intervals[0].lo.is_floating_point():
+        intervals = tuple(b if b.exact else Interval(b.lo, b.lo, b.unsure) for b in intervals)
+    centres = [b.lo if b.exact else (b.lo + b.hi) * 0.5 for b in intervals]
     y = f(*centres)
-    mask = torch_mask(absolute, *boxes, weights=weights)
-    if all(b.exact for b in boxes):
-        return Box(y, y, mask)
-    spread = _spread(absolute, boxes, centres)
-    return Box(y - spread, y + spread, mask)
+    mask = torch_mask(absolute, *intervals, weights=weights)
+    if all(b.exact for b in intervals):
+        return Interval(y, y, mask)
+    spread = _spread(absolute, intervals, centres)
+    return Interval(y - spread, y + spread, mask)
 
 
-def _spread(f: Function, boxes: Sequence[Box], centres: Sequence[Tensor]) -> Tensor:
+def _spread(f: Function, intervals: Sequence[Interval], centres: Sequence[Tensor]) -> Tensor:
     inner = [c.abs() for c in centres]
-    outer = [a if b.exact else a + (b.hi - b.lo) * 0.5 for a, b in zip(inner, boxes)]
+    outer = [a if b.exact else a + (b.hi - b.lo) * 0.5 for a, b in zip(inner, intervals)]
     whole = f(*outer)
     # The subtraction cancels: 2^-50 of the minuend covers its rounding.
     return (whole - f(*inner)).clamp(min=0) + whole * 2.0**-50
 
 
-def even(f: Function, box: Box, at_zero: float = 0.0) -> Box:
+def even(f: Function, interval: Interval, at_zero: float = 0.0) -> Interval:
     """Ends of an elementwise function that falls until 0, takes `at_zero` there, and grows."""
-    return unimodal(f, box, 0.0, at_zero)
+    return unimodal(f, interval, 0.0, at_zero)
 
 
-def unimodal(f: Function, box: Box, argmin: float, minimum: float) -> Box:
+def unimodal(f: Function, interval: Interval, argmin: float, minimum: float) -> Interval:
     """Ends of an elementwise function that falls until `argmin` and grows from there."""
-    if box.exact:
-        y = f(box.lo)
-        return Box(y, y, box.any)
-    a, b = f(box.lo), f(box.hi)
-    inside = (box.lo < argmin) & (box.hi > argmin)
+    if interval.exact:
+        y = f(interval.lo)
+        return Interval(y, y, interval.any)
+    a, b = f(interval.lo), f(interval.hi)
+    inside = (interval.lo < argmin) & (interval.hi > argmin)
     lo = torch.where(inside, torch.full_like(a, minimum), torch.minimum(a, b))
-    return Box(lo, torch.maximum(a, b), box.any)
+    return Interval(lo, torch.maximum(a, b), interval.any)
 
 
-def periodic(f: Function, box: Box, maximum_at: float) -> Box:
+def periodic(f: Function, interval: Interval, maximum_at: float) -> Interval:
     """Ends of a sine-like function of period 2 pi and range [-1, 1], with a maximum given."""
-    a = f(box.lo)
-    if box.exact:
-        return Box(a, a, box.any)
-    b = f(box.hi)
-    top = holds_multiple(box, maximum_at, 2 * math.pi)
-    bottom = holds_multiple(box, maximum_at + math.pi, 2 * math.pi)
+    a = f(interval.lo)
+    if interval.exact:
+        return Interval(a, a, interval.any)
+    b = f(interval.hi)
+    top = holds_multiple(interval, maximum_at, 2 * math.pi)
+    bottom = holds_multiple(interval, maximum_at + math.pi, 2 * math.pi)
     lo = torch.where(bottom, -1.0, torch.minimum(a, b))
-    return Box(lo, torch.where(top, 1.0, torch.maximum(a, b)), box.any)
+    return Interval(lo, torch.where(top, 1.0, torch.maximum(a, b)), interval.any)
 
 
-def holds_multiple(box: Box, offset: float, period: float) -> Tensor:
+def holds_multiple(interval: Interval, offset: float, period: float) -> Tensor:
     """Whether `[lo, hi]` holds a number `offset + n * period`."""
-    return ((box.lo - offset) / period).ceil() <= ((box.hi - offset) / period).floor()
+    return ((interval.lo - offset) / period).ceil() <= ((interval.hi - offset) / period).floor()
 
 
-def holds(box: Box, value: float = 0.0) -> Tensor:
+def holds(interval: Interval, value: float = 0.0) -> Tensor:
     """Whether `[lo, hi]` holds a number."""
-    return (box.lo <= value) & (box.hi >= value)
+    return (interval.lo <= value) & (interval.hi >= value)
 
 
-def uncertain(f: Function, *boxes: Box) -> Box:
+def uncertain(f: Function, *intervals: Interval) -> Interval:
     """An elementwise function without structure: anything may come of an input that is not exact.
 
     Such elements are masked; booleans become the interval from False to True.
     """
-    y = f(*[b.lo for b in boxes])
-    open_ = [Box(b.lo, b.lo, b.lo != b.hi) for b in boxes if not b.exact]
-    unsure, mask = joined(*open_, like=y), joined(*boxes, like=y)
+    y = f(*[b.lo for b in intervals])
+    open_ = [Interval(b.lo, b.lo, b.lo != b.hi) for b in intervals if not b.exact]
+    unsure, mask = joined(*open_, like=y), joined(*intervals, like=y)
     if unsure is None:
-        return Box(y, y, mask)
+        return Interval(y, y, mask)
     if y.dtype is torch.bool:
-        return Box(y & ~unsure, y | unsure, mask)
-    return Box(y, y, unsure if mask is None else unsure | mask)
+        return Interval(y & ~unsure, y | unsure, mask)
+    return Interval(y, y, unsure if mask is None else unsure | mask)
 
 
 # -- rounding -----------------------------------------------------------------------------------

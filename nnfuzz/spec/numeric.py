@@ -12,11 +12,11 @@ from nnfuzz.spec.pattern import ANY_RANGE, Range, meets
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nnfuzz.spec.intervals import Box
+    from nnfuzz.spec.intervals import Interval
 
 
 class Numeric:
-    """Ranges of values for generation, inequalities for the input search, boxes for the oracle."""
+    """Ranges for generation, inequalities for the input search, intervals for the oracle."""
 
     valid: ClassVar[tuple[Range | None, ...]] = ()
     """Per input, the closed range outside of which NaN or Inf appear; None or absent: anything."""
@@ -121,27 +121,27 @@ class Numeric:
     within: ClassVar[Range] = ANY_RANGE
     """The range that results of a correct implementation do not leave, not even by rounding."""
 
-    def undefined(self, *boxes: Box) -> Tensor | None:
-        """Mask of output elements that ONNX leaves undefined for some inputs inside of the boxes.
+    def undefined(self, *intervals: Interval) -> Tensor | None:
+        """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.
 
         Out-of-range casts to integers, integer division by zero and the like; values that are not
         finite are found without it. Default: None, everything is defined.
         """
         return None
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        """Output boxes that contain every exact result for inputs inside of the given boxes.
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        """Output intervals that contain every exact result for inputs in the given intervals.
 
         Default: by `monotone`; without it nothing is known unless every input is exact.
         """
-        from nnfuzz.spec.intervals import Box, ends, opaque, reached
+        from nnfuzz.spec.intervals import Interval, ends, opaque, reached
 
         if not self.monotone:
-            return opaque(self, *boxes)
-        lo, hi = ends(self.torch, self.monotone, *boxes)
-        return [Box(lo, hi, reached(self, *boxes))]
+            return opaque(self, *intervals)
+        lo, hi = ends(self.torch, self.monotone, *intervals)
+        return [Interval(lo, hi, reached(self, *intervals))]
 
-    def decided(self, u: float, *boxes: Box) -> Sequence[Box] | None:
+    def decided(self, u: float, *intervals: Interval) -> Sequence[Interval] | None:
         """`interval` of an operator that rounds before it decides, asked for exact inputs as well.
 
         Quantisation divides, and a rounding error of the quotient turns a tie over.

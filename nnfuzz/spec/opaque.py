@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import onnx
     from torch import Tensor
 
-    from nnfuzz.spec.intervals import Box
+    from nnfuzz.spec.intervals import Interval
 
 _WHY = "a node of a seed model has no PyTorch form: use --exporter direct"
 
@@ -115,16 +115,16 @@ class Opaque(OpSpec):
             return carriers.tensor(array.astype(np.float64)).to(wide)
         return carriers.tensor(array.astype(type_.dtype.numpy))
 
-    def undefined(self, *boxes: Box) -> Tensor:
+    def undefined(self, *intervals: Interval) -> Tensor:
         """Every element: a mask that broadcasts to all outputs."""
         import torch
 
         return torch.ones((), dtype=torch.bool)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        from nnfuzz.spec.intervals import Box, outputs
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        from nnfuzz.spec.intervals import Interval, outputs
 
-        return [Box(y, y) for y in outputs(self, *[b.lo for b in boxes])]
+        return [Interval(y, y) for y in outputs(self, *[b.lo for b in intervals])]
 
     def onnx(self, emit, *values):
         """The nodes themselves, with their constants as initializers."""

@@ -127,7 +127,7 @@ class Bench:
         }
         if found[""]:
             self.baseline_alarms.append(describe(case, found[""]))
-        spread = boxes = None
+        spread = bounds = None
         for name, outputs in changed.items():
             score = self.scores[name]
             score.reached += 1
@@ -146,8 +146,8 @@ class Bench:
                 score.found += wrong and not agrees
                 score.cheap += wrong and agrees
                 if not wrong or agrees:
-                    boxes = boxes or self._envelopes(case)
-                    score.misses.append(why(case.index, plain, outputs, spread, boxes))
+                    bounds = bounds or self._envelopes(case)
+                    score.misses.append(why(case.index, plain, outputs, spread, bounds))
 
     def _envelopes(self, case: TestCase) -> dict[str, Envelope]:
         return envelopes(self.producer.load(case), {**case.inputs, **case.weights})
@@ -228,17 +228,19 @@ def excess(x: np.ndarray, y: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 
 def why(
-    index: int, plain: Arrays, outputs: Arrays, spread: Arrays, boxes: Mapping[str, Envelope]
+    index: int, plain: Arrays, outputs: Arrays, spread: Arrays, bounds: Mapping[str, Envelope]
 ) -> Miss:
     """The reason of a miss."""
     found = [
-        float(np.where(boxes[n].comparable, excess(x, outputs[n], spread[n]), 0.0).max(initial=0.0))
+        float(
+            np.where(bounds[n].comparable, excess(x, outputs[n], spread[n]), 0.0).max(initial=0.0)
+        )
         for n, x in plain.items()
     ]
     most = max(found)
     if most <= 1:
         return Miss(index, "masked")
-    inside = all(not outside(boxes[n], outputs[n]).any() for n in plain)
+    inside = all(not outside(bounds[n], outputs[n]).any() for n in plain)
     return Miss(index, "wide" if inside else "cheap", min(most, 1e300))
 
 

@@ -66,25 +66,25 @@ def test_native_results_lie_in_the_envelope(registry, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_boxes_contain_the_results_of_all_points_inside(registry, name):
+def test_intervals_contain_the_results_of_all_points_inside(registry, name):
     torch.manual_seed(0)
     rng = random.Random(name)
     for graph, params in samples(registry, name):
         node = graph.nodes[0]
         with torch.inference_mode():
             values = reference(graph, params)
-            boxes = {n: around(values[n], rng) for n in graph.inputs}
-            given = [boxes[n] for n in node.inputs]
-            step(graph, node, values, boxes)
+            intervals = {n: around(values[n], rng) for n in graph.inputs}
+            given = [intervals[n] for n in node.inputs]
+            step(graph, node, values, intervals)
             for attempt in range(6):
                 found = node.op.torch(*[inside(b, attempt % 2 == 0) for b in given])
                 found = found if isinstance(found, (tuple, list)) else [found]
                 for output, y in zip(node.outputs, found):
-                    box = boxes[output]
+                    interval = intervals[output]
                     y = settled(y, graph.type(output).dtype)
-                    y = y.double() if box.lo.is_floating_point() else y
-                    ok = ((y >= box.lo) & (y <= box.hi)) | box.mask()
-                    assert bool(ok.all()), (node, y[~ok], box.lo[~ok], box.hi[~ok])
+                    y = y.double() if interval.lo.is_floating_point() else y
+                    ok = ((y >= interval.lo) & (y <= interval.hi)) | interval.mask()
+                    assert bool(ok.all()), (node, y[~ok], interval.lo[~ok], interval.hi[~ok])
 
 
 def scaled(y: np.ndarray) -> np.ndarray:

@@ -104,7 +104,9 @@ def test_what_cannot_be_read_says_why(text, reason):
 
 def test_our_own_models_come_back_as_they_were():
     registry = REGISTRY.select(FAMILIAR.split())
-    config = admitted_by_schema(GenerateConfig(nodes=6, exporter="direct", motifs=0), registry.specs())
+    config = admitted_by_schema(
+        GenerateConfig(nodes=6, exporter="direct", motifs=0), registry.specs()
+    )
     catalog, compared = Catalog(registry.specs(), config), 0
     for seed in range(12):
         graph = generate(catalog, config, random.Random(seed)).graph

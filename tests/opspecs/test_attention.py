@@ -57,8 +57,8 @@ def test_a_row_without_any_key_is_zero_and_not_comparable():
     (y,) = attention().torch(q, k, v, mask)
     assert torch.equal(y[..., 0, :], v[..., 0, :])
     assert (y[..., 1, :] == 0).all()
-    (box,) = admitted(attention(), [q.double(), k.double(), v.double(), mask], [DType.FLOAT32])
-    assert box.mask()[0, 0].all(-1).tolist() == [False, True]
+    (interval,) = admitted(attention(), [q.double(), k.double(), v.double(), mask], [DType.FLOAT32])
+    assert interval.mask()[0, 0].all(-1).tolist() == [False, True]
 
 
 def test_scores_come_out_at_the_stage_asked_for():

@@ -12,7 +12,7 @@ from nnfuzz.opspecs.rectifiers import Shrink, ThresholdedRelu
 from nnfuzz.opspecs.scan import CumProd
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import t
 
@@ -59,15 +59,17 @@ def test_running_products_as_in_the_standard(exclusive, reverse, expected):
 
 
 def test_the_sign_of_a_running_product_opens_where_a_factor_s_does():
-    box = Box(torch.tensor([2.0, -1.0, 1.0]).double(), torch.tensor([2.0, 1.0, 3.0]).double())
-    (found,) = CumProd(axis=0, exclusive=0, reverse=0).interval(box)
+    interval = Interval(
+        torch.tensor([2.0, -1.0, 1.0]).double(), torch.tensor([2.0, 1.0, 3.0]).double()
+    )
+    (found,) = CumProd(axis=0, exclusive=0, reverse=0).interval(interval)
     assert (found.lo.tolist(), found.hi.tolist()) == ([2, -2, -6], [2, 2, 6])
 
 
-def test_jumps_are_inside_of_the_boxes_of_shrink_and_thresholded_relu():
-    box = Box(torch.tensor([0.5, -2.0]).double(), torch.tensor([1.5, 2.0]).double())
-    (found,) = Shrink(lambd=1.0, bias=2.0).interval(box)
+def test_jumps_are_inside_of_the_intervals_of_shrink_and_thresholded_relu():
+    interval = Interval(torch.tensor([0.5, -2.0]).double(), torch.tensor([1.5, 2.0]).double())
+    (found,) = Shrink(lambd=1.0, bias=2.0).interval(interval)
     assert (found.lo.tolist(), found.hi.tolist()) == ([-1, -1], [0, 1])
-    (found,) = ThresholdedRelu(alpha=1.0).interval(box)
+    (found,) = ThresholdedRelu(alpha=1.0).interval(interval)
     assert (found.lo.tolist(), found.hi.tolist()) == ([0, 0], [1.5, 2])
     assert Shrink(lambd=1.0, bias=2.0).value_range((-math.inf, 0.5)) == (-math.inf, 1.0)

@@ -5,7 +5,7 @@ import torch
 from nnfuzz.opspecs.constant import Constant, ConstantOfShape, EyeLike, Range, Shape, Size
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from tests.opspecs.samples import ramp, t
 
 X = ramp(2, 3, 4)
@@ -33,14 +33,14 @@ def test_diagonals():
 
 
 def test_the_values_of_the_input_do_not_matter():
-    unknown = Box(X, X + 9, torch.ones_like(X, dtype=torch.bool))
+    unknown = Interval(X, X + 9, torch.ones_like(X, dtype=torch.bool))
     for op in (
         ConstantOfShape(dtype=DType.INT8, number=7, source="computed"),
         Constant(seed=3, style="list"),
         Size(),
     ):
-        (box,) = op.interval(unknown)
-        assert box.exact and box.any is None
+        (interval,) = op.interval(unknown)
+        assert interval.exact and interval.any is None
 
 
 def test_constants_fit_every_dtype():

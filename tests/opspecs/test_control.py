@@ -22,7 +22,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.body import Body, BodyStep
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.control import drawn_body
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ANY_RANGE
 from tests.opspecs.samples import t
 
@@ -74,14 +74,14 @@ def test_a_branch_may_hold_a_loop():
 
 
 def test_an_open_condition_yields_the_hull_of_both_branches():
-    maybe = Box(torch.tensor(False), torch.tensor(True))
-    exact = [Tracked(x, Box(x, x)) for x in (X, X)]
+    maybe = Interval(torch.tensor(False), torch.tensor(True))
+    exact = [Tracked(x, Interval(x, x)) for x in (X, X)]
     condition = Tracked(torch.tensor(True), maybe)
     refs = [torch.zeros(3)]
     inputs = [exact[0], condition, exact[1]]
-    (box,) = enclosed(conditional(), inputs, refs, [PRECISIONS[DType.FLOAT32]])
-    assert torch.equal(box.lo, torch.minimum(torch.zeros(3), 2 * X))
-    assert torch.equal(box.hi, torch.maximum(torch.zeros(3), 2 * X))
+    (interval,) = enclosed(conditional(), inputs, refs, [PRECISIONS[DType.FLOAT32]])
+    assert torch.equal(interval.lo, torch.minimum(torch.zeros(3), 2 * X))
+    assert torch.equal(interval.hi, torch.maximum(torch.zeros(3), 2 * X))
 
 
 def test_a_branch_that_never_has_a_valid_value_is_not_feasible():

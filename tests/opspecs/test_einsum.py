@@ -68,12 +68,12 @@ def test_products_of_int32_stay_int32():
 
 
 def test_determinants_have_no_range_where_rows_may_cancel():
-    from nnfuzz.spec.intervals import Box
+    from nnfuzz.spec.intervals import Interval
 
     x = torch.eye(2).double()
-    (box,) = Det().interval(Box(x - 0.1, x + 0.1))
-    assert box.lo < 0.9 * 0.9 - 0.01 and box.hi > 1.1 * 1.1 + 0.01
-    assert box.lo > 0
+    (interval,) = Det().interval(Interval(x - 0.1, x + 0.1))
+    assert interval.lo < 0.9 * 0.9 - 0.01 and interval.hi > 1.1 * 1.1 + 0.01
+    assert interval.lo > 0
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT64])

@@ -6,7 +6,7 @@ import torch
 from nnfuzz.opspecs.gather import GatherElements, GatherND, OneHot, ReverseSequence
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
@@ -48,15 +48,15 @@ def test_places_out_of_range_are_off():
 
 def test_an_index_that_may_round_either_way_makes_either_value_possible():
     off_on = torch.tensor([0.0, 7.0], dtype=torch.float64)
-    index = Box(torch.tensor([0.9, 1.2]), torch.tensor([1.1, 1.3]))
-    (box,) = OneHot(axis=0, depth=2).interval(index, Box(off_on, off_on))
-    assert box.lo.tolist() == [[0, 0], [0, 7]]
-    assert box.hi.tolist() == [[7, 0], [7, 7]]
+    index = Interval(torch.tensor([0.9, 1.2]), torch.tensor([1.1, 1.3]))
+    (interval,) = OneHot(axis=0, depth=2).interval(index, Interval(off_on, off_on))
+    assert interval.lo.tolist() == [[0, 0], [0, 7]]
+    assert interval.hi.tolist() == [[7, 0], [7, 7]]
 
 
 def test_masks_move_with_the_elements():
     x, mask = ramp(3).double(), torch.tensor([True, False, False])
     index = torch.tensor([-3, 1])
-    (box,) = GatherElements(axis=0).interval(Box(x, x + 1, mask), Box(index, index))
-    assert box.any.tolist() == [True, False]
-    assert np.array_equal(box.hi - box.lo, [1, 1])
+    (interval,) = GatherElements(axis=0).interval(Interval(x, x + 1, mask), Interval(index, index))
+    assert interval.any.tolist() == [True, False]
+    assert np.array_equal(interval.hi - interval.lo, [1, 1])

@@ -8,7 +8,7 @@ from nnfuzz.opspecs.pad import Pad
 from nnfuzz.opspecs.scan import CumSum
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
@@ -88,11 +88,11 @@ def test_impossible_padding_is_refused(mode, pads):
 
 def test_padding_is_exact_whatever_the_input():
     x = ramp(2).double()
-    (box,) = Pad(mode="constant", pads=(1, 0), value=5).interval(
-        Box(x, x + 1, torch.tensor([True, False]))
+    (interval,) = Pad(mode="constant", pads=(1, 0), value=5).interval(
+        Interval(x, x + 1, torch.tensor([True, False]))
     )
-    assert box.lo.tolist() == [5, 0, 1] and box.hi.tolist() == [5, 1, 2]
-    assert box.any.tolist() == [False, True, False]
+    assert interval.lo.tolist() == [5, 0, 1] and interval.hi.tolist() == [5, 1, 2]
+    assert interval.any.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])

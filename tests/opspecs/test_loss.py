@@ -1,4 +1,4 @@
-"""Losses against PyTorch's own, their rounding errors, and their boxes."""
+"""Losses against PyTorch's own, their rounding errors, and their intervals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from nnfuzz.opspecs.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from torch.nn import functional as F
 
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import flatten
 
 U = 2.0**-24
@@ -42,7 +42,7 @@ def test_a_mean_needs_a_position_that_counts():
 
 @pytest.mark.parametrize("spec", [NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-def test_float32_stays_within_the_radius_and_neighbours_within_the_box(spec, reduction):
+def test_float32_stays_within_the_radius_and_neighbours_within_the_interval(spec, reduction):
     extra = {"log_prob": 0} if spec is SoftmaxCrossEntropyLoss else {}
     op = spec(reduction=reduction, ignore_index=0, **extra)
     for seed in range(20):
@@ -55,6 +55,10 @@ def test_float32_stays_within_the_radius_and_neighbours_within_the_box(spec, red
         radius = op.radius(U, y, x.double(), target, weight.double())
         assert ((found.double() - y).abs() <= radius + 2 * U * y.abs() + 1e-30).all()
         lo, hi = x.double() - 0.01, x.double() + 0.01
-        boxes = [Box(lo, hi), Box(target, target), Box(weight.double(), weight.double() + 0.1)]
-        box = op.interval(*boxes)[0]
-        assert ((box.lo <= y) & (y <= box.hi)).all()
+        intervals = [
+            Interval(lo, hi),
+            Interval(target, target),
+            Interval(weight.double(), weight.double() + 0.1),
+        ]
+        interval = op.interval(*intervals)[0]
+        assert ((interval.lo <= y) & (y <= interval.hi)).all()

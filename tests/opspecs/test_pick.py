@@ -4,7 +4,7 @@ import pytest
 import torch
 from nnfuzz.opspecs.pick import Compress, NonZero, Unique
 
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from tests.opspecs.samples import t
 
 
@@ -18,10 +18,10 @@ def test_elements_that_are_not_zero_are_found_and_the_rest_filled_up():
 def test_an_element_that_may_be_zero_hides_all():
     x = torch.tensor([0.0, 1.0, 2.0])
     for spread, hidden in ((0.5, False), (1.5, True)):
-        (box,) = NonZero(size=2).interval(Box(x, torch.where(x == 1, x + spread, x)))
-        assert not box.mask().any()
-        (box,) = NonZero(size=2).interval(Box(torch.where(x == 1, x - spread, x), x))
-        assert bool(box.mask().all()) == hidden
+        (interval,) = NonZero(size=2).interval(Interval(x, torch.where(x == 1, x + spread, x)))
+        assert not interval.mask().any()
+        (interval,) = NonZero(size=2).interval(Interval(torch.where(x == 1, x - spread, x), x))
+        assert bool(interval.mask().all()) == hidden
 
 
 def test_what_a_condition_drops_is_made_up_for_by_zeros():
@@ -52,5 +52,7 @@ def test_different_slices():
 def test_elements_that_may_be_equal_hide_all():
     x = torch.tensor([1.0, 2.0, 2.0])
     op = Unique(axis=None, sorted=1)
-    assert not any(b.mask().any() for b in op.interval(Box(x, torch.where(x == 1, x + 0.5, x))))
-    assert all(b.mask().all() for b in op.interval(Box(x, torch.where(x == 1, x + 1, x))))
+    assert not any(
+        b.mask().any() for b in op.interval(Interval(x, torch.where(x == 1, x + 0.5, x)))
+    )
+    assert all(b.mask().all() for b in op.interval(Interval(x, torch.where(x == 1, x + 1, x))))

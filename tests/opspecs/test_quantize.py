@@ -14,7 +14,7 @@ from nnfuzz.opspecs.quantize import (
 )
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
@@ -22,14 +22,14 @@ U = 2.0**-24
 I8, U8 = DType.INT8, DType.UINT8
 
 
-def exact(*values: torch.Tensor) -> list[Box]:
-    """Boxes around tensors as the oracle has them: floats in float64."""
+def exact(*values: torch.Tensor) -> list[Interval]:
+    """Intervals around tensors as the oracle has them: floats in float64."""
     wide = [v.double() if v.is_floating_point() else v for v in values]
-    return [Box(v, v) for v in wide]
+    return [Interval(v, v) for v in wide]
 
 
-def inside(box: Box, y: torch.Tensor) -> bool:
-    return bool(((box.lo <= y) & (y <= box.hi)).all())
+def inside(interval: Interval, y: torch.Tensor) -> bool:
+    return bool(((interval.lo <= y) & (y <= interval.hi)).all())
 
 
 def small(generator: torch.Generator, *shape: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:
@@ -61,24 +61,26 @@ def test_scales_are_spread_over_an_axis_or_over_blocks():
 def test_next_to_a_tie_both_neighbours_are_right():
     op = QuantizeLinear(axis=None, to=I8)
     scale, x = torch.tensor(0.3, dtype=torch.float64), torch.tensor([0.75, 0.76], dtype=float)
-    (box,) = op.decided(U, *exact(x, scale))
-    assert (box.lo.tolist(), box.hi.tolist()) == ([2, 3], [3, 3])
+    (interval,) = op.decided(U, *exact(x, scale))
+    assert (interval.lo.tolist(), interval.hi.tolist()) == ([2, 3], [3, 3])
     assert float(op.margins(x, scale)[0][0]) < 1e-9
 
 
 def test_powers_of_two_divide_exactly():
-    (box,) = QuantizeLinear(axis=None, to=I8).decided(U, *exact(ramp(9) / 4, torch.tensor(0.5)))
-    assert torch.equal(box.lo, box.hi)
+    (interval,) = QuantizeLinear(axis=None, to=I8).decided(
+        U, *exact(ramp(9) / 4, torch.tensor(0.5))
+    )
+    assert torch.equal(interval.lo, interval.hi)
 
 
 def test_an_odd_zero_point_may_be_added_before_ties_are_rounded():
     x, scale = torch.tensor([-0.125, 0.1]), torch.tensor(0.25)
     for zero, both in ((1, True), (2, False)):
-        boxes = exact(x, scale, torch.tensor(zero, dtype=torch.int8))
-        (box,) = QuantizeLinear(axis=None, to=I8).decided(U, *boxes)
+        intervals = exact(x, scale, torch.tensor(zero, dtype=torch.int8))
+        (interval,) = QuantizeLinear(axis=None, to=I8).decided(U, *intervals)
         first = (x / scale + zero).round()
-        assert (box.lo <= first).all() and (first <= box.hi).all()
-        assert (box.lo != box.hi).tolist() == [both, False]
+        assert (interval.lo <= first).all() and (first <= interval.hi).all()
+        assert (interval.lo != interval.hi).tolist() == [both, False]
 
 
 def test_reciprocals_and_quotients_lie_in_the_box_and_what_is_further_off_does_not():
@@ -87,10 +89,10 @@ def test_reciprocals_and_quotients_lie_in_the_box_and_what_is_further_off_does_n
     for _ in range(50):
         scale = torch.rand((), generator=generator) * 0.1 + 0.01
         x = ((torch.rand(400, generator=generator) * 200 - 100).round() + 0.5) * scale
-        (box,) = op.decided(U, *exact(x, scale))
+        (interval,) = op.decided(U, *exact(x, scale))
         for v in (x / scale, x * (1 / scale)):
-            assert inside(box, v.round().clamp(-128, 127))
-    assert not inside(box, (x / scale - 1.6).round().clamp(-128, 127))
+            assert inside(interval, v.round().clamp(-128, 127))
+    assert not inside(interval, (x / scale - 1.6).round().clamp(-128, 127))
 
 
 def test_int32_has_no_zero_point():
@@ -100,16 +102,16 @@ def test_int32_has_no_zero_point():
         DequantizeLinear(axis=None).check(*types)
 
 
-def test_dynamic_quantisation_in_float32_lies_in_the_box():
+def test_dynamic_quantisation_in_float32_lies_in_the_interval():
     generator = torch.Generator().manual_seed(1)
     op = DynamicQuantizeLinear()
     for shift in (-4.0, 0.0, 4.0):
         x = torch.randn(300, generator=generator) * 3 + shift
         found = op.torch(x)
-        boxes = op.decided(U, *exact(x))
-        assert inside(boxes[0], found[0]) and inside(boxes[2], found[2])
-        assert float((boxes[0].hi != boxes[0].lo).double().mean()) < 0.01
-        assert abs(float(found[1]) - float(boxes[1].lo)) <= 4 * U * float(found[1])
+        intervals = op.decided(U, *exact(x))
+        assert inside(intervals[0], found[0]) and inside(intervals[2], found[2])
+        assert float((intervals[0].hi != intervals[0].lo).double().mean()) < 0.01
+        assert abs(float(found[1]) - float(intervals[1].lo)) <= 4 * U * float(found[1])
 
 
 def test_integer_products_subtract_the_zero_points_of_columns():
@@ -128,14 +130,14 @@ def test_convolutions_are_padded_with_the_zero_point():
     assert op.torch(x, w, torch.tensor(5, dtype=torch.uint8)).tolist() == [[[6, 6]]]
 
 
-def test_boxes_of_integer_products_hold_what_lies_between():
+def test_intervals_of_integer_products_hold_what_lies_between():
     generator = torch.Generator().manual_seed(2)
     a, b = small(generator, 5, 6), small(generator, 6, 4)
     up = a + torch.randint(0, 3, a.shape, generator=generator).to(torch.int8)
-    (box,) = MatMulInteger(columns=0).interval(Box(a, up), Box(b, b))
+    (interval,) = MatMulInteger(columns=0).interval(Interval(a, up), Interval(b, b))
     for _ in range(20):
         some = torch.where(torch.rand(a.shape, generator=generator) < 0.5, a, up)
-        assert inside(box, some.int() @ b.int())
+        assert inside(interval, some.int() @ b.int())
 
 
 def test_heavy_int8_weights_are_out_of_bounds():
@@ -146,7 +148,7 @@ def test_heavy_int8_weights_are_out_of_bounds():
 
 
 @pytest.mark.parametrize("columns", [0, 1])
-def test_every_way_to_requantise_lies_in_the_box(columns):
+def test_every_way_to_requantise_lies_in_the_interval(columns):
     generator = torch.Generator().manual_seed(3)
     op = QLinearMatMul(columns=columns)
     for _ in range(40):
@@ -156,7 +158,7 @@ def test_every_way_to_requantise_lies_in_the_box(columns):
         out = out * 40
         za, zb = torch.tensor(100, dtype=torch.uint8), torch.zeros(size, dtype=torch.int8)
         zero = torch.tensor(-3, dtype=torch.int8)
-        (box,) = op.decided(U, *exact(a, s, za, b, r, zb, out, zero))
+        (interval,) = op.decided(U, *exact(a, s, za, b, r, zb, out, zero))
         total = (a.int() - 100) @ b.int()
         fixed = (s.double() * r.double() / out.double() * 2.0**31).round()
         for v in (
@@ -165,10 +167,10 @@ def test_every_way_to_requantise_lies_in_the_box(columns):
             total.double() * fixed / 2.0**31,
             (total * s) * (r * (1 / out)),
         ):
-            assert inside(box, (v.round() - 3).clamp(-128, 127))
-        assert inside(box, op.torch(a, s, za, b, r, zb, out, zero))
+            assert inside(interval, (v.round() - 3).clamp(-128, 127))
+        assert inside(interval, op.torch(a, s, za, b, r, zb, out, zero))
         wrong = (total * (s * r / out)).trunc() - 3
-        assert not inside(box, wrong.clamp(-128, 127))
+        assert not inside(interval, wrong.clamp(-128, 127))
 
 
 def test_floats_of_8_bits_are_rounded_to_and_saturate():

@@ -11,7 +11,7 @@ from nnfuzz.opspecs.sample import AffineGrid, GridSample, GridSampleNearest
 from nnfuzz.opspecs.unpool import MaxPoolIndices, MaxUnpool
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
@@ -41,17 +41,20 @@ SPECS = [
 
 @pytest.mark.parametrize("width", [1e-3, 0.3])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda s: s.name)
-def test_boxes_hold_what_inputs_within_yield(spec, width):
+def test_intervals_hold_what_inputs_within_yield(spec, width):
     generator = torch.Generator().manual_seed(1)
     for op, tensors in drawn(spec):
-        boxes = [Box(x - width, x + width) if x.is_floating_point() else Box(x, x) for x in tensors]
-        found = op.interval(*boxes)
+        intervals = [
+            Interval(x - width, x + width) if x.is_floating_point() else Interval(x, x)
+            for x in tensors
+        ]
+        found = op.interval(*intervals)
         for _ in range(4):
             inner = [jittered(x, width, generator) if x.is_floating_point() else x for x in tensors]
             y = op.torch(*inner)
-            for result, box in zip([y] if isinstance(y, torch.Tensor) else y, found):
-                ok = (result >= box.lo - 1e-9) & (result <= box.hi + 1e-9)
-                assert bool((ok | box.mask()).all()), op
+            for result, interval in zip([y] if isinstance(y, torch.Tensor) else y, found):
+                ok = (result >= interval.lo - 1e-9) & (result <= interval.hi + 1e-9)
+                assert bool((ok | interval.mask()).all()), op
 
 
 def test_transposed_convolution_spreads():
@@ -130,6 +133,6 @@ def test_positions_of_uncertain_bytes():
     x = torch.arange(64, dtype=torch.uint8)
     shape = (1, 1, *(4 if i else 64 // 4 ** (len(op.strides) - 1) for i in range(len(op.strides))))
     x = x.reshape(shape)
-    values, indices = op.interval(Box(x, x + 1))
+    values, indices = op.interval(Interval(x, x + 1))
     assert values.lo.dtype is torch.uint8
     assert bool((indices.lo <= indices.hi).all())

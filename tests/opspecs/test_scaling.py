@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from nnfuzz.check.instances import Instance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
@@ -80,10 +80,14 @@ def test_a_constant_has_no_deviation_to_divide_by():
 
 def test_of_several_largest_elements_the_first_one_counts():
     assert Hardmax(axis=0).torch(torch.tensor([1.0, 3.0, 3.0])).tolist() == [0, 1, 0]
-    (box,) = Hardmax(axis=0).interval(Box(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])))
-    assert box.lo.tolist() == box.hi.tolist() == [0, 1]
-    (box,) = Hardmax(axis=0).interval(Box(torch.tensor([2.5, 2.0]), torch.tensor([2.5, 3.0])))
-    assert (box.lo.tolist(), box.hi.tolist()) == ([0, 0], [1, 1])
+    (interval,) = Hardmax(axis=0).interval(
+        Interval(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))
+    )
+    assert interval.lo.tolist() == interval.hi.tolist() == [0, 1]
+    (interval,) = Hardmax(axis=0).interval(
+        Interval(torch.tensor([2.5, 2.0]), torch.tensor([2.5, 3.0]))
+    )
+    assert (interval.lo.tolist(), interval.hi.tolist()) == ([0, 0], [1, 1])
 
 
 def test_a_neighbourhood_of_one_channel_has_no_sum_to_lose_digits_in():

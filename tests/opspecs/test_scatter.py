@@ -12,7 +12,7 @@ from nnfuzz.opspecs.scatter import (
 
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
@@ -20,16 +20,16 @@ TWICE = torch.tensor([0, 2, -3])
 
 
 def exact(*tensors):
-    return [Box(x, x) for x in tensors]
+    return [Interval(x, x) for x in tensors]
 
 
 def test_elements_that_two_updates_meet_in_are_not_compared():
     """0 and -3 are the same place."""
     op, updates = ScatterElements(axis=0), torch.tensor([7.0, 8.0, 9.0]).double()
     assert op.undefined(*exact(ramp(3).double(), TWICE, updates)).tolist() == [True, False, False]
-    (box,) = admitted(op, [ramp(3).double(), TWICE, updates], [DType.FLOAT32])
-    assert box.mask().tolist() == [True, False, False]
-    assert box.lo[1:].tolist() == [1, 8]
+    (interval,) = admitted(op, [ramp(3).double(), TWICE, updates], [DType.FLOAT32])
+    assert interval.mask().tolist() == [True, False, False]
+    assert interval.lo[1:].tolist() == [1, 8]
 
 
 def test_slices_that_two_updates_meet_in_are_not_compared():
@@ -63,10 +63,10 @@ def test_sums_of_integers_have_no_rounding_error_and_others_grow_with_the_number
 def test_the_sign_of_a_product_with_a_factor_around_zero_is_open():
     op = ScatterElementsReduce(axis=0, reduction="mul")
     index = torch.tensor([0])
-    data = Box(torch.tensor([-1.0, 2.0]), torch.tensor([3.0, 2.5]))
+    data = Interval(torch.tensor([-1.0, 2.0]), torch.tensor([3.0, 2.5]))
     update = torch.tensor([-2.0])
-    (box,) = op.interval(data, Box(index, index), Box(update, update))
-    assert box.lo.tolist() == [-6, 2] and box.hi.tolist() == [6, 2.5]
+    (interval,) = op.interval(data, Interval(index, index), Interval(update, update))
+    assert interval.lo.tolist() == [-6, 2] and interval.hi.tolist() == [6, 2.5]
 
 
 def test_a_cache_is_written_to_and_wraps_around_where_it_is_circular():

@@ -9,7 +9,7 @@ from nnfuzz.opspecs.select import TopK
 from onnx.reference import ReferenceEvaluator
 
 from nnfuzz.materialize.scoped import quiet
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 from tests.opspecs.samples import ramp
 
 
@@ -35,10 +35,10 @@ def test_only_places_that_rounding_can_not_turn_over_are_known(sorted_):
     """The second and the third may change places, the first and the last two may not."""
     lo = torch.tensor([9.0, 5.0, 5.05, 1.0, 1.0]).double()
     hi = torch.tensor([9.1, 5.1, 5.15, 1.0, 1.0]).double()
-    _, places = top(4, sorted=sorted_).interval(Box(lo, hi))
+    _, places = top(4, sorted=sorted_).interval(Interval(lo, hi))
     known = (places.lo == places.hi) & ~places.mask()
     assert known.tolist() == ([True] * 4 if not sorted_ else [True, False, False, True])
-    _, places = top(2, sorted=sorted_).interval(Box(lo, hi))
+    _, places = top(2, sorted=sorted_).interval(Interval(lo, hi))
     known = (places.lo == places.hi) & ~places.mask()
     assert known.tolist() == ([False, False] if not sorted_ else [True, False])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from nnfuzz.opspecs.suppression import NonMaxSuppression
 
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 
 U = 2.0**-24
 
@@ -62,8 +62,8 @@ def test_boxes_may_be_given_by_their_centres():
 def test_equal_scores_leave_the_order_open():
     op = NonMaxSuppression(center_point_box=0, most=3, iou=0.3, least=None, rows=4)
     boxes, scores = (v.double() for v in operands(2))
-    (box,) = op.decided(U, Box(boxes, boxes), Box(scores, scores))
-    assert box.any is None
+    (interval,) = op.decided(U, Interval(boxes, boxes), Interval(scores, scores))
+    assert interval.any is None
     scores[0, 0, 1] = scores[0, 0, 0]
-    (box,) = op.decided(U, Box(boxes, boxes), Box(scores, scores))
-    assert bool(box.any.all())
+    (interval,) = op.decided(U, Interval(boxes, boxes), Interval(scores, scores))
+    assert bool(interval.any.all())

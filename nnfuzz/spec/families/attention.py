@@ -12,7 +12,7 @@ from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import Increasing
 from nnfuzz.spec.families.norm import exponential_sums
 from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import Box, growth, linear
+from nnfuzz.spec.intervals import Interval, growth, linear
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class Scores(Summing):
         whole = Scores(max(1.0, self.scale)).absolute(*tensors)
         return [whole - largest(tensors[0]) / 4]
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [linear(self.torch, *boxes, weights=(0, 1))]
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [linear(self.torch, *intervals, weights=(0, 1))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Runtimes hold the scale, or its root, in float32, whatever the type."""
@@ -112,32 +112,34 @@ class MaskedSoftmax(OpSpec):
         x = torch.where(allowed, x, torch.finfo(x.dtype).min)
         return torch.softmax(x, -1).masked_fill(~allowed, 0)
 
-    def undefined(self, *boxes: Box) -> Tensor | None:
+    def undefined(self, *intervals: Interval) -> Tensor | None:
         """Rows without any key: ONNX calls them 0 since 1.23, before they were not a number."""
-        x, *mask = boxes
+        x, *mask = intervals
         allowed = self.allowed(x.lo, *(m.lo for m in mask))
         if allowed is None or bool((some := allowed.any(-1, keepdim=True)).all()):
             return None
         return (~some).broadcast_to(x.lo.shape)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        x, *mask = boxes
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        x, *mask = intervals
         allowed = self.allowed(x.lo, *(m.lo for m in mask))
         least, most = exponential_sums(self._hidden(x, allowed), -1)
-        box = Box(1 / most, 1 / least)
+        interval = Interval(1 / most, 1 / least)
         if allowed is not None:
             zero = ~allowed.broadcast_to(x.lo.shape)
-            box = Box(box.lo.masked_fill(zero, 0), box.hi.masked_fill(zero, 0))
+            interval = Interval(interval.lo.masked_fill(zero, 0), interval.hi.masked_fill(zero, 0))
         unsure = self._unsure(x, *mask)
-        return [box if unsure is None else box.masked(unsure.any(-1, True).expand_as(x.lo))]
+        return [
+            interval if unsure is None else interval.masked(unsure.any(-1, True).expand_as(x.lo))
+        ]
 
-    def _hidden(self, x: Box, allowed: Tensor | None) -> Box:
+    def _hidden(self, x: Interval, allowed: Tensor | None) -> Interval:
         if allowed is None:
-            return Box(x.lo, x.hi)
+            return Interval(x.lo, x.hi)
         low = x.lo.min() - 800  # Exponentials vanish, and rows without any key stay finite.
-        return Box(torch.where(allowed, x.lo, low), torch.where(allowed, x.hi, low))
+        return Interval(torch.where(allowed, x.lo, low), torch.where(allowed, x.hi, low))
 
-    def _unsure(self, x: Box, *mask: Box) -> Tensor | None:
+    def _unsure(self, x: Interval, *mask: Interval) -> Tensor | None:
         """Scores that are not comparable, or of which it is open whether they count."""
         found = x.any
         for m in mask:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Box, linear
+from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Gate(Summing):
     def terms(self, x: Tensor, w: Tensor, *terms: Tensor) -> int:
         return x.shape[1] + len(terms)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [linear(self.torch, *boxes, weights=(0, 1))]
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [linear(self.torch, *intervals, weights=(0, 1))]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nnfuzz.spec.intervals import Box, moved
+from nnfuzz.spec.intervals import Interval, moved
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -16,11 +16,12 @@ Apply = Callable[..., Any]
 
 
 class Composite(OpSpec):
-    """`compose` says how the outputs come about, once for all readings.
+    """`compose` says how the outputs come about, once for all interpretations.
 
-    The reading is what `apply` makes of an operator: PyTorch's result, a derivative, terms of the
-    domain, or the box around every correct implementation (nnfuzz.compare.envelope), which includes
-    the rounding of each step. So a composite has neither `interval` nor `radius` of its own.
+    The interpretation is what `apply` makes of an operator: PyTorch's result, a derivative, terms
+    of the domain, or the interval around every correct implementation (nnfuzz.compare.envelope),
+    which includes the rounding of each step. So a composite has neither `interval` nor `radius` of
+    its own.
     """
 
     def compose(self, apply: Apply, *values: Any) -> Sequence[Any]:
@@ -92,5 +93,5 @@ class Moves(OpSpec):
     def torch(self, *tensors: Tensor) -> Any:
         return self.function(*tensors)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return moved(self, *boxes)
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return moved(self, *intervals)

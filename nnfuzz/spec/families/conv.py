@@ -12,7 +12,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.families.window import LARGEST_KERNEL, Window, group, paddings, per_axis
-from nnfuzz.spec.intervals import Box, linear
+from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import In
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class WeightedSum(Summing):
         kernel = emit.type(values[1]).shape[2:]
         return emit(self.name, *values, kernel_shape=kernel, **self.attributes)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [linear(self.torch, *boxes, weights=(0, 1))]  # type: ignore[arg-type]
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [linear(self.torch, *intervals, weights=(0, 1))]  # type: ignore[arg-type]
 
 
 class Convolution(Kernels):

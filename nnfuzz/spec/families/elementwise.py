@@ -21,7 +21,7 @@ from nnfuzz.ir.expr import Bool, or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
-from nnfuzz.spec.intervals import Box, monotone, uncertain
+from nnfuzz.spec.intervals import Interval, monotone, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -46,10 +46,10 @@ class Elementwise(OpSpec):
             return u * absolute
         return u * (relative * y.abs() + absolute) if absolute else u * relative * y.abs()
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
         if self.monotone:
-            return [monotone(self.torch, self.monotone, *boxes)]
-        return [uncertain(self.torch, *boxes)]
+            return [monotone(self.torch, self.monotone, *intervals)]
+        return [uncertain(self.torch, *intervals)]
 
 
 class Unary(Elementwise):
@@ -61,12 +61,12 @@ class Unary(Elementwise):
 class Branched(Unary):
     """A function that is monotone between its poles, which `domain` keeps away from."""
 
-    def poles(self, x: Box) -> Tensor:
+    def poles(self, x: Interval) -> Tensor:
         """Mask of the elements whose interval holds a pole."""
         raise NotImplementedError
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [monotone(self.torch, self.monotone, *boxes).masked(self.poles(*boxes))]  # type: ignore[arg-type]
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [monotone(self.torch, self.monotone, *intervals).masked(self.poles(*intervals))]  # type: ignore[arg-type]
 
     def feasible(self, *ranges: Range) -> bool:
         """Whether one of some numbers in the range is far enough from the poles."""
@@ -143,18 +143,18 @@ class Arithmetic(Binary):
     exactness = "rounded"
     joining = "term"
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        if boxes[0].lo.is_floating_point():
-            a, b = boxes
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        if intervals[0].lo.is_floating_point():
+            a, b = intervals
             return [self.of_itself(a) if a is b else self.floating(a, b)]
         # Integers wrap around, so the ends of an interval say nothing.
-        return [uncertain(self.torch, *boxes)]
+        return [uncertain(self.torch, *intervals)]
 
-    def floating(self, a: Box, b: Box) -> Box:
-        """The box of a floating result."""
+    def floating(self, a: Interval, b: Interval) -> Interval:
+        """The interval of a floating result."""
         return monotone(self.torch, self.monotone, a, b)
 
-    def of_itself(self, a: Box) -> Box:
+    def of_itself(self, a: Interval) -> Interval:
         """The same where both operands are one and the same."""
         return self.floating(a, a)
 
@@ -185,7 +185,7 @@ class Variadic(Broadcasting):
 
 
 class Comparison(Broadcasting):
-    """Two tensors in, booleans out; False may become True where the boxes overlap."""
+    """Two tensors in, booleans out; False may become True where the intervals overlap."""
 
     monotone = (1, -1)
 
@@ -206,12 +206,12 @@ class Comparison(Broadcasting):
         x, y = tensors
         return [(x - y).abs()] if x.is_floating_point() else []
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        a, b = boxes
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        a, b = intervals
         if a is not b:
             return super().interval(a, b)
         same = self.torch(a.lo, a.lo)
-        return [Box(same, same, a.any)]  # type: ignore[arg-type]
+        return [Interval(same, same, a.any)]  # type: ignore[arg-type]
 
 
 def value_at(op: OpSpec, *numbers: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.spec.families.elementwise import Unary, leaking, value_at
-from nnfuzz.spec.intervals import Box, unimodal
+from nnfuzz.spec.intervals import Interval, unimodal
 from nnfuzz.spec.operator import Range
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -22,8 +22,8 @@ class Gated(Unary):
     least: Any = (0.0, 0.0)
     """Where the function is least, and how small it is there (to 0.1 %)."""
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [unimodal(self.torch, *boxes, *self.least)]  # type: ignore[arg-type]
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [unimodal(self.torch, *intervals, *self.least)]  # type: ignore[arg-type]
 
     def proxy(self, *tensors: Tensor) -> Tensor:
         return leaking(*tensors)

@@ -9,7 +9,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.intervals import Box, outputs
+from nnfuzz.spec.intervals import Interval, outputs
 from nnfuzz.spec.operator import OpSpec, Range
 
 if TYPE_CHECKING:
@@ -38,24 +38,26 @@ class Indexed(OpSpec):
         moving = self.moving(ranges)
         return min(r[0] for r in moving), max(r[1] for r in moving)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        patterns = self.patterns(len(boxes))
-        return relocated(self, boxes, [i for i, p in enumerate(patterns) if p.index])
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        patterns = self.patterns(len(intervals))
+        return relocated(self, intervals, [i for i, p in enumerate(patterns) if p.index])
 
 
-def relocated(op: OpSpec, boxes: Sequence[Box], steering: Sequence[int]) -> list[Box]:
-    """Boxes of elements that go where exact inputs, at the positions `steering`, send them."""
+def relocated(op: OpSpec, intervals: Sequence[Interval], steering: Sequence[int]) -> list[Interval]:
+    """Intervals of elements that go where exact inputs, at the positions `steering`, send them."""
 
     def sent(tensors: Sequence[Tensor]) -> list[Tensor]:
-        return outputs(op, *[boxes[i].lo if i in steering else t for i, t in enumerate(tensors)])
+        return outputs(
+            op, *[intervals[i].lo if i in steering else t for i, t in enumerate(tensors)]
+        )
 
-    moving = [b for i, b in enumerate(boxes) if i not in steering]
-    los = sent([b.lo for b in boxes])
-    his = los if all(b.exact for b in moving) else sent([b.hi for b in boxes])
+    moving = [b for i, b in enumerate(intervals) if i not in steering]
+    los = sent([b.lo for b in intervals])
+    his = los if all(b.exact for b in moving) else sent([b.hi for b in intervals])
     if all(b.any is None for b in moving):
-        return [Box(lo, hi) for lo, hi in zip(los, his)]
-    masks = sent([b.mask() for b in boxes])
-    return [Box(lo, hi, mask) for lo, hi, mask in zip(los, his, masks)]
+        return [Interval(lo, hi) for lo, hi in zip(los, his)]
+    masks = sent([b.mask() for b in intervals])
+    return [Interval(lo, hi, mask) for lo, hi, mask in zip(los, his, masks)]
 
 
 def from_front(indices: Tensor, size: int) -> Tensor:

@@ -21,8 +21,8 @@ from nnfuzz.spec.families.quantized import (
     too_heavy,
     wide,
 )
-from nnfuzz.spec.families.shape import on_box
-from nnfuzz.spec.intervals import Box, corners, everywhere, linear, monotone
+from nnfuzz.spec.families.shape import on_interval
+from nnfuzz.spec.intervals import Interval, corners, everywhere, linear, monotone
 from nnfuzz.spec.operator import OpSpec, Range
 
 if TYPE_CHECKING:
@@ -135,20 +135,20 @@ class IntegerProduct(OpSpec):
             y = y + self.on_result("c", bias.double(), *pair)
         return y
 
-    def total_box(self, *boxes: Box) -> Box:
-        """The box of `total`, in float64."""
+    def total_interval(self, *intervals: Interval) -> Interval:
+        """The interval of `total`, in float64."""
         pair = []
-        for role, x, zero in self.zeros(boxes):
+        for role, x, zero in self.zeros(intervals):
             if zero is None:
                 pair.append(monotone(torch.Tensor.double, (1,), x))
             else:
-                near = on_box(lambda t: self.on_operand(role, t, x.lo), zero)  # noqa: B023
+                near = on_interval(lambda t: self.on_operand(role, t, x.lo), zero)  # noqa: B023
                 pair.append(monotone(shifted, (1, -1), x, near))
         y = linear(self.multiply, *pair, weights=(0, 1))
-        for bias in self.by_role("c", boxes):
-            moved = on_box(lambda t: self.on_result("c", t, pair[0].lo, pair[1].lo), bias)
+        for bias in self.by_role("c", intervals):
+            moved = on_interval(lambda t: self.on_result("c", t, pair[0].lo, pair[1].lo), bias)
             y = monotone(torch.add, (1,), y, moved)
-        return y if y.exact else Box(y.lo.ceil(), y.hi.floor(), y.any)
+        return y if y.exact else Interval(y.lo.ceil(), y.hi.floor(), y.any)
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         biases = [b.double().abs() - 2.0**24 for b in self.by_role("c", tensors)]
@@ -168,8 +168,8 @@ class InInt32(IntegerProduct):
     def proxy(self, *tensors: Tensor) -> Tensor:
         return self.total(*tensors)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return [self.total_box(*boxes)]
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [self.total_interval(*intervals)]
 
 
 class Requantised(IntegerProduct):
@@ -203,14 +203,14 @@ class Requantised(IntegerProduct):
         v, zero = self._quotient(tensors), self.by_role("y", tensors)[1]
         return [tie_distance(v, [zero], DType.of(zero.dtype)) / v.abs().clamp(min=1)]
 
-    def decided(self, u: float, *boxes: Box) -> Sequence[Box]:
-        a, b = (x.lo for x in self.operands(boxes))
+    def decided(self, u: float, *intervals: Interval) -> Sequence[Interval]:
+        a, b = (x.lo for x in self.operands(intervals))
         scales = [
-            on_box(lambda t: self.on_result(r, t, a, b), self.by_role(r, boxes)[0])  # noqa: B023
+            on_interval(lambda t: self.on_result(r, t, a, b), self.by_role(r, intervals)[0])  # noqa: B023
             for r in "pq"
         ]
-        out, zero = self.by_role("y", boxes)
-        y = self.total_box(*boxes)
+        out, zero = self.by_role("y", intervals)
+        y = self.total_interval(*intervals)
         factor = corners(torch.div, corners(torch.mul, *scales), out)
         v = corners(torch.mul, y, factor).masked(everywhere(y.lo, out.lo <= 0))
         exact = dyadic(*scales, out) & (y.lo == y.hi) & (y.lo.abs() <= 2**24)

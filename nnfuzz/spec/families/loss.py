@@ -14,7 +14,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.elementwise import flags, products, within
 from nnfuzz.spec.families.sums import accumulated
-from nnfuzz.spec.intervals import Box, corners, distinct, hull, sum_radius
+from nnfuzz.spec.intervals import Interval, corners, distinct, hull, sum_radius
 from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
@@ -155,21 +155,23 @@ class ClassLoss(OpSpec):
             return error
         return error / factor.sum() + (count + 4) * u * y.abs()
 
-    def loss_box(self, x: Box, target: Box, *weight: Box) -> Box:
-        """The box of `loss`, for indices that are exact."""
-        picked = Box(
+    def loss_interval(self, x: Interval, target: Interval, *weight: Interval) -> Interval:
+        """The interval of `loss`, for indices that are exact."""
+        picked = Interval(
             -self.picked(x.hi, target.lo),
             -self.picked(x.lo, target.lo),
             None if x.any is None else self.picked(x.any, target.lo),
         )
         factors = [self.factor(x.lo, target.lo, *ends) for ends in zip(*map(distinct, weight))]
-        factor = Box(*hull(factors or [self.factor(x.lo, target.lo)]))
+        factor = Interval(*hull(factors or [self.factor(x.lo, target.lo)]))
         if weight and weight[0].any is not None:
             factor = factor.masked(weight[0].any[target.lo.long().clamp(min=0)])
         terms = corners(torch.mul, picked, factor)
         if self.reduction == "none":
             return terms
-        total = Box(terms.lo.sum(), terms.hi.sum(), None if terms.any is None else terms.any.any())
+        total = Interval(
+            terms.lo.sum(), terms.hi.sum(), None if terms.any is None else terms.any.any()
+        )
         if self.reduction == "sum":
             return total
-        return corners(torch.div, total, Box(factor.lo.sum(), factor.hi.sum()))
+        return corners(torch.div, total, Interval(factor.lo.sum(), factor.hi.sum()))

@@ -14,9 +14,9 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.families.shape import on_box
+from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Box, corners, growth, monotone, underflow
+from nnfuzz.spec.intervals import Interval, corners, growth, monotone, underflow
 from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class AlongAxis(Along, Unary):
     def cost(self, *inputs):
         return 8 * inputs[0].numel
 
-    def interval(self, x: Box) -> Sequence[Box]:
+    def interval(self, x: Interval) -> Sequence[Interval]:
         return [self.along(x).masked(spread_mask(x.any, (self.axis,)))]
 
-    def along(self, x: Box) -> Box:
-        """The ends for a box without a mask."""
+    def along(self, x: Interval) -> Interval:
+        """The ends for an interval without a mask."""
         raise NotImplementedError
 
 
@@ -53,9 +53,9 @@ class Exponentials(AlongAxis):
         """The result for shares from 0 to 1, with which it grows."""
         raise NotImplementedError
 
-    def along(self, x: Box) -> Box:
+    def along(self, x: Interval) -> Interval:
         least, most = exponential_sums(x, self.axis)
-        return Box(self.of_share(1 / most), self.of_share(1 / least))
+        return Interval(self.of_share(1 / most), self.of_share(1 / least))
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         """The least share is 1 / size at most, and a single one is 1."""
@@ -69,7 +69,7 @@ class Exponentials(AlongAxis):
         return 2 * (x.amax(self.axis, keepdim=True) - x) + growth(x.shape[self.axis])
 
 
-def exponential_sums(x: Box, axis: int) -> tuple[Tensor, Tensor]:
+def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
     """Least and greatest sum of exp(x_j - x_i) over j along an axis, for every i.
 
     The term of i itself is 1; all others are largest when x_i is at its lower end.
@@ -117,8 +117,8 @@ class Standardised(Normalization):
         return y + self.spread(*bias, x) if bias else y
 
     def interval(self, x, *vectors):
-        near = [on_box(lambda v: self.spread(v, x.lo), b) for b in vectors]
-        return [affine(centred_box(x, self.over(x.lo.dim()), self.eps), *near)]
+        near = [on_interval(lambda v: self.spread(v, x.lo), b) for b in vectors]
+        return [affine(centred_interval(x, self.over(x.lo.dim()), self.eps), *near)]
 
     def domain(self, x, *vectors):
         """Sums of squares must stay finite."""
@@ -149,8 +149,8 @@ def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
     return d, ((d * d).mean(axes, keepdim=True) + eps).sqrt()
 
 
-def centred_box(x: Box, axes: tuple[int, ...], eps: float) -> Box:
-    """The box of (x - mean(x)) / sqrt(variance(x) + eps).
+def centred_interval(x: Interval, axes: tuple[int, ...], eps: float) -> Interval:
+    """The interval of (x - mean(x)) / sqrt(variance(x) + eps).
 
     With r the radius of x: each element of the numerator moves by (1 - 2 / n) r_i + mean(r), the
     divisor, a norm, by the root mean square of r.
@@ -161,14 +161,16 @@ def centred_box(x: Box, axes: tuple[int, ...], eps: float) -> Box:
     numerator = (r * (1 - 2 / n) + r.mean(axes, keepdim=True)).clamp(min=0)
     denominator = (r * r).mean(axes, keepdim=True).sqrt()
     least = (s - denominator).clamp(min=eps**0.5)
-    box = corners(
-        torch.div, Box(d - numerator, d + numerator), Box(least, torch.maximum(s + denominator, s))
+    interval = corners(
+        torch.div,
+        Interval(d - numerator, d + numerator),
+        Interval(least, torch.maximum(s + denominator, s)),
     )
-    return box.masked(spread_mask(x.any, axes))
+    return interval.masked(spread_mask(x.any, axes))
 
 
-def affine(x: Box, scale: Box, bias: Box | None = None) -> Box:
-    """The box of scale * x + bias; both broadcast to x."""
+def affine(x: Interval, scale: Interval, bias: Interval | None = None) -> Interval:
+    """The interval of scale * x + bias; both broadcast to x."""
     y = corners(torch.mul, x, scale)
     return y if bias is None else monotone(torch.add, (1,), y, bias)
 

@@ -9,21 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnfuzz.spec.intervals import Box, greatest, underflow
+from nnfuzz.spec.intervals import Interval, greatest, underflow
 
 
-def multiplied(f: Callable[..., Tensor], *boxes: Box) -> Box:
+def multiplied(f: Callable[..., Tensor], *intervals: Interval) -> Interval:
     """Ends, without a mask, of a function whose every output is a product of input elements.
 
     Least and greatest magnitudes multiply; the sign is open where a factor's is.
     """
-    y = f(*[b.lo for b in boxes])
-    if all(b.exact for b in boxes):
-        return Box(y, y)
-    least, most = (f(*ends) for ends in zip(*[b.magnitudes() for b in boxes]))
-    open_ = f(*[torch.where((b.lo < 0) & (b.hi > 0), 0.0, 1.0).to(y) for b in boxes]) == 0
-    sign = f(*[torch.sign(b.lo + b.hi) for b in boxes])
-    return Box(
+    y = f(*[b.lo for b in intervals])
+    if all(b.exact for b in intervals):
+        return Interval(y, y)
+    least, most = (f(*ends) for ends in zip(*[b.magnitudes() for b in intervals]))
+    open_ = f(*[torch.where((b.lo < 0) & (b.hi > 0), 0.0, 1.0).to(y) for b in intervals]) == 0
+    sign = f(*[torch.sign(b.lo + b.hi) for b in intervals])
+    return Interval(
         torch.where(open_ | (sign < 0), -most, least), torch.where(open_ | (sign > 0), most, -least)
     )
 

@@ -21,8 +21,8 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.carriers import rounded
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import signed
-from nnfuzz.spec.families.shape import on_box
-from nnfuzz.spec.intervals import Box, joined, monotone
+from nnfuzz.spec.families.shape import on_interval
+from nnfuzz.spec.intervals import Interval, joined, monotone
 from nnfuzz.spec.operator import OpSpec, Range
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
     return steps.clamp(*to.limits).to(to.torch)
 
 
-def stepped(v: Box, error: Tensor | float, zero: Sequence[Box], to: DType) -> Box:
-    """The box of `quantised` for a quotient that is off by up to `error`, broadcast to `v`."""
+def stepped(v: Interval, error: Tensor | float, zero: Sequence[Interval], to: DType) -> Interval:
+    """The interval of `quantised` for a quotient that is off by up to `error`, broadcast to `v`."""
     lo = quantised(v.lo - error, zero[0].lo if zero else None, to)
     hi = quantised(v.hi + error, zero[0].hi if zero else None, to)
-    return Box(lo, hi, joined(v, *zero, like=lo))
+    return Interval(lo, hi, joined(v, *zero, like=lo))
 
 
 def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
@@ -79,9 +79,9 @@ def _ties(to: DType) -> Tensor:
     return torch.from_numpy((numbers[1:] + numbers[:-1]) / 2)
 
 
-def dyadic(*boxes: Box) -> Tensor:
-    """Mask of exact powers of two in every box: they divide and multiply without an error."""
-    masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in boxes]
+def dyadic(*intervals: Interval) -> Tensor:
+    """Mask of exact powers of two in every interval: they divide and multiply without an error."""
+    masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in intervals]
     found = masks[0]
     for mask in masks[1:]:
         found = found & mask
@@ -96,8 +96,8 @@ def shifted(x: Tensor, zero: Tensor | None) -> Tensor:
     return x.double() if zero is None else x.double() - zero.double()
 
 
-def shifted_box(x: Box, zero: Box | None) -> Box:
-    """The box of `shifted`."""
+def shifted_interval(x: Interval, zero: Interval | None) -> Interval:
+    """The interval of `shifted`."""
     if zero is None:
         return monotone(torch.Tensor.double, (1,), x)
     return monotone(shifted, (1, -1), x, zero)
@@ -152,9 +152,9 @@ class Scaled(OpSpec):
         shape[self.axis] = x.shape[self.axis]
         return param.reshape(shape)
 
-    def spread_box(self, param: Box, x: Box) -> Box:
-        """The box of `spread`."""
-        return on_box(lambda t: self.spread(t, x.lo), param)
+    def spread_interval(self, param: Interval, x: Interval) -> Interval:
+        """The interval of `spread`."""
+        return on_interval(lambda t: self.spread(t, x.lo), param)
 
 
 class Blocks(Scaled):

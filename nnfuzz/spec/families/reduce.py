@@ -13,7 +13,7 @@ from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive
-from nnfuzz.spec.intervals import Box, ends
+from nnfuzz.spec.intervals import Interval, ends
 from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
@@ -121,24 +121,24 @@ class Reduction(Reducing):
             return emit(self.name, *values, emit.const(axes, DType.INT64), keepdims=keepdims)
         return emit(self.name, *values, axes=axes, keepdims=keepdims)
 
-    def undefined(self, *boxes: Box) -> Tensor | None:
+    def undefined(self, *intervals: Interval) -> Tensor | None:
         """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
         import torch
 
-        (x,) = boxes
+        (x,) = intervals
         if x.lo.is_floating_point() or not self.wraps:
             return None
         return self.torch(x.far().double().abs()) > float(torch.iinfo(x.lo.dtype).max)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        (x,) = boxes
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        (x,) = intervals
         if self.wraps and not x.lo.is_floating_point():
-            x = Box(x.lo, x.lo, x.any if x.exact else x.unsure)
+            x = Interval(x.lo, x.lo, x.any if x.exact else x.unsure)
         return [self.sure(x).masked(touched(x.any, self.axes, self.keepdims))]
 
-    def sure(self, x: Box) -> Box:
-        """The ends for a box without a mask. Default: by `monotone`."""
-        return Box(*ends(self.torch, self.monotone, x))
+    def sure(self, x: Interval) -> Interval:
+        """The ends for an interval without a mask. Default: by `monotone`."""
+        return Interval(*ends(self.torch, self.monotone, x))
 
     def terms(self, x: Tensor) -> int:
         """How many elements make up one element of the result."""
@@ -153,8 +153,8 @@ class Magnitudes(Reduction):
 
     within = (0.0, math.inf)
 
-    def sure(self, x: Box) -> Box:
-        return Box(*ends(self.torch, (1,), Box(*x.magnitudes())))
+    def sure(self, x: Interval) -> Interval:
+        return Interval(*ends(self.torch, (1,), Interval(*x.magnitudes())))
 
     def value_range(self, *ranges: Range) -> Range:
         ((lo, hi),) = ranges
@@ -200,16 +200,16 @@ class ArgReduction(Along, Reducing):
     smallest: ClassVar[bool] = False
     """Whether the least element is looked for."""
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
         """From the first to the last position that may hold the extreme element."""
-        (x,) = boxes
+        (x,) = intervals
         least, most = x.lo, x.hi
         if self.smallest:
             least, most = (reversed_order(end) for end in (x.hi, x.lo))
         first, last = winners(least, most, self.axis)
         if not self.keepdims:
             first, last = first.squeeze(self.axis), last.squeeze(self.axis)
-        return [Box(first, last, touched(x.any, (self.axis,), self.keepdims))]
+        return [Interval(first, last, touched(x.any, (self.axis,), self.keepdims))]
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         (x,) = tensors

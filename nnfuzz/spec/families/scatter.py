@@ -14,7 +14,7 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Box, ends, linear, sum_radius, torch_mask
+from nnfuzz.spec.intervals import Interval, ends, linear, sum_radius, torch_mask
 from nnfuzz.spec.operator import ANY_RANGE, Range
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class Scattering(Indexed):
         zeros, ones = data.new_zeros(data.shape).double(), updates.new_ones(updates.shape).double()
         return self.put(zeros, indices, ones, "add")
 
-    def undefined(self, *boxes: Box) -> Tensor | None:
-        return self.counts(*[b.lo for b in boxes]) > 1
+    def undefined(self, *intervals: Interval) -> Tensor | None:
+        return self.counts(*[b.lo for b in intervals]) > 1
 
     def onnx(self, emit: Any, *values: str) -> str:
         return emit(self.kernel, *values, **self.onnx_attributes())
@@ -93,7 +93,7 @@ class Reduced(Scattering):
     def modular(self) -> bool:  # type: ignore[override]
         return self.reduction in ("add", "mul")
 
-    def undefined(self, *boxes: Box) -> Tensor | None:
+    def undefined(self, *intervals: Interval) -> Tensor | None:
         return None
 
     def many(self, draw: Draw, size: Int, rank: int) -> Int:
@@ -111,10 +111,12 @@ class Reduced(Scattering):
             return (data[0] if updates[0] >= 0 else lo[0]), (data[1] if updates[1] <= 0 else hi[1])
         return super().value_range(*ranges)
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        data, indices, updates = boxes
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        data, indices, updates = intervals
         if self.reduction in ("add", "mul") and not data.lo.is_floating_point():  # wraps around
-            data, updates = (b if b.exact else Box(b.lo, b.lo, b.unsure) for b in (data, updates))
+            data, updates = (
+                b if b.exact else Interval(b.lo, b.lo, b.unsure) for b in (data, updates)
+            )
 
         def f(d: Tensor, u: Tensor) -> Tensor:
             return self.put(d, indices.lo, u, self.reduction)
@@ -127,7 +129,7 @@ class Reduced(Scattering):
         mask = torch_mask(sums, data, updates)
         if self.reduction == "mul":
             return [multiplied(f, data, updates).masked(mask)]
-        return [Box(*ends(f, (1,), data, updates), mask)]
+        return [Interval(*ends(f, (1,), data, updates), mask)]
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         """Every partial sum or product must stay finite, in any order."""

@@ -10,7 +10,7 @@ from nnfuzz.ir.expr import Bool, Int, IntExpr, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import RankChanging
-from nnfuzz.spec.intervals import Box, moved
+from nnfuzz.spec.intervals import Interval, moved
 from nnfuzz.spec.operator import In, OpSpec
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class DataMovement(RankChanging):
     mixes: ClassVar[bool] = False
     """Whether elements are interpolated and may leave the bounds of the input."""
 
-    def interval(self, *boxes: Box) -> Sequence[Box]:
-        return super().interval(*boxes) if self.monotone else moved(self, *boxes)
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return super().interval(*intervals) if self.monotone else moved(self, *intervals)
 
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
         return min(r[0] for r in ranges), max(r[1] for r in ranges)
@@ -36,11 +36,11 @@ class DataMovement(RankChanging):
         return 0
 
 
-def on_box(move: Callable[[Tensor], Tensor], box: Box) -> Box:
-    """The box of a tensor whose elements are rearranged."""
-    lo = move(box.lo)
-    hi = lo if box.exact else move(box.hi)
-    return Box(lo, hi, None if box.any is None else move(box.any))
+def on_interval(move: Callable[[Tensor], Tensor], interval: Interval) -> Interval:
+    """The interval of a tensor whose elements are rearranged."""
+    lo = move(interval.lo)
+    hi = lo if interval.exact else move(interval.hi)
+    return Interval(lo, hi, None if interval.any is None else move(interval.any))
 
 
 class ZeroFilled(OpSpec):

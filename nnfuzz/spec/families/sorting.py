@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nnfuzz.spec.families.reduce import reversed_order
-from nnfuzz.spec.intervals import Box
+from nnfuzz.spec.intervals import Interval
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +19,7 @@ def in_order(x: Tensor, axis: int, largest: int = 1) -> tuple[Tensor, Tensor]:
     return torch.sort(x, dim=axis, descending=bool(largest), stable=True)
 
 
-def settled(x: Box, axis: int, largest: int = 1) -> Tensor:
+def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
     """Per place in the order of `x.lo`, whether its element has that place whatever the values.
 
     Masks aside. Elements that are exact may be equal; others must not touch.
@@ -38,7 +38,7 @@ def settled(x: Box, axis: int, largest: int = 1) -> Tensor:
     return (hi <= before) & (lo >= behind)
 
 
-def parted(x: Box, axis: int, k: int, largest: int = 1) -> Tensor:
+def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
     """Whether the first k elements in order are those whatever the values, with the axis of size 1.
 
     Masks aside.
@@ -52,7 +52,7 @@ def parted(x: Box, axis: int, k: int, largest: int = 1) -> Tensor:
     return lo.narrow(axis, 0, k).amin(axis, True) >= behind.amax(axis, True)
 
 
-def _ranked(x: Box, axis: int, largest: int) -> tuple[Tensor, Tensor]:
+def _ranked(x: Interval, axis: int, largest: int) -> tuple[Tensor, Tensor]:
     """Ends in the order of `x.lo`, largest first; moved outwards unless they are exact."""
     import torch
 
