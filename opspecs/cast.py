@@ -32,7 +32,7 @@ class Cast(Unary):
     to = Choice(ALL)
 
     @classmethod
-    def reading(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives):
         return cls(to=gives[0].dtype)
 
     def torch(self, x, *_):

@@ -38,7 +38,7 @@ class Slice(DataMovement):
     style = Choice(("plain", "negative", "beyond"))
 
     @classmethod
-    def reading(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives):
         """Ends beyond the tensor are clamped, as ONNX does."""
         starts, ends = fields["starts"], fields["ends"]
         axes = fields.get("axes") or tuple(range(len(starts)))

@@ -82,7 +82,7 @@ class Split(Along, DataMovement):
         return [resized(x, self.axis, size) for size in self.split]
 
     @classmethod
-    def reading(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives):
         axis = fields["axis"]
         return cls(axis=axis, split=tuple(part.shape[axis] for part in gives))
 

@@ -33,7 +33,7 @@ class Reshape(DataMovement):
         return [first]
 
     @classmethod
-    def reading(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives):
         inferred = [i for i, d in enumerate(fields["shape"]) if d == -1]
         return cls(shape=gives[0].shape, inferred=inferred[0] if inferred else -1)
 
@@ -51,7 +51,7 @@ class Transpose(DataMovement):
     perm = Choice(by=lambda draw, op, first, *_: tuple(draw.shuffled(range(first.rank))))
 
     @classmethod
-    def reading(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives):
         return cls(perm=fields.get("perm") or tuple(reversed(range(takes[0].rank))))
 
     def requires(self, x):
@@ -91,7 +91,7 @@ class Squeeze(DataMovement):
         return [x.with_shape([d for i, d in enumerate(x.shape) if i not in gone])]
 
     @classmethod
-    def reading(cls, fields, takes, gives):
+    def from_onnx(cls, fields, takes, gives):
         ones = tuple(i for i, d in enumerate(takes[0].shape) if d == 1)
         return cls(axes=fields["axes"] or ones)
 

@@ -16,8 +16,8 @@ from typing import Annotated
 import onnx
 import typer
 
-from nnfuzz.materialize.reading import Reading, opaque_nodes, read_model
-from nnfuzz.materialize.static import ReadingError
+from nnfuzz.materialize.importing import ImportedModel, import_onnx, opaque_nodes
+from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.spec.registry import OpRegistry
 
 Models = Iterator[tuple[str, Callable[[], onnx.ModelProto]]]
@@ -37,9 +37,9 @@ def own() -> Models:
         yield case.name, lambda case=case: case.model
 
 
-def sort_of(reading: Reading) -> str:
-    whole = "in part" if reading.lost else "whole"
-    return f"{whole}, {'some nodes opaque' if opaque_nodes(reading.graph) else 'all compared'}"
+def sort_of(imported: ImportedModel) -> str:
+    whole = "in part" if imported.lost else "whole"
+    return f"{whole}, {'some nodes opaque' if opaque_nodes(imported.graph) else 'all compared'}"
 
 
 def general(reason: str) -> str:
@@ -58,10 +58,10 @@ def main(
     registry, counts, opaque = OpRegistry.load(), Counter[str](), Counter[str]()
     for name, load in below(folder) if folder else own():
         try:
-            reading = read_model(load(), registry, opset)
-            found = sort_of(reading)
-            opaque.update(opaque_nodes(reading.graph))
-        except ReadingError as error:
+            imported = import_onnx(load(), registry, opset)
+            found = sort_of(imported)
+            opaque.update(opaque_nodes(imported.graph))
+        except OnnxImportError as error:
             found = f"not at all: {general(str(error))}"
         counts[found] += 1
         if verbose:

@@ -15,12 +15,19 @@ from dataclasses import dataclass, field
 from nnfuzz.check import instances as draws
 from nnfuzz.check.questions import Question, Questions
 from nnfuzz.check.report import CheckReport
-from nnfuzz.check.runtimes import BODY, EVALUATOR, READING, STANDARD, Runtime, Unavailable
+from nnfuzz.check.runtimes import (
+    BODY,
+    BUNDLED,
+    EVALUATOR,
+    STANDARD_IMPLEMENTATION,
+    Runtime,
+    Unavailable,
+)
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.waiver import Waiver, Waivers
 
-STRICT = (EVALUATOR, BODY, READING)
+STRICT = (EVALUATOR, BODY, STANDARD_IMPLEMENTATION)
 """They say what is right: what they differ in without a `Waiver` is a problem."""
 PATIENCE = 8
 """Instances drawn per instance that is wanted."""
@@ -101,7 +108,7 @@ def arbitrate(
     rng: random.Random,
     wanted: int,
     waivers: Waivers,
-    runtimes: Mapping[str, Runtime] = STANDARD,
+    runtimes: Mapping[str, Runtime] = BUNDLED,
 ) -> Arbitration:
     """Draw instances until onnx.reference agreed with `wanted` of them, or none can be expected.
 
@@ -127,7 +134,7 @@ def weigh(
     seed: int,
     wanted: int,
     waivers: Waivers,
-    runtimes: Mapping[str, Runtime] = STANDARD,
+    runtimes: Mapping[str, Runtime] = BUNDLED,
     tries: int = 200,
     search: int = SEARCH,
 ) -> Arbitration:
@@ -150,7 +157,7 @@ def example_of(
     waiver: Waiver,
     rng: random.Random,
     waivers: Waivers,
-    runtimes: Mapping[str, Runtime] = STANDARD,
+    runtimes: Mapping[str, Runtime] = BUNDLED,
     tries: int = 0,
     search: int = SEARCH,
 ) -> Example | None:

@@ -20,7 +20,7 @@ Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
 """Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
 EVALUATOR = "onnx.reference"
 BODY = "function body"
-READING = "reading"
+STANDARD_IMPLEMENTATION = "standard implementation"
 
 
 class Unavailable(Exception):
@@ -64,7 +64,7 @@ def run_body(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
     return run_reference(opened, arrays)
 
 
-def runtime_of_readings(own: Iterable[type[OpRun]]) -> Runtime:
+def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
     """onnx.reference with other implementations of some operators, for models that have these.
 
     Raises (the runtime): Unavailable.
@@ -74,7 +74,7 @@ def runtime_of_readings(own: Iterable[type[OpRun]]) -> Runtime:
 
     def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
         if names.isdisjoint(_operators(model.graph)):
-            raise Unavailable("there is no reading of these operators")
+            raise Unavailable("no standard implementation is given of these operators")
         return run_reference(model, arrays, known)
 
     return run
@@ -117,5 +117,5 @@ def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 REFERENCE: Mapping[str, Runtime] = {EVALUATOR: run_reference}
 """The runtime that comes with onnx; it is asked first, backends arbitrate."""
-STANDARD: Mapping[str, Runtime] = {**REFERENCE, BODY: run_body}
+BUNDLED: Mapping[str, Runtime] = {**REFERENCE, BODY: run_body}
 """What onnx itself says of its operators."""

@@ -21,15 +21,18 @@ LONGEST = 300
 """Characters of what somebody raises."""
 SHOWN = 12
 """Elements of a tensor that the page shows."""
-COMMAND = "nnfuzz ops check --readings tests/check/readings -b onnxruntime --page docs/AGREEMENT.md"
+COMMAND = (
+    "nnfuzz ops check --implementations tests/check/standard -b onnxruntime "
+    "--page docs/AGREEMENT.md"
+)
 INTRODUCTION = """\
 What `nnfuzz ops check` found with {versions}. Do not edit; made by
 
     {command}
 
 Each operator's `torch` is compared with reference implementations of ONNX: **onnx.reference**, the
-**function body** that the operator's schema brings along (run by onnx.reference), a **reading** of
-the standard in float64 (`tests/check/readings`, written from the specification only), and ONNX
+**function body** that the operator's schema brings along (run by onnx.reference), a **standard
+implementation** in float64 (`tests/check/standard`, written from the specification only), and ONNX
 Runtime without optimisations. Instances are random: solved attributes, shapes and values, every
 dtype and opset that ONNX admits. They are drawn until onnx.reference has agreed with {wanted} of
 them, in their own dtypes; where it lacks the operator, until any of them has. Agreement is within

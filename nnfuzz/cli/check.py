@@ -38,7 +38,7 @@ def check(
             "--backend", "-b", help="Compiler whose least optimised level arbitrates as well."
         ),
     ] = None,
-    readings: Annotated[
+    implementations: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE.py",
@@ -73,12 +73,12 @@ def check(
     registry = _selected(load_operators(plugin or []), operators or [])
     specs, waivers = registry.specs(), registry.waivers
     compilers = _compilers(backend or [], plugin or [])
-    implementations = {**_implementations(readings or []), **dict(compilers)}
+    runtimes = {**_runtimes(implementations or []), **dict(compilers)}
     found: list[Weighed] = []
     with steps("checking operators", len(specs)) as advance:
-        reports = check_operators(specs, seed, instances, implementations, waivers)
+        reports = check_operators(specs, seed, instances, runtimes, waivers)
         for spec, report in zip(specs, reports):
-            found.append((report, weigh(spec, seed, agreements, waivers, implementations)))
+            found.append((report, weigh(spec, seed, agreements, waivers, runtimes)))
             for text in found[-1][1].problems():
                 report.problem(text)
             advance(report.operator)
@@ -106,18 +106,26 @@ def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tup
             yield spec.name, runtime_of(spec.load())
 
 
-def _implementations(paths: Sequence[Path]) -> dict[str, Runtime]:
-    """What onnx says itself, and readings of the standard. Raises: UsageError."""
-    from nnfuzz.check.reading import readings_of
-    from nnfuzz.check.runtimes import READING, STANDARD, runtime_of_readings
+def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
+    """What onnx says itself, and implementations of the standard. Raises: UsageError."""
+    from nnfuzz.check.runtimes import (
+        BUNDLED,
+        STANDARD_IMPLEMENTATION,
+        runtime_of_standard_implementations,
+    )
+    from nnfuzz.check.standard_implementation import standard_implementations_of
     from nnfuzz.testcase.producer import load_module
 
     files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
     try:
-        own = [reading for file in files for reading in readings_of(load_module(str(file)))]
+        own = [op for file in files for op in standard_implementations_of(load_module(str(file)))]
     except FileNotFoundError as error:
         raise UsageError(str(error)) from error
-    return {**STANDARD, READING: runtime_of_readings(own)} if own else dict(STANDARD)
+    return (
+        {**BUNDLED, STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(own)}
+        if own
+        else dict(BUNDLED)
+    )
 
 
 def _show(found: Sequence[Weighed]) -> None:

@@ -5,7 +5,7 @@ plain ints. Every node carries the interval `[lo, hi]` that the domains of its v
 which lets most comparisons fold to True or False when they are built. Division and remainder
 round towards minus infinity, as Python's do, and demand a divisor that cannot be zero.
 
-Three readings: `evaluate` (here), `nnfuzz.solve.domains` (intervals) and
+Three interpretations: `evaluate` (here), `nnfuzz.solve.domains` (intervals) and
 `nnfuzz.solve.smt` (Z3).
 """
 
@@ -336,7 +336,7 @@ _CONCRETE: dict[str, Callable] = {
 
 
 def evaluate(value: Int | Bool, env: Mapping[Var, int], memo: dict | None = None) -> int | bool:
-    """The concrete value of an expression (first reading).
+    """The concrete value of an expression (first interpretation).
 
     `memo`, if given, maps nodes to values already known under `env` and is filled further.
     Raises: KeyError naming a variable that `env` does not bind.

@@ -20,7 +20,7 @@ from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 MAX_NUMEL = 1 << 20
 
 
-class ReadingError(ValueError):
+class OnnxImportError(ValueError):
     """A model that cannot be a starting graph; the message says why."""
 
 
@@ -48,7 +48,7 @@ class Source:
 def static(model: onnx.ModelProto, opset: int) -> Source:
     """The model at an opset, with sizes for open dimensions under which most of it can be taken.
 
-    Raises: ReadingError if no part of it can be.
+    Raises: OnnxImportError if no part of it can be.
     """
     graph = _free(_converted(model, opset).graph)
     tried = []
@@ -74,7 +74,7 @@ def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> S
     inputs = tuple(n for n in read if n not in made and n not in constants)
     reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
     if not made:
-        raise ReadingError(_nothing(reasons))
+        raise OnnxImportError(_nothing(reasons))
     computed = frozenset(found.computed & made)
     return Source(
         tuple(parts), types, constants, computed, inputs, outputs, found.opset, sizes, reasons

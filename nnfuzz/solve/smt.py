@@ -1,4 +1,4 @@
-"""Z3 (second reading of expressions): the only module that imports z3.
+"""Z3 (second interpretation of expressions): the only module that imports z3.
 
 Terms are built through z3's C API: the Python classes on top of it cost ten times as much as
 everything else here together. The context does not count references, so every term lives as long

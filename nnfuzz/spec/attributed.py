@@ -71,7 +71,7 @@ class Attributed:
         return type(self)(**{k: _concrete(v, env, memo) for k, v in self.attributes.items()})
 
     @classmethod
-    def reading(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
         """The instance that a node of a foreign model is; whether it really is gets checked.
 
         fields: with the constant inputs that the spec declares as attributes. takes, gives: types

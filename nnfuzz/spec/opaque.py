@@ -1,6 +1,6 @@
 """Nodes of a foreign ONNX model that no operator spec describes: known types, unknown numbers.
 
-It keeps a starting graph (see nnfuzz.materialize.reading) whole. PyTorch's part is played by
+It keeps a starting graph (see nnfuzz.materialize.importing) whole. PyTorch's part is played by
 `onnx.reference`; whatever depends on its result is never compared, so that only crashes, refusals
 and wrong types show in it.
 """

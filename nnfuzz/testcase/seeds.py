@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph
-    from nnfuzz.materialize.reading import Reading
+    from nnfuzz.materialize.importing import ImportedModel
     from nnfuzz.spec.registry import OpRegistry
     from nnfuzz.testcase.case import CaseConfig
 
@@ -87,34 +87,34 @@ def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph |
     """The graph of a model, if it can be used, and what users should know about it."""
     import onnx
 
-    from nnfuzz.materialize.reading import opaque_nodes, read_model
-    from nnfuzz.materialize.static import ReadingError
+    from nnfuzz.materialize.importing import import_onnx, opaque_nodes
+    from nnfuzz.materialize.static import OnnxImportError
 
     try:
-        reading = read_model(onnx.load(file), registry, config.opset)
-    except ReadingError as error:
+        imported = import_onnx(onnx.load(file), registry, config.opset)
+    except OnnxImportError as error:
         return None, f"seed model {file} is left out: {error}"
     except Exception as error:  # whatever a broken file leads to
         return None, f"seed model {file} is left out: {type(error).__name__}: {error}"
-    opaque = opaque_nodes(reading.graph)
+    opaque = opaque_nodes(imported.graph)
     if opaque and config.exporter != "direct":
         return None, f"seed model {file} is left out: {opaque[0]} needs --exporter direct"
-    facts = [*_facts(reading), *_opaque(opaque, reading)]
-    return reading.graph, f"seed model {file}: {'; '.join(facts)}" if facts else ""
+    facts = [*_facts(imported), *_opaque(opaque, imported)]
+    return imported.graph, f"seed model {file}: {'; '.join(facts)}" if facts else ""
 
 
-def _facts(reading: Reading) -> Iterator[str]:
+def _facts(imported: ImportedModel) -> Iterator[str]:
     """Sizes that were chosen, and what the graph lacks of the model."""
-    if reading.sizes:
-        yield ", ".join(f"{name} = {size}" for name, size in reading.sizes.items())
-    if reading.lost:
-        kinds = ", ".join(dict.fromkeys(kind for kind, _ in reading.lost))
-        yield f"{len(reading.lost)} nodes are left out ({kinds}): {reading.lost[0][1]}"
+    if imported.sizes:
+        yield ", ".join(f"{name} = {size}" for name, size in imported.sizes.items())
+    if imported.lost:
+        kinds = ", ".join(dict.fromkeys(kind for kind, _ in imported.lost))
+        yield f"{len(imported.lost)} nodes are left out ({kinds}): {imported.lost[0][1]}"
 
 
-def _opaque(opaque: Sequence[str], reading: Reading) -> Iterator[str]:
+def _opaque(opaque: Sequence[str], imported: ImportedModel) -> Iterator[str]:
     if opaque:
         yield (
-            f"{len(opaque)} of {reading.count} nodes have no spec "
+            f"{len(opaque)} of {imported.count} nodes have no spec "
             f"({', '.join(dict.fromkeys(opaque))}); what depends on them is run, but not compared"
         )

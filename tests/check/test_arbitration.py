@@ -9,8 +9,14 @@ import pytest
 import torch
 
 from nnfuzz.check.arbitration import arbitrate, example_of, weigh
-from nnfuzz.check.reading import Reading
-from nnfuzz.check.runtimes import BODY, EVALUATOR, READING, STANDARD, runtime_of_readings
+from nnfuzz.check.runtimes import (
+    BODY,
+    BUNDLED,
+    EVALUATOR,
+    STANDARD_IMPLEMENTATION,
+    runtime_of_standard_implementations,
+)
+from nnfuzz.check.standard_implementation import StandardImplementation
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Increasing
 from nnfuzz.spec.operator import operator
@@ -27,7 +33,7 @@ def on(*waivers, name="Tanh"):
     return Waivers({name: waivers})
 
 
-def said(spec, runtimes=STANDARD, wanted=8, waivers=NONE):
+def said(spec, runtimes=BUNDLED, wanted=8, waivers=NONE):
     return arbitrate(spec, random.Random(0), wanted, waivers, runtimes)
 
 
@@ -92,36 +98,38 @@ def test_the_first_of_two_waivers_does_not_show_the_second():
     assert example_of(spec_of(torch.sin), never, random.Random(0), waivers) is None
 
 
-class Tanh(Reading):
-    def read(self, x):
+class Tanh(StandardImplementation):
+    def compute(self, x):
         assert x.dtype == np.float64
         return np.tanh(x)
 
 
-class Cosh(Reading):
-    def read(self, x):
+class Cosh(StandardImplementation):
+    def compute(self, x):
         raise NotImplementedError
 
 
-def test_a_reading_is_asked_for_its_operator_only():
-    runtimes = {READING: runtime_of_readings([Tanh, Cosh])}
-    assert said(spec_of(torch.tanh), runtimes).answers == {READING: {"agrees": 8}}
+def test_a_standard_implementation_is_asked_for_its_operator_only():
+    runtimes = {STANDARD_IMPLEMENTATION: runtime_of_standard_implementations([Tanh, Cosh])}
+    assert said(spec_of(torch.tanh), runtimes).answers == {STANDARD_IMPLEMENTATION: {"agrees": 8}}
     found = said(spec_of(torch.cosh, name="Cosh"), runtimes, 2)
-    assert set(found.answers[READING]) == {"unable"} and found.confirmed == 0
-    assert set(said(spec_of(torch.sinh, name="Sinh"), runtimes, 2).answers[READING]) == {"unable"}
+    assert set(found.answers[STANDARD_IMPLEMENTATION]) == {"unable"} and found.confirmed == 0
+    assert set(
+        said(spec_of(torch.sinh, name="Sinh"), runtimes, 2).answers[STANDARD_IMPLEMENTATION]
+    ) == {"unable"}
 
 
 def test_a_backend_may_differ():
     def wrong(model, arrays):
         return [np.zeros_like(a) for a in arrays]
 
-    found = said(spec_of(torch.tanh), {**STANDARD, "toy": wrong}, 2)
+    found = said(spec_of(torch.tanh), {**BUNDLED, "toy": wrong}, 2)
     assert found.answers["toy"]["differs"] and not list(found.problems())
 
 
 def test_another_implementation_settles_a_waiver():
     waiver = Waiver("toy", "is wrong", "Tanh-13")
-    runtimes = {**STANDARD, "toy": lambda model, arrays: []}
+    runtimes = {**BUNDLED, "toy": lambda model, arrays: []}
     found = said(spec_of(torch.tanh), runtimes, 2, on(waiver))
     assert found.shown[waiver] == found.settled[waiver] == found.drawn == 2
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from nnfuzz.check.arbitration import example_of
-from nnfuzz.check.runtimes import STANDARD, runtime_of
+from nnfuzz.check.runtimes import BUNDLED, runtime_of
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.spec.registry import OpRegistry
 
@@ -24,7 +24,7 @@ DECLARED = [(spec, waiver) for spec in REGISTRY.specs() for waiver in WAIVERS.of
 @pytest.fixture(scope="module")
 def runtimes():
     registry = BackendRegistry.discover()
-    found = dict(STANDARD)
+    found = dict(BUNDLED)
     for name in {waiver.implementation for _, waiver in DECLARED} - found.keys():
         if not registry.get(name).missing():
             found[name] = runtime_of(registry.get(name)())

@@ -59,20 +59,20 @@ def test_the_terminal_shows_the_same():
     assert lines[1].strip().startswith("decided by Erf-13")
 
 
-def test_the_command_asks_readings_and_writes_no_page_of_a_few(tmp_path):
-    readings = tmp_path / "some_readings.py"
-    readings.write_text(
+def test_the_command_asks_standard_implementations_and_writes_no_page_of_a_few(tmp_path):
+    file = tmp_path / "some_implementations.py"
+    file.write_text(
         "import numpy as np\n"
-        "from nnfuzz.check.reading import Reading\n"
-        "class Tanh(Reading):\n"
-        "    def read(self, x):\n"
+        "from nnfuzz.check.standard_implementation import StandardImplementation\n"
+        "class Tanh(StandardImplementation):\n"
+        "    def compute(self, x):\n"
         "        return np.tanh(x) + 1\n"
     )
     few = ["ops", "check", "Tanh", "--instances", "2", "--agreements", "2"]
     page = tmp_path / "page.md"
     runner = CliRunner()
     assert runner.invoke(application(), few).exit_code == 0
-    wrong = runner.invoke(application(), [*few, "--readings", str(tmp_path)])
-    assert wrong.exit_code == 1 and "(reading)" in wrong.stdout
+    wrong = runner.invoke(application(), [*few, "--implementations", str(tmp_path)])
+    assert wrong.exit_code == 1 and "(standard implementation)" in wrong.stdout
     assert runner.invoke(application(), [*few, "--page", str(page)]).exit_code != 0
     assert not page.exists()

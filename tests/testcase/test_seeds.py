@@ -78,7 +78,7 @@ def test_seeds_are_read_once_for_many_configurations(folder, monkeypatch):
     def unread(*arguments):
         raise AssertionError("a seed model is read again")
 
-    monkeypatch.setattr("nnfuzz.materialize.reading.read_model", unread)
+    monkeypatch.setattr("nnfuzz.materialize.importing.import_onnx", unread)
     (folder / "block.onnx").unlink()
     producer.configure(fresh.generators["direct"].config)
     cases = [(producer.produce(i), fresh.produce(i)) for i in range(4)]

@@ -98,10 +98,10 @@ class Reduction(Reducing):
         return positive(self.axes, rank)
 
     @classmethod
-    def reading(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
         every = () if fields.get("noop_with_empty_axes") else tuple(range(takes[0].rank))
         axes = fields.get("axes") or every
-        return super().reading({**fields, "axes": axes}, takes, gives)
+        return super().from_onnx({**fields, "axes": axes}, takes, gives)
 
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         rank = inputs[0].rank

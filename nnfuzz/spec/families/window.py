@@ -97,10 +97,10 @@ class Window(OpSpec):
         yield from zip(sizes, windows, self.strides, dilations, self.pads[:n], self.pads[n:])
 
     @classmethod
-    def reading(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
         n = takes[0].rank - 2
         plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
-        return super().reading({**plain, **fields}, takes, gives)
+        return super().from_onnx({**plain, **fields}, takes, gives)
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
         """One window at least fits into each padded axis."""

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from nnfuzz.check.reading import Reading
+from nnfuzz.check.standard_implementation import StandardImplementation
 
 
-class GridSample(Reading):
-    def read(self, x, grid, mode="linear", padding_mode="zeros", align_corners=0):
+class GridSample(StandardImplementation):
+    def compute(self, x, grid, mode="linear", padding_mode="zeros", align_corners=0):
         """GridSample-20. Positions beyond the image are moved into it, or their elements are 0.
 
         Of the cubic mode each neighbour is moved, not the position: the standard refers to
@@ -79,8 +79,8 @@ def keys(t, a):
     return a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a if t < 2 else 0.0
 
 
-class DeformConv(Reading):
-    def read(self, x, w, offset, b=None, mask=None, group=1, offset_group=1, **window):
+class DeformConv(StandardImplementation):
+    def compute(self, x, w, offset, b=None, mask=None, group=1, offset_group=1, **window):
         """ "Linear interpolation for fractional offset values. Sampling locations outside of the
         padded input tensor gives zero": elements beyond the image are 0.
         """
@@ -118,8 +118,8 @@ def between(planes, y, x):
     return found
 
 
-class AffineGrid(Reading):
-    def read(self, theta, size, align_corners=0):
+class AffineGrid(StandardImplementation):
+    def compute(self, theta, size, align_corners=0):
         """ "-1 and 1 [are] the centers of the corner pixels" or "the outer edge"."""
         places = []
         for count in size[2:]:
@@ -130,8 +130,8 @@ class AffineGrid(Reading):
         return np.einsum("nij,...j->n...i", theta, points)
 
 
-class Resize(Reading):
-    def read(self, x, roi=None, scales=None, sizes=None, mode="nearest", antialias=0, **options):
+class Resize(StandardImplementation):
+    def compute(self, x, roi=None, scales=None, sizes=None, mode="nearest", antialias=0, **options):
         """Resize-19, axis by axis: output = sum of weights times elements.
 
         "Antialiasing is achieved by stretching the resampling filter by a factor max(1, 1 /
@@ -195,8 +195,8 @@ def source(o, size, count, scale, ends, coordinate_transformation_mode="half_pix
     return lost + (o + 0.5) / scale - 0.5
 
 
-class NonMaxSuppression(Reading):
-    def read(self, boxes, scores, most=0, iou=0.0, least=None, center_point_box=0):
+class NonMaxSuppression(StandardImplementation):
+    def compute(self, boxes, scores, most=0, iou=0.0, least=None, center_point_box=0):
         """ "Boxes are suppressed if their IOU with a previously selected box is strictly greater
         than iou_threshold"; "score less than score_threshold are removed".
         """

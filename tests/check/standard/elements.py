@@ -6,22 +6,22 @@ import math
 
 import numpy as np
 
-from nnfuzz.check.reading import Reading
+from nnfuzz.check.standard_implementation import StandardImplementation
 
 
-class Erf(Reading):
-    def read(self, x):
+class Erf(StandardImplementation):
+    def compute(self, x):
         return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
-class LpNormalization(Reading):
-    def read(self, x, axis=-1, p=2):
+class LpNormalization(StandardImplementation):
+    def compute(self, x, axis=-1, p=2):
         """ "output = input / Lp_norm(input, axis)"."""
         return x / (np.abs(x) ** p).sum(axis, keepdims=True) ** (1 / p)
 
 
-class LRN(Reading):
-    def read(self, x, alpha=1e-4, beta=0.75, bias=1.0, size=1):
+class LRN(StandardImplementation):
+    def compute(self, x, alpha=1e-4, beta=0.75, bias=1.0, size=1):
         """square_sum over max(0, c - floor((size - 1) / 2)) <= i <=
         min(C - 1, c + ceil((size - 1) / 2)).
         """
@@ -32,15 +32,15 @@ class LRN(Reading):
         return x / (bias + alpha / size * total) ** beta
 
 
-class BatchNormalization(Reading):
-    def read(self, x, scale, bias, mean, var, epsilon=1e-5, **options):
+class BatchNormalization(StandardImplementation):
+    def compute(self, x, scale, bias, mean, var, epsilon=1e-5, **options):
         """ "Y = (X - input_mean) / sqrt(input_var + epsilon) * scale + B"."""
         shape = (-1, *[1] * (x.ndim - 2))
         scale, bias, mean, var = (p.reshape(shape) for p in (scale, bias, mean, var))
         return (x - mean) / np.sqrt(var + epsilon) * scale + bias
 
 
-class OneHot(Reading):
+class OneHot(StandardImplementation):
     def _run(self, indices, depth, values, axis=-1):
         """ "Values outside the range [-depth, depth-1] will result in [...] all 'off_value'"."""
         depth = int(np.asarray(depth).item())
@@ -51,7 +51,7 @@ class OneHot(Reading):
         return (np.where(np.expand_dims(indices, axis) == places, values[1], values[0]),)
 
 
-class ReduceSumSquare(Reading):
+class ReduceSumSquare(StandardImplementation):
     def _run(self, data, axes=None, keepdims=1, noop_with_empty_axes=0):
         wide = data.astype(np.float64) if data.dtype.kind not in "iu" else data
         if axes is None or not len(axes):
@@ -62,24 +62,24 @@ class ReduceSumSquare(Reading):
         return (np.asarray(found).astype(data.dtype),)
 
 
-class Optional(Reading):
+class Optional(StandardImplementation):
     def _run(self, x, **attributes):
         return (x,)
 
 
-class OptionalGetElement(Reading):
+class OptionalGetElement(StandardImplementation):
     def _run(self, x):
         """ "If the input is an optional type, it outputs the element in the input."."""
         return (x,)
 
 
-class Mean(Reading):
-    def read(self, *inputs):
+class Mean(StandardImplementation):
+    def compute(self, *inputs):
         """ "Element-wise mean of each of the input tensors (with Numpy-style broadcasting)"."""
         return sum(np.broadcast_arrays(*inputs)) / len(inputs)
 
 
-class Pad(Reading):
+class Pad(StandardImplementation):
     def _run(self, data, pads, constant_value=None, axes=None, mode="constant"):
         """Elements are "add[ed] or remove[d] (if negative)", axis by axis."""
         axes = range(data.ndim) if axes is None else axes
@@ -109,7 +109,7 @@ PLACES = {
 }
 
 
-class Unique(Reading):
+class Unique(StandardImplementation):
     def _run(self, x, axis=None, sorted=1):
         """ "In ascending order or optionally in the order of the first occurrence"."""
         rows = (

@@ -1,7 +1,8 @@
 """Further reference implementations: operators read from the text of the ONNX standard, in float64.
 
-A reading is a class named like the operator, with `read` instead of onnx.reference's `_run`. A file
-of readings goes to `nnfuzz ops check --readings`; `tests/check/readings` has those of this project.
+A standard implementation is a class named like the operator, with `compute` instead of
+onnx.reference's `_run`. A file of them goes to `nnfuzz ops check --implementations`;
+`tests/check/standard` has those of this project.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ from onnx.reference.op_run import OpRun
 from nnfuzz.ir.dtypes import is_floating
 
 
-class Reading(OpRun):
+class StandardImplementation(OpRun):
     """An implementation that sees floats in float64; results are rounded to the first input's type.
 
-    Where that is no float, or an output is not, results keep the types that `read` gives them.
+    Where that is no float, or an output is not, results keep the types that `compute` gives them.
     """
 
     op_domain: ClassVar[str] = ""
 
-    def read(self, *args: Any, **attributes: Any) -> Any:
+    def compute(self, *args: Any, **attributes: Any) -> Any:
         """One output, or a tuple; inputs that are left out are None, attributes have defaults."""
         raise NotImplementedError
 
     def _run(self, *args: Any, **attributes: Any) -> tuple[np.ndarray, ...]:
         attributes = {k: _plain(v) for k, v in attributes.items() if k != "attributes"}
-        found = self.read(*[_wide(a) for a in args], **attributes)
+        found = self.compute(*[_wide(a) for a in args], **attributes)
         outputs = found if isinstance(found, tuple) else (found,)
         dtype = next((a.dtype for a in args if _is_float(a)), None)
         narrow = (np.asarray(y).astype(dtype) if _is_float(y) else np.asarray(y) for y in outputs)
         return tuple(narrow)[: len(self.onnx_node.output)]
 
 
-def readings_of(module: ModuleType) -> list[type[OpRun]]:
+def standard_implementations_of(module: ModuleType) -> list[type[OpRun]]:
     """The implementations of operators that a module defines itself."""
     found = [value for value in vars(module).values() if isinstance(value, type)]
     return [c for c in found if issubclass(c, OpRun) and c.__module__ == module.__name__]

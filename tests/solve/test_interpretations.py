@@ -1,4 +1,4 @@
-"""The three readings of expressions agree: evaluation, bounds propagation, Z3."""
+"""The three interpretations of expressions agree: evaluation, bounds propagation, Z3."""
 
 from __future__ import annotations
 

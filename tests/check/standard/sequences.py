@@ -6,7 +6,7 @@ import numpy as np
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_loop, op_scan
 
-from nnfuzz.check.reading import Reading
+from nnfuzz.check.standard_implementation import StandardImplementation
 
 ACTIVATIONS = {
     "relu": lambda x, a, b: np.maximum(0, x),
@@ -27,14 +27,14 @@ TAKES_ALPHA = (*ALPHA, "scaledtanh")
 TAKES_BETA = (*BETA, "scaledtanh")
 
 
-class Recurrent(Reading):
+class Recurrent(StandardImplementation):
     """RNN-14, GRU-14, LSTM-14: the equations, one sequence of the batch after the other."""
 
     gates = 0
     states = 1
     usual = ()
 
-    def read(self, x, w, r, b=None, lens=None, h=None, c=None, p=None, **options):
+    def compute(self, x, w, r, b=None, lens=None, h=None, c=None, p=None, **options):
         if options.get("layout"):
             x = x.swapaxes(0, 1)
             h, c = (None if s is None else s.swapaxes(0, 1) for s in (h, c))

@@ -17,10 +17,10 @@ from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
+from nnfuzz.materialize.importing import import_onnx, opaque_nodes
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.reading import opaque_nodes, read_model
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
-from nnfuzz.materialize.static import ReadingError
+from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
@@ -29,7 +29,7 @@ FAMILIAR = "Add Mul Relu Concat Conv Flatten Gemm MatMul MaxPool ReduceMean Resh
 
 def read(text: str, registry: OpRegistry = REGISTRY, opset: int = 20) -> Graph:
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
-    return read_model(model, registry, opset).graph
+    return import_onnx(model, registry, opset).graph
 
 
 def test_defaults_and_constant_inputs_become_attributes():
@@ -77,7 +77,7 @@ def test_an_operator_without_a_spec_stays_opaque_with_its_constants():
     model = emit_model(again, {}, 20)
     onnx.checker.check_model(model, full_check=True)
     assert [node.op_type for node in model.graph.node] == ["Relu", "TopK"]
-    assert opaque_nodes(read_model(model, REGISTRY.select(["Relu"]), 20).graph) == ["TopK"]
+    assert opaque_nodes(import_onnx(model, REGISTRY.select(["Relu"]), 20).graph) == ["TopK"]
 
 
 def test_an_attribute_that_no_spec_has_keeps_the_node_opaque():
@@ -98,7 +98,7 @@ def test_an_attribute_that_no_spec_has_keeps_the_node_opaque():
     ],
 )
 def test_what_cannot_be_read_says_why(text, reason):
-    with pytest.raises(ReadingError, match=reason):
+    with pytest.raises(OnnxImportError, match=reason):
         read(text)
 
 
@@ -113,7 +113,7 @@ def test_our_own_models_come_back_as_they_were():
         found = search(graph, random.Random(seed))
         if not isinstance(found, Found):
             continue
-        again = read_model(emit_model(graph, found.weights, 20), registry, 20).graph
+        again = import_onnx(emit_model(graph, found.weights, 20), registry, 20).graph
         assert not opaque_nodes(again)
         assert [n.op.name for n in again.nodes] == [n.op.name for n in graph.nodes]
         compared += 1
@@ -129,9 +129,9 @@ def test_open_sizes_are_those_with_which_most_can_be_taken():
         }"""
     )
     model.graph.initializer.append(onnx.helper.make_tensor("w", 1, (12, 5), [0.0] * 60))
-    reading = read_model(model, REGISTRY, 20)
-    assert set(reading.sizes) == {"N", "C", "H"} and not reading.lost
-    assert reading.graph.type(reading.graph.inputs[0]).numel % 12 == 0
+    imported = import_onnx(model, REGISTRY, 20)
+    assert set(imported.sizes) == {"N", "C", "H"} and not imported.lost
+    assert imported.graph.type(imported.graph.inputs[0]).numel % 12 == 0
 
 
 def test_arithmetic_on_shapes_gives_attributes_and_goes():
@@ -200,10 +200,10 @@ def test_what_cannot_be_taken_is_cut_out():
             y = Tanh(b)
         }"""
     )
-    reading = read_model(model, REGISTRY, 20)
-    assert [node.op.name for node in reading.graph.nodes] == ["Relu", "Tanh"]
-    assert len(reading.graph.inputs) == len(reading.graph.outputs) == 2
-    assert [kind for kind, _ in reading.lost] == ["Unheard"]
+    imported = import_onnx(model, REGISTRY, 20)
+    assert [node.op.name for node in imported.graph.nodes] == ["Relu", "Tanh"]
+    assert len(imported.graph.inputs) == len(imported.graph.outputs) == 2
+    assert [kind for kind, _ in imported.lost] == ["Unheard"]
 
 
 def test_inputs_that_decide_on_shapes_become_constants():
@@ -223,6 +223,6 @@ def test_models_of_other_opsets_are_converted_or_taken_as_they_are():
             f"""<ir_version: 7, opset_import: ["" : {version}]>
             m (float[2, 3] x) => (float[2, 3] y) {{ s = Softmax<axis = 1>(x) y = Relu(s) }}"""
         )
-        graph = read_model(model, REGISTRY, 20).graph
+        graph = import_onnx(model, REGISTRY, 20).graph
         assert [node.op.name for node in graph.nodes][-1] == "Relu"
         onnx.checker.check_model(emit_model(graph, {}, 20), full_check=True)

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from nnfuzz.check.reading import Reading
+from nnfuzz.check.standard_implementation import StandardImplementation
 
 
-class Pooling(Reading):
+class Pooling(StandardImplementation):
     """Windows over the spatial axes, clipped to the input."""
 
     def windows(self, x, kernel_shape, strides=None, pads=None, dilations=None, ceil_mode=0):
@@ -50,7 +50,7 @@ class Pooling(Reading):
 
 
 class MaxPool(Pooling):
-    def read(self, x, auto_pad=None, storage_order=0, **window):
+    def compute(self, x, auto_pad=None, storage_order=0, **window):
         """Positions are those "in [0, N x C x D1 x ... x Dn)"."""
         planes = np.arange(math.prod(x.shape[:2])).reshape(*x.shape[:2], 1)
         spatial = x.shape[2:]
@@ -71,8 +71,8 @@ class MaxPool(Pooling):
         return best, flat + offsets
 
 
-class MaxUnpool(Reading):
-    def read(self, x, indices, shape=None, kernel_shape=None, pads=None, strides=None):
+class MaxUnpool(StandardImplementation):
+    def compute(self, x, indices, shape=None, kernel_shape=None, pads=None, strides=None):
         """ "All the non-maximal values from the original input to MaxPool are set to zero"."""
         if shape is None:
             n = len(kernel_shape)
@@ -85,7 +85,7 @@ class MaxUnpool(Reading):
 
 
 class AveragePool(Pooling):
-    def read(self, x, auto_pad=None, count_include_pad=0, **window):
+    def compute(self, x, auto_pad=None, count_include_pad=0, **window):
         """ "Divided by the number of elements (exclude pad when [it] is zero)"."""
         return self.pooled(
             x, lambda e, n: e.sum(-1) / (n if count_include_pad else e.shape[-1]), **window
@@ -93,24 +93,24 @@ class AveragePool(Pooling):
 
 
 class LpPool(Pooling):
-    def read(self, x, auto_pad=None, p=2, **window):
+    def compute(self, x, auto_pad=None, p=2, **window):
         return self.pooled(x, lambda e, _: (np.abs(e) ** p).sum(-1) ** (1 / p), **window)
 
 
-class GlobalLpPool(Reading):
-    def read(self, x, p=2):
+class GlobalLpPool(StandardImplementation):
+    def compute(self, x, p=2):
         """ "Equivalent to LpPool with kernel size equal to the spatial dimension"."""
         axes = tuple(range(2, x.ndim))
         return (np.abs(x) ** p).sum(axes, keepdims=True) ** (1 / p)
 
 
-class GlobalMaxPool(Reading):
-    def read(self, x):
+class GlobalMaxPool(StandardImplementation):
+    def compute(self, x):
         return x.max(tuple(range(2, x.ndim)), keepdims=True)
 
 
-class MaxRoiPool(Reading):
-    def read(self, x, rois, pooled_shape=None, spatial_scale=1.0):
+class MaxRoiPool(StandardImplementation):
+    def compute(self, x, rois, pooled_shape=None, spatial_scale=1.0):
         """The standard names the operator only; bins are those of Girshick, "Fast R-CNN", 2.1, in
         its implementation: corners are rounded and belong to the region, bins overlap, and an
         empty bin is 0.
@@ -132,8 +132,10 @@ def _bins(first, last, count, size):
     return [[min(max(e + first, 0), size) for e in pair] for pair in ends]
 
 
-class ConvTranspose(Reading):
-    def read(self, x, w, b=None, group=1, output_padding=None, pads=None, strides=None, **others):
+class ConvTranspose(StandardImplementation):
+    def compute(
+        self, x, w, b=None, group=1, output_padding=None, pads=None, strides=None, **others
+    ):
         """Every element adds the kernel, times itself, at stride times its position.
 
         "output_shape[i] = stride[i] * (input_size[i] - 1) + output_padding[i] + ((kernel_shape[i]
@@ -160,8 +162,8 @@ class ConvTranspose(Reading):
         return y if b is None else y + b.reshape(-1, *[1] * n)
 
 
-class ConvInteger(Reading):
-    def read(self, x, w, x_zero_point=0, w_zero_point=0, **window):
+class ConvInteger(StandardImplementation):
+    def compute(self, x, w, x_zero_point=0, w_zero_point=0, **window):
         zero = np.asarray(0 if w_zero_point is None else w_zero_point, np.int64)
         zero = zero.reshape(-1, *[1] * (w.ndim - 1)) if zero.ndim else zero
         x = x.astype(np.int64) - np.int64(0 if x_zero_point is None else x_zero_point)
@@ -195,7 +197,7 @@ class QLinearConv(ConvInteger):
 
     def requantised(self, x, sx, zx, w, sw, zw, sy, zy, b=None, **window):
         """ "Bias [...] must be quantized using scale = input scale * weight scale"."""
-        total = self.read(x, w, zx, zw, **window).astype(np.float64)
+        total = self.compute(x, w, zx, zw, **window).astype(np.float64)
         total += 0 if b is None else b.reshape(-1, *[1] * (x.ndim - 2))
         scale = np.asarray(sx * sw, np.float64) / np.float64(sy)
         scale = scale.reshape(-1, *[1] * (x.ndim - 2)) if scale.ndim else scale

@@ -21,7 +21,7 @@ from nnfuzz.materialize import protos
 from nnfuzz.materialize.facts import bodies
 from nnfuzz.materialize.meaning import defaults, means
 from nnfuzz.materialize.regions import Region
-from nnfuzz.materialize.static import ReadingError, Source, static
+from nnfuzz.materialize.static import OnnxImportError, Source, static
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.spec.registry import OpRegistry
@@ -39,7 +39,7 @@ class _Draft:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ImportedModel:
     """A model as a concrete graph, with values named anew.
 
     sizes: what dimensions became that the model leaves open, by name. lost: the operators of nodes
@@ -57,12 +57,12 @@ class Reading:
         return sum(opaque) + sum(not isinstance(n.op, Opaque) for n in self.graph.nodes)
 
 
-def read_model(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> Reading:
+def import_onnx(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> ImportedModel:
     """As much of the model as a graph can hold.
 
     What nodes would have computed that are left out, of a foreign domain for instance, becomes an
     input; sequences and tensors whose size depends on data occur inside of opaque nodes only.
-    Raises: ReadingError if nothing is left.
+    Raises: OnnxImportError if nothing is left.
     """
     source = static(model, opset)
     draft = _Draft()
@@ -71,7 +71,7 @@ def read_model(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> Read
         _append(draft, source, region, registry)
     _prune(draft, source)
     _check(draft.graph)
-    return Reading(draft.graph, source.sizes, source.lost)
+    return ImportedModel(draft.graph, source.sizes, source.lost)
 
 
 def opaque_nodes(graph: Graph) -> list[str]:
@@ -115,11 +115,11 @@ def _rename(graph: Graph) -> None:
 
 def _check(graph: Graph) -> None:
     if not graph.nodes or not graph.outputs:
-        raise ReadingError("the model computes nothing from its inputs")
+        raise OnnxImportError("the model computes nothing from its inputs")
     try:
         graph.verify()
     except (GraphError, ConstraintError) as error:
-        raise ReadingError(str(error)) from error
+        raise OnnxImportError(str(error)) from error
 
 
 # -- region by region ---------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _instance(
     try:
         takes = [source.types[n] for n in inputs]
         gives = [source.types[n] for n in node.output]
-        op = spec.reading(fields, takes, gives)
+        op = spec.from_onnx(fields, takes, gives)
         op.check(*takes)
         inferred = op.type_transfer(*takes)
         same = len(inferred) == len(gives) and all(a.same(b) for a, b in zip(inferred, gives))

@@ -1,0 +1,41 @@
+"""The standard implementations agree with PyTorch; the long comparison is `nnfuzz ops check`."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.check.arbitration import AGREES, arbitrate
+from nnfuzz.check.runtimes import STANDARD_IMPLEMENTATION, runtime_of_standard_implementations
+from nnfuzz.check.standard_implementation import standard_implementations_of
+from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.testcase.producer import load_module
+
+FILES = sorted((Path(__file__).parent / "standard").glob("*.py"))
+OWN = [
+    implementation
+    for file in FILES
+    for implementation in standard_implementations_of(load_module(str(file)))
+]
+ABSTRACT = {"Pooling", "Recurrent"}
+ALSO = {
+    "MaxPool": "MaxPoolIndices",
+    "AveragePool": "AveragePoolDilated",
+    "GridSample": "GridSampleVolume",
+    "Resize": "ResizeAntialias",
+    "Optional": "OptionalGetElement",
+}
+"""Operators that lower to the one that is read, where names differ or another one is harder."""
+WANTED = 3
+
+
+@pytest.mark.parametrize("implementation", [r for r in OWN if r.__name__ not in ABSTRACT], ids=str)
+def test_a_standard_implementation_agrees_with_pytorch(implementation):
+    name = ALSO.get(implementation.__name__, implementation.__name__)
+    registry = OpRegistry.load()
+    runtimes = {STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(OWN)}
+    said = arbitrate(registry.get(name), random.Random(0), WANTED, registry.waivers, runtimes)
+    assert said.answers[STANDARD_IMPLEMENTATION][AGREES] >= WANTED
+    assert not list(said.problems())
