@@ -139,7 +139,7 @@ class OnnxRuntime(Backend):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
-        provider: Literal["cpu", "cuda"] = option("cpu", "execution provider")
+        provider: Literal["cpu", "cuda"] = option("cpu", "execution provider", means="device")
 
     def versions(self) -> dict[str, str]:
         import onnxruntime

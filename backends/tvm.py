@@ -115,12 +115,16 @@ class Tvm(Backend):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
-        target: Literal["llvm", "cuda"] = option("llvm", "code generator")
+        target: Literal["llvm", "cuda"] = option("llvm", "code generator", means="device")
         exec_mode: Literal["bytecode", "compiled"] = option("bytecode", "Relax executor")
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
         return ("O0", "O3")
+
+    @property
+    def device(self) -> str:
+        return "cuda" if self.options.target == "cuda" else "cpu"
 
     def versions(self) -> dict[str, str]:
         import tvm

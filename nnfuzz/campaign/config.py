@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.registry import BackendSpec, labelled
 from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 1
@@ -101,9 +101,11 @@ class CampaignConfig:
         """Raises: ConfigError."""
         if not self.backends:
             raise ConfigError("no backend is chosen: add --backend NAME (see nnfuzz backends)")
-        names = [spec.name for spec in self.backends]
-        if len(set(names)) < len(names):
-            raise ConfigError(f"a backend is chosen twice: {', '.join(names)}")
+        object.__setattr__(self, "backends", labelled(self.backends))
+        labels = [spec.label for spec in self.backends]
+        if len(set(labels)) < len(labels):
+            chosen = ", ".join(str(spec) for spec in self.backends)
+            raise ConfigError(f"a backend is chosen twice with the same options: {chosen}")
         if self.workers < 1 or self.producers < 1:
             raise ConfigError("--workers and --producers must be at least 1")
         if not 0 <= self.full_check <= 1:
@@ -168,7 +170,7 @@ _OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
 def _plain(value: Any) -> Any:
     """Values as JSON sees them, so that what was stored compares equal to what was given."""
     if isinstance(value, BackendSpec):
-        return value.to_json()
+        return {**value.to_json(), "label": ""}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value

@@ -192,7 +192,7 @@ class BackendPool:
 
     @property
     def name(self) -> str:
-        return self.spec.name
+        return self.spec.label
 
     def versions(self) -> dict[str, str]:
         """Waits for the first worker. Raises: RunnerError if it cannot start."""

@@ -31,7 +31,7 @@ class SupportCache:
 
     def path(self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping) -> Path:
         """basis: whatever else decides what a probe does, such as the exporter and the opset."""
-        key = [spec.to_json(), dict(versions), basis]
+        key = [replace(spec, label=spec.name).to_json(), dict(versions), basis]
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
 
@@ -122,8 +122,8 @@ class SupportTables:
             plain = replace(spec, options=options)
             for name, opset in self._opsets.items():
                 basis = {**about, "exporter": name, "opset": opset}
-                path = cache.path(plain, versions[spec.name], basis)
-                self._paths[spec.name, name] = path
+                path = cache.path(plain, versions[spec.label], basis)
+                self._paths[spec.label, name] = path
 
     def load(self) -> dict[str, Support]:
         """What campaigns may rely on, by backend."""

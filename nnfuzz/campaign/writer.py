@@ -30,7 +30,7 @@ def finding_writer(
     with them the configuration in the folder, with the one exporter that the test case was for,
     makes the same test case again.
     """
-    specs = {spec.name: spec for spec in config.backends}
+    specs = {spec.label: spec for spec in config.backends}
 
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
         restraints = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}

@@ -31,12 +31,13 @@ import importlib.util
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.target import CPU, Target
 
 Arrays = Mapping[str, np.ndarray]
 Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -58,12 +59,14 @@ class AdapterError(TypeError):
     """The adapter, or the compiler behind it, returned what the contract does not allow."""
 
 
-def option(default: Any, help: str, positive: bool = False) -> Any:
+def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:
     """A field of an `Options` class, with the line that `nnfuzz backends` shows for it.
 
-    positive: a number that must be more than 0.
+    positive: a number that must be more than 0. means: "device" or "release" where the option says
+    that coordinate of a target (nnfuzz.execute.target), as options of these names do anyway.
     """
-    return field(default=default, metadata={"help": help, "positive": positive})
+    about = {"help": help, "positive": positive, "means": means}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,37 @@ class Backend(ABC):
     def __init__(self, **options: Any):
         """Raises: OptionError for an unknown option or a value of the wrong type."""
         self.options = self.parse_options(options)
+
+    @property
+    def device(self) -> str:
+        """What the compiled model runs on, such as "cpu" or "cuda:0"."""
+        return self._coordinate("device") or CPU
+
+    @property
+    def release(self) -> str:
+        """Which release of the compiler this is: the first version that it tells."""
+        told = self._coordinate("release")
+        return told or next(iter(self.versions().values()), "")
+
+    def target(self, level: str) -> Target:
+        """What runs at a level. Options that change the behaviour belong to the pipeline.
+
+        Imports the compiler, which tells its release.
+        """
+        chosen = (f",{k}={v}" for k, v in self._behaviour().items())
+        return Target(self.name, self.release, self.device, level + "".join(chosen))
+
+    def _coordinate(self, name: str) -> str:
+        """The value of the option that means a coordinate; "" without one."""
+        meant = (f.name for f in fields(self.options) if _meaning(f) == name)
+        return next((str(getattr(self.options, field)) for field in meant), "")
+
+    def _behaviour(self) -> dict[str, Any]:
+        """Options that are not limits, mean no coordinate, and are not left at their defaults."""
+        limits = {f.name for f in fields(BackendOptions)}
+        own = [f for f in fields(self.options) if f.name not in limits and not _meaning(f)]
+        values = {f.name: (getattr(self.options, f.name), f.default) for f in own}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
@@ -301,6 +335,12 @@ def suggest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
+
+
+def _meaning(option: Field[Any]) -> str:
+    """The coordinate of a target that an option means; "" for none."""
+    means = option.metadata.get("means", "")
+    return means or (option.name if option.name in ("device", "release") else "")
 
 
 def _tensor_spec(value: Any) -> TensorSpec:

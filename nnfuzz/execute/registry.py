@@ -7,8 +7,8 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -32,25 +32,50 @@ def backend(cls: type[Backend]) -> type[Backend]:
 
 @dataclass(frozen=True)
 class BackendSpec:
-    """Everything that another process needs to make the same backend; holds JSON values only."""
+    """Everything that another process needs to make the same backend; holds JSON values only.
+
+    label: what tells it from the other backends of a campaign, by default the name; see `labelled`.
+    """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
+    label: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
 
     def __str__(self) -> str:
         return ",".join([self.name, *(f"{key}={value}" for key, value in self.options.items())])
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "options": self.options, "plugins": list(self.plugins)}
+        fields = {"name": self.name, "options": self.options, "plugins": list(self.plugins)}
+        return {**fields, "label": self.label}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BackendSpec:
-        return cls(data["name"], dict(data["options"]), tuple(data["plugins"]))
+        label = data.get("label", "")
+        return cls(data["name"], dict(data["options"]), tuple(data["plugins"]), label)
 
     def load(self) -> Backend:
         """Makes the backend, in any process. Raises: RegistryError, OptionError."""
         return BackendRegistry.discover(self.plugins).get(self.name)(**self.options)
+
+
+def labelled(specs: Sequence[BackendSpec]) -> tuple[BackendSpec, ...]:
+    """The specifications, each with a label of its own: the name, and where several share it the
+    options that not all of them have.
+    """
+    found = []
+    for spec in specs:
+        alike = [other.options for other in specs if other.name == spec.name]
+        own = {
+            key: value
+            for key, value in spec.options.items()
+            if any(other.get(key) != value for other in alike)
+        }
+        found.append(replace(spec, label=str(BackendSpec(spec.name, own))))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class BackendRunner:
 
     @property
     def name(self) -> str:
-        return self.spec.name
+        return self.spec.label
 
     @property
     def busy(self) -> bool:

@@ -1,0 +1,216 @@
+"""Whom to blame: the simplest pair of targets, one right and one wrong, that differ in one thing.
+
+A compiler that is right at O0 and wrong at O3, on the same device and model, has a fault in its
+optimiser; one that is wrong on CUDA alone has it in the code for CUDA; and so on for every
+coordinate of a target. One rule serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import DIRECT, Target, differing, levels_of, minimal, simpler
+
+PYTORCH = Target("pytorch")
+"""The reference in its own words: native PyTorch, which is held against the envelope as well."""
+WITNESSES = 2
+"""Others that must be wrong as well before the reference is accused (DESIGN.md, section 1)."""
+
+
+class State(IntEnum):
+    """How well a target did: failed at a stage, wrong, not supported, or right. More is better."""
+
+    EXPORT = 0
+    IMPORT = 1
+    COMPILE = 2
+    EXECUTE = 3
+    WRONG = 4
+    UNSUPPORTED = 5
+    RIGHT = 6
+
+    @property
+    def failed(self) -> bool:
+        return self < State.UNSUPPORTED
+
+
+class Coordinate(StrEnum):
+    """What is accused: what the two targets of a flip differ in."""
+
+    NONE = "none"
+    FORM = "form"
+    COMPILER = "compiler"
+    RELEASE = "release"
+    DEVICE = "device"
+    PIPELINE = "pipeline"
+    REFERENCE = "reference"
+
+
+_PREFERRED = (Coordinate.PIPELINE, Coordinate.DEVICE, Coordinate.RELEASE, Coordinate.FORM)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The accused coordinate, the flip that accuses it, and a sentence that says why.
+
+    right: what does well, if anything does; wrong: the simplest target that does not.
+    """
+
+    coordinate: Coordinate = Coordinate.NONE
+    right: Target | None = None
+    wrong: Target | None = None
+    evidence: str = ""
+
+    @property
+    def accused(self) -> str:
+        """The accused in a reader's words; "" for nobody."""
+        wrong = self.wrong or Target()
+        return {
+            Coordinate.NONE: "",
+            Coordinate.FORM: "exporter",
+            Coordinate.COMPILER: "importer or kernel",
+            Coordinate.RELEASE: f"release {wrong.release}",
+            Coordinate.DEVICE: f"code for {wrong.device}",
+            Coordinate.PIPELINE: "optimiser",
+            Coordinate.REFERENCE: "reference",
+        }[self.coordinate]
+
+    def to_json(self) -> dict[str, Any]:
+        targets = {"right": self.right, "wrong": self.wrong}
+        told = {name: str(target) if target else None for name, target in targets.items()}
+        return {"coordinate": self.coordinate.value, **told, "evidence": self.evidence}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Blame:
+        """Raises: KeyError, ValueError."""
+        right, wrong = (Target.parse(data[k]) if data[k] else None for k in ("right", "wrong"))
+        return cls(Coordinate(data["coordinate"]), right, wrong, data["evidence"])
+
+
+def state_of(outcome: Outcome) -> State:
+    """How well the target of an outcome did."""
+    if outcome.kind is OutcomeKind.MISMATCH:
+        return State.WRONG
+    if outcome.kind is OutcomeKind.UNSUPPORTED:
+        return State.UNSUPPORTED
+    return State.RIGHT if outcome.ok else State[Stage(outcome.stage).name]
+
+
+def blame(
+    states: Mapping[Target, State],
+    compiler: str,
+    failing: Collection[Target] = (),
+    levels: Sequence[str] = (),
+) -> Blame:
+    """Says what is at fault where targets of a compiler fail.
+
+    states: of everything that computed the model, other compilers, PyTorch and arbiters included.
+    failing: the targets whose failure is asked about; default: all of the compiler that fail.
+    levels: of the compiler, the least optimised first; default: as the states have them.
+
+    The simplest failing targets are compared with those that do better and differ in one
+    coordinate; what is right counts before what merely fails later or is not supported. An
+    optimiser is accused by a simpler pipeline only. An exporter is accused only if nobody else is
+    right on what it wrote.
+    """
+    mine = [target for target in states if target.compiler == compiler]
+    bad = [t for t in mine if states[t].failed and (not failing or t in failing)]
+    if not bad:
+        return Blame(evidence=f"no target of {compiler} fails")
+    levels = levels or levels_of(mine)
+    least = minimal(bad, levels)
+    for coordinate, right, wrong in _flips(states, mine, least, levels):
+        if coordinate is not Coordinate.FORM:
+            return Blame(coordinate, right, wrong, _told(right, wrong, states))
+        return _form(states, right, wrong)
+    return _compiler(states, min(least, key=str), len(bad), len(mine))
+
+
+def _flips(
+    states: Mapping[Target, State],
+    mine: Sequence[Target],
+    least: Sequence[Target],
+    levels: Sequence[str],
+) -> Iterator[tuple[Coordinate, Target, Target]]:
+    """All flips at the simplest failing targets, the most telling first."""
+    for enough in (State.RIGHT, State.EXPORT):
+        for coordinate in _PREFERRED:
+            for wrong in sorted(least, key=str):  # whatever ran first
+                for right in sorted(mine, key=str):
+                    better = states[right] >= enough and states[right] > states[wrong]
+                    if better and _isolates(coordinate, right, wrong, levels):
+                        yield coordinate, right, wrong
+
+
+def _isolates(coordinate: Coordinate, right: Target, wrong: Target, levels: Sequence[str]) -> bool:
+    if differing(right, wrong) != (coordinate.value,):
+        return False
+    # What optimisation happens to remove is not the optimiser's fault.
+    return coordinate is not Coordinate.PIPELINE or simpler(right, wrong, levels)
+
+
+def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame:
+    """The exporter, unless it is innocent; then the compiler, which reads the form wrongly."""
+    told = _told(right, wrong, states)
+    other = _other(states, wrong)
+    if other is not None:
+        evidence = f"{told}; {other} is right on the same form"
+        return Blame(Coordinate.COMPILER, other, wrong, evidence)
+    if wrong.form == DIRECT:  # written by nnfuzz itself, which is trusted
+        return Blame(Coordinate.COMPILER, right, wrong, told)
+    return Blame(Coordinate.FORM, right, wrong, told)
+
+
+def _compiler(states: Mapping[Target, State], wrong: Target, bad: int, ran: int) -> Blame:
+    """Nothing isolates the fault: the compiler, or the reference if others contradict it too."""
+    told = f"{bad} of {ran} targets of {wrong.compiler} fail"
+    votes = _votes(states, wrong)
+    against = [name for name, state in votes.items() if state is State.WRONG]
+    agree = [name for name, state in votes.items() if state is State.RIGHT]
+    if states[wrong] is State.WRONG and len(against) >= WITNESSES and not agree:
+        evidence = f"{wrong.compiler}, {' and '.join(against)} all leave the envelope"
+        return Blame(Coordinate.REFERENCE, None, wrong, evidence)
+    told += "".join(f"; {name} agrees" for name in agree)
+    told += "".join(f"; {name} is off" for name in against)
+    return Blame(Coordinate.COMPILER, _other(states, wrong), wrong, told)
+
+
+def _other(states: Mapping[Target, State], wrong: Target) -> Target | None:
+    """A target of another compiler, or an arbiter, that is right on the same form."""
+    return next(
+        (
+            target
+            for target, state in states.items()
+            if target.compiler != wrong.compiler
+            and target.form == wrong.form
+            and target != PYTORCH
+            and state is State.RIGHT
+        ),
+        None,
+    )
+
+
+def _votes(states: Mapping[Target, State], wrong: Target) -> dict[str, State]:
+    """The best that every other compiler did on the same form; PyTorch has none."""
+    votes: dict[str, State] = {}
+    for target, state in states.items():
+        alike = target == PYTORCH or target.form == wrong.form
+        if alike and target.compiler != wrong.compiler:
+            votes[target.compiler] = max(state, votes.get(target.compiler, state))
+    return votes
+
+
+def _told(right: Target, wrong: Target, states: Mapping[Target, State]) -> str:
+    """The flip in words, naming the coordinate in which the two differ."""
+    (name,) = differing(right, wrong)
+    good, bad = (getattr(target, name) or "none" for target in (right, wrong))
+    return f"{wrong.compiler} {_does(states[right])} at {good} and {_does(states[wrong])} at {bad}"
+
+
+def _does(state: State) -> str:
+    if state.failed:
+        return "is wrong" if state is State.WRONG else f"fails in {state.name.lower()}"
+    return "is right" if state is State.RIGHT else "does not support the model"
