@@ -23,7 +23,8 @@ from nnfuzz.triage.signature import FAILURES, Failure
 
 SECONDS = 20.0
 """Limit for a candidate of a failure that is not about time."""
-CONFIRMATIONS = 2
+CONFIRMATIONS = 3
+"""Runs in fresh processes, in all of which a reduced case has to fail."""
 
 
 class NotReduced(ValueError):
@@ -133,7 +134,8 @@ def reduce_case(
         if known.found is None:
             best = known.in_plain_words(_in_full(lanes, whole, best, wanted))
         if known.found is None:
-            confirmed = _confirmed(lanes, whole, best, wanted)
+            history = [*engine.adopted[:-1], best]
+            best, confirmed = _holding(lanes, whole, history, wanted)
     return Reduction(
         failure=next((f for f, mark in best.failing if mark == wanted), best.failing[0][0]),
         best=best,
@@ -226,8 +228,41 @@ def _wanted(failure: Failure, found: Tried) -> str:
     return (exact or alike)[0]
 
 
-def _confirmed(lanes: Lanes, question: Question, best: Tried, wanted: str) -> int:
-    """How often the reduced case fails in fresh processes."""
-    assert best.case is not None
-    tries = [lanes.run_fresh(best.case, question) for _ in range(CONFIRMATIONS)]
-    return sum(any(mark == wanted for _, mark in tried.failing) for tried in tries)
+def _holding(
+    lanes: Lanes, question: Question, history: Sequence[Tried], wanted: str
+) -> tuple[Tried, int]:
+    """The last case of a reduction that fails in every fresh process, and in how many it failed.
+
+    history: cases in the order in which they were adopted. Where the last one does not hold, an
+    earlier one that does is looked for in steps that double, and then by bisection: what depends
+    on the state of a process mostly does so from some step on. The last case if none holds.
+    """
+    last = len(history) - 1
+    confirmed = sum(_fails_fresh(lanes, question, history[last], wanted))
+    if confirmed == CONFIRMATIONS:
+        return history[last], confirmed
+    bad, step, good = last, 1, None
+    while bad > 0 and good is None:
+        tried = max(0, bad - step)
+        step *= 2
+        if all(_fails_fresh(lanes, question, history[tried], wanted)):
+            good = tried
+        else:
+            bad = tried
+    if good is None:
+        return history[last], confirmed
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if all(_fails_fresh(lanes, question, history[middle], wanted)):
+            good = middle
+        else:
+            bad = middle
+    return _in_full(lanes, question, history[good], wanted), CONFIRMATIONS
+
+
+def _fails_fresh(lanes: Lanes, question: Question, tried: Tried, wanted: str) -> Iterator[bool]:
+    """Whether a case fails alike in each of CONFIRMATIONS fresh processes, as they are asked."""
+    assert tried.case is not None
+    for _ in range(CONFIRMATIONS):
+        again = lanes.run_fresh(tried.case, question)
+        yield any(mark == wanted for _, mark in again.failing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -193,6 +194,37 @@ def apply_bypass(subject: Subject, edit: Edit) -> Subject:
     cut = rebuilt(graph, {}, rename=rename, drop=[edit.target])
     subject = restricted(subject, cut, {})
     return replace(subject, params=clipped(cut, subject.params))
+
+
+# -- two nodes --------------------------------------------------------------------------------
+
+LARGE = 6
+"""Up to so many nodes a model is small: one can read it, and pairs cost hundreds of runs."""
+
+
+def propose_pairs(subject: Subject) -> Iterator[Edit]:
+    """Any two nodes of a large model, each bypassed or made an input.
+
+    Where leaving out a single node cures the failure, two may go together: two transpositions that
+    cancel out, a sum and its other operand. A model that survives this, too, needs its operators.
+    """
+    if len(subject.graph.nodes) <= LARGE:
+        return
+    single = [*propose_bypasses(subject), *propose_replacements(subject)]
+    for pair in itertools.combinations(single, 2):
+        if pair[0].target != pair[1].target:
+            yield Edit("pairs", value=[edit.to_json() for edit in pair])
+
+
+def apply_pair(subject: Subject, edit: Edit) -> Subject:
+    """value: the two edits."""
+    ways = {"bypasses": apply_bypass, "replacements": apply_replacement}
+    for part in map(Edit.from_json, edit.value):
+        subject = ways[part.by](subject, part)
+    return subject
+
+
+# -- operands ---------------------------------------------------------------------------------
 
 
 def propose_operands(subject: Subject) -> Iterator[Edit]:

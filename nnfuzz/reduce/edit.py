@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+ORDER = (
+    *("direct", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements"),
+    *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
+    *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements"),
+)
+"""Names of the passes, in the order in which they run; nnfuzz.reduce.passes implements them.
+Numbers are simplified before dimensions shrink, since of equal numbers any may go."""
+MERGED = frozenset({"replacements", "unfreezing", "numbers"})
+"""Passes whose edits are independent, so that the engine tries many at once."""
+FOCUS = "the failing element"
+"""Stands in an edit's value for [output, index] of the element that is wrong, which the engine
+fills in. Where no element is known, such edits are not tried."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +31,16 @@ class Edit:
     by: str
     target: str = ""
     value: Any = None
+
+    def focused(self, place: Sequence[Any]) -> Edit:
+        """The edit with a place, [output, index], instead of FOCUS."""
+        if not isinstance(self.value, list):
+            return self
+        return replace(self, value=[place if v == FOCUS else v for v in self.value])
+
+    @property
+    def needs_focus(self) -> bool:
+        return isinstance(self.value, list) and FOCUS in self.value
 
     @property
     def key(self) -> str:

@@ -15,20 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.edit import Group
+from nnfuzz.reduce.edit import ORDER, Group
 from nnfuzz.reduce.lanes import Lanes
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy
 
 BUDGET = 800
 """Candidates that are run."""
 SWEEPS = 6
-ORDER = (
-    *("direct", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements"),
-    *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
-    *("plain", "attributes", "dtypes", "shrinking", "ranks", "numbers", "elements"),
-)
-"""Names of nnfuzz.reduce.passes.PASSES, which the parent cannot import: it needs torch."""
+"""Rounds of all passes; a round in which none succeeds is the last one."""
 
 
 @dataclass
@@ -64,6 +60,7 @@ class Engine:
     """Reduces one test case.
 
     found: the case as it failed in these lanes; wanted: the likeness that candidates must keep.
+    adopted: it and every better case since, the present one last.
     enough: asked of every better candidate; once it agrees, reduction is over.
     """
 
@@ -81,6 +78,7 @@ class Engine:
         self._end = time.monotonic() + seconds
         self.lanes, self.question, self.wanted = lanes, question, wanted
         self.best = found
+        self.adopted = [found]
         self.budget, self.watch = budget, watch
         self.known: dict[str, Tried] = {found.digest: found}
         self.spent: set[str] = {found.digest}
@@ -138,10 +136,29 @@ class Engine:
         if name == "halves" and self.question.judged:
             return []
         proposed, _ = self.lanes.propose(self.case, name)
+        proposed = self._focused(proposed)
         if name != "neighbourhoods" or self.question.judged:
             return proposed
         last = first_copy(self.case.graph or {})[-1]["outputs"][0]
         return [group for group in proposed if last in group[0].value]
+
+    def _focused(self, proposed: list[Group]) -> list[Group]:
+        """The edits about the failing element, with its place; without them if it has none."""
+        place = self._place()
+        if place is None:
+            return [group for group in proposed if not any(e.needs_focus for e in group)]
+        return [tuple(e.focused(place) for e in group) for group in proposed]
+
+    def _place(self) -> list[Any] | None:
+        """[output, index] of the worst element of the failure that is wanted."""
+        wanted = [failure for failure, mark in self.best.failing if mark == self.wanted]
+        places = [
+            [wrong.output, list(wrong.worst["index"])]
+            for wrong in wrong_outputs(self.best.verdict)
+            for failure in wanted
+            if wrong.worst and wrong.backend == failure.backend and wrong.level in failure.levels
+        ]
+        return places[0] if places else None
 
     def first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
         """Adopts the first candidate that is simpler and interesting; its position, if any."""
@@ -189,6 +206,7 @@ class Engine:
 
     def _adopt(self, tried: Tried) -> None:
         self.best = tried
+        self.adopted.append(tried)
         self.over = self._enough(tried)
         self.progress.measure, self.progress.nodes = tried.measure, tried.measure[0]
         self.watch(self.progress)

@@ -1,14 +1,12 @@
-"""The passes of the reducer, in the order in which they run. A pass is data: how it proposes
-edits, how it applies one, and whether its edits are tried together.
-"""
+"""What the passes of the reducer do: how each proposes edits, and how it applies one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nnfuzz.reduce import bodies, cuts, pairs, shapes, values
-from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce import bodies, cuts, shapes, values
+from nnfuzz.reduce.edit import ORDER, Edit
 from nnfuzz.reduce.sizes import at_each_size, edited
 from nnfuzz.reduce.subject import Inapplicable, Subject
 
@@ -18,43 +16,36 @@ FIXING = "direct"
 
 @dataclass(frozen=True)
 class Pass:
-    """propose: edits for a subject, the most promising first. apply: raises Inapplicable.
+    """propose: edits for a subject, the most promising first. apply: raises Inapplicable."""
 
-    merge: whether its edits are independent, so that the engine tries many at once.
-    """
-
-    name: str
     propose: Callable[[Subject], Iterable[Edit]]
     apply: Callable[[Subject, Edit], Subject]
-    merge: bool = False
 
 
-PASSES: Mapping[str, Pass] = {
-    p.name: p
-    for p in (
-        Pass("direct", cuts.propose_direct, cuts.apply_direct),
-        Pass("halves", cuts.propose_halves, cuts.apply_outputs),
-        Pass("neighbourhoods", cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
-        Pass("hoisting", bodies.propose_hoisting, bodies.apply_hoisting),
-        Pass("outputs", cuts.propose_outputs, cuts.apply_outputs),
-        Pass("prefixes", cuts.propose_prefixes, cuts.apply_outputs),
-        Pass("replacements", cuts.propose_replacements, cuts.apply_replacement, merge=True),
-        Pass("bypasses", cuts.propose_bypasses, cuts.apply_bypass),
-        Pass("pairs", pairs.propose_pairs, pairs.apply_pair),
-        Pass("inlining", bodies.propose_inlining, bodies.apply_inlining),
-        Pass("operands", cuts.propose_operands, cuts.apply_operand),
-        Pass("constants", cuts.propose_constants, cuts.apply_replacement),
-        Pass("sharing", cuts.propose_sharing, cuts.apply_sharing),
-        Pass("unfreezing", cuts.propose_unfreezing, cuts.apply_unfreezing, merge=True),
-        Pass("plain", values.propose_plain, values.apply_plain),
-        Pass("attributes", values.propose_attributes, values.apply_attribute),
-        Pass("dtypes", values.propose_dtypes, values.apply_dtype),
-        Pass("shrinking", shapes.propose_shrinking, shapes.apply_shrinking),
-        Pass("ranks", shapes.propose_ranks, shapes.apply_rank),
-        Pass("numbers", values.propose_numbers, values.apply_numbers, merge=True),
-        Pass("elements", values.propose_elements, values.apply_numbers),
-    )
+_PASSES = {
+    "direct": Pass(cuts.propose_direct, cuts.apply_direct),
+    "halves": Pass(cuts.propose_halves, cuts.apply_outputs),
+    "neighbourhoods": Pass(cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
+    "hoisting": Pass(bodies.propose_hoisting, bodies.apply_hoisting),
+    "outputs": Pass(cuts.propose_outputs, cuts.apply_outputs),
+    "prefixes": Pass(cuts.propose_prefixes, cuts.apply_outputs),
+    "replacements": Pass(cuts.propose_replacements, cuts.apply_replacement),
+    "bypasses": Pass(cuts.propose_bypasses, cuts.apply_bypass),
+    "pairs": Pass(cuts.propose_pairs, cuts.apply_pair),
+    "inlining": Pass(bodies.propose_inlining, bodies.apply_inlining),
+    "operands": Pass(cuts.propose_operands, cuts.apply_operand),
+    "constants": Pass(cuts.propose_constants, cuts.apply_replacement),
+    "sharing": Pass(cuts.propose_sharing, cuts.apply_sharing),
+    "unfreezing": Pass(cuts.propose_unfreezing, cuts.apply_unfreezing),
+    "plain": Pass(values.propose_plain, values.apply_plain),
+    "attributes": Pass(values.propose_attributes, values.apply_attribute),
+    "dtypes": Pass(values.propose_dtypes, values.apply_dtype),
+    "shrinking": Pass(shapes.propose_shrinking, shapes.apply_shrinking),
+    "ranks": Pass(shapes.propose_ranks, shapes.apply_rank),
+    "numbers": Pass(values.propose_numbers, values.apply_numbers),
+    "elements": Pass(values.propose_elements, values.apply_numbers),
 }
+PASSES: Mapping[str, Pass] = {name: _PASSES[name] for name in ORDER}
 
 
 def applied(subject: Subject, edits: Iterable[Edit]) -> Subject:
@@ -75,6 +66,8 @@ def applied(subject: Subject, edits: Iterable[Edit]) -> Subject:
 
 
 def _applied(subject: Subject, edit: Edit) -> Subject:
+    if edit.needs_focus:
+        raise Inapplicable("no element is known to fail")
     apply = PASSES[edit.by].apply
     if edit.by == FIXING:
         return apply(subject, edit)

@@ -18,8 +18,8 @@ from typing import Any
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
-from nnfuzz.reduce.edit import Edit, groups
-from nnfuzz.reduce.passes import PASSES, applied, proposed
+from nnfuzz.reduce.edit import MERGED, Edit, groups
+from nnfuzz.reduce.passes import applied, proposed
 from nnfuzz.reduce.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import ProducerService
@@ -35,8 +35,8 @@ class ReduceService(ProducerService):
     def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
         if header["do"] == "propose":
             subject = self._subject(TestCase.from_frame(header["case"], blobs))
-            chosen = PASSES[header["pass"]]
-            found = groups(proposed(subject, chosen.name), chosen.merge)
+            name = header["pass"]
+            found = groups(proposed(subject, name), name in MERGED)
             answer = [[edit.to_json() for edit in group] for group in found]
             return {"groups": answer, "measure": subject.measure()}, {}
         if header["do"] == "prepare":

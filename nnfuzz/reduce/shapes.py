@@ -9,7 +9,7 @@ from typing import Any
 from nnfuzz.ir.expr import BoolExpr, Int, Var, evaluate
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.edit import FOCUS, Edit
 from nnfuzz.reduce.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
 from nnfuzz.solve.domains import Contradiction
 from nnfuzz.solve.propagation import Propagator
@@ -22,6 +22,7 @@ SIZED = {
 }  # fmt: skip
 """Integer attributes that may shrink with the dimensions, and the least they shrink to."""
 COMMON_CAPS = (1, 2, 3, 4, 8)
+ENDS = (FOCUS, "head", "tail")
 PROPAGATIONS = 2000
 
 
@@ -98,7 +99,8 @@ class Symbolic:
     def solved(self, caps: Mapping[Var, int], least: bool) -> dict[Var, int]:
         """Values with every capped variable at most at its cap.
 
-        least: as small as possible; otherwise near what they are now. Raises: Inapplicable.
+        least: as small as possible; otherwise as near as can be to the caps, and of what is not
+        capped to what they are now. Raises: Inapplicable.
         """
         limits = [c for v, cap in caps.items() if isinstance(c := v <= cap, BoolExpr)]
         found = self._propagated([*self.constraints, *limits], caps, least)
@@ -116,8 +118,9 @@ class Symbolic:
         for var in order:
             lo, hi = system.domains.of(var)
             wanted = range(lo, hi + 1)
-            if not least and var not in caps:
-                wanted = sorted(wanted, key=lambda x: abs(x - self.now[var]))
+            if not least:
+                aim = min(caps.get(var, self.now[var]), self.now[var])
+                wanted = sorted(wanted, key=lambda x: abs(x - aim))
             if not any(system.assign(var, value, value) for value in list(wanted)[:64]):
                 return None
         found = {var: system.domains.of(var)[0] for var in order}
@@ -149,7 +152,9 @@ class Symbolic:
 def propose_shrinking(subject: Subject) -> Iterator[Edit]:
     """All dimensions to at most 1, 2, 3 ..., half of them; then each by itself, the largest first.
 
-    value: [cap, or 0 for half; whether to keep the first elements or the last].
+    value: [cap, or 0 for half; which elements stay]: the first ones ("head"), the last ones
+    ("tail"), or those around the failing one (FOCUS). The sizes of a single dimension approach
+    what it is now, so that the least one that fails is found by bisection.
     """
     try:
         symbolic = Symbolic(subject.graph)
@@ -160,13 +165,25 @@ def propose_shrinking(subject: Subject) -> Iterator[Edit]:
         return
     largest = symbolic.now[dimensions[0]]
     for cap in [c for c in COMMON_CAPS if c < largest]:
-        yield from (Edit("shrinking", "*", [cap, end]) for end in ("head", "tail"))
+        yield from (Edit("shrinking", "*", [cap, end]) for end in ENDS)
     if largest > 2:
-        yield Edit("shrinking", "*", [0, "head"])
+        yield from (Edit("shrinking", "*", [0, end]) for end in ENDS[:2])
     for var in dimensions:
         now, place = symbolic.now[var], symbolic.places[var]
-        for cap in sorted({1, 2, now // 2, now - 1} & set(range(1, now))):
-            yield from (Edit("shrinking", place, [cap, end]) for end in ("head", "tail"))
+        for cap in _caps(now):
+            ends = ENDS if cap in (1, 2, _half(now), now - 1) else ENDS[:2]
+            yield from (Edit("shrinking", place, [cap, end]) for end in ends)
+
+
+def _caps(now: int) -> list[int]:
+    """1, 2, a half, three quarters, seven eighths ..., one less."""
+    nearer = {now - (now >> k) for k in range(1, now.bit_length())}
+    return sorted({1, 2, *nearer} & set(range(1, now)))
+
+
+def _half(size: int) -> int:
+    """Rounded up: the first half and the last one have the middle element in common."""
+    return size - size // 2
 
 
 def apply_shrinking(subject: Subject, edit: Edit) -> Subject:
@@ -175,18 +192,54 @@ def apply_shrinking(subject: Subject, edit: Edit) -> Subject:
     cap, end = edit.value
     every = edit.target == "*"
     caps = {
-        var: max(1, cap or symbolic.now[var] // 2)
+        var: max(1, cap or _half(symbolic.now[var]))
         for var, place in symbolic.places.items()
         if place == edit.target or (every and var in set(symbolic.dimensions()))
     }
     if not caps:
         raise Inapplicable(f"{edit.target} is gone")
     graph = symbolic.concrete(symbolic.solved(caps, least=every and cap == 1))
+    window = Window(end, subject.graph, graph)
     params = {
-        name: fitted(subject.params[name], graph.type(name), end == "tail")
+        name: fitted(subject.params[name], graph.type(name), window.starts(name))
         for name in (*graph.inputs, *graph.weights)
     }
     return restricted(subject, graph, clipped(graph, params))
+
+
+class Window:
+    """Which elements of parameters stay when a graph shrinks.
+
+    end: "head", "tail" or [output, index]. Around an element, an axis of a parameter belongs to
+    the axis of the output that shrinks alike; the one at the same place from the right is
+    preferred, as broadcasting has it. Other axes keep their first elements.
+    """
+
+    def __init__(self, end: Any, before: Graph, after: Graph) -> None:
+        """Raises: Inapplicable if the output is gone."""
+        self.end, self.before, self.after = end, before, after
+        self._axes: list[tuple[int, int, int]] = []
+        if not isinstance(end, str):
+            output, index = end
+            if output not in before.values or output not in after.values:
+                raise Inapplicable(f"the output {output} is gone")
+            shapes = before.type(output).shape, after.type(output).shape
+            if not len(shapes[0]) == len(shapes[1]) == len(index):
+                raise Inapplicable(f"the output {output} has another rank")
+            self._axes = list(zip(*shapes, index, strict=True))
+
+    def starts(self, name: str) -> list[int]:
+        """The first index that stays, by axis of a parameter."""
+        sizes = list(zip(self.before.type(name).shape, self.after.type(name).shape, strict=True))
+        return [self._start(*size, axis - len(sizes)) for axis, size in enumerate(sizes)]
+
+    def _start(self, size: int, left: int, axis: int) -> int:
+        """axis: counted from the right, -1 is the last."""
+        if self.end == "tail":
+            return size - left
+        aligned = self._axes[axis:][:1] if -axis <= len(self._axes) else []
+        places = [at for *sizes, at in (*aligned, *self._axes) if sizes == [size, left]]
+        return min(max(0, places[0] - left // 2), size - left) if places else 0
 
 
 # -- ranks ------------------------------------------------------------------------------------

@@ -102,9 +102,6 @@ class Subject:
                 return node
         raise Inapplicable(f"the node {name} is gone")
 
-    def with_params(self, changed: Mapping[str, np.ndarray]) -> Subject:
-        return replace(self, params={**self.params, **changed})
-
 
 def steps_inside(op: OpSpec) -> int:
     """Operators inside of the bodies that an operator holds."""
@@ -171,11 +168,9 @@ def _fitting(
     raise Inapplicable(f"{node!r} does not admit {types}")
 
 
-def fitted(array: np.ndarray, type_: TensorType, tail: bool = False) -> np.ndarray:
-    """An array cut to a type of the same rank at most as large: its first (last) elements."""
-    index = tuple(
-        slice(n - d, n) if tail else slice(0, d) for n, d in zip(array.shape, type_.shape)
-    )
+def fitted(array: np.ndarray, type_: TensorType, starts: Iterable[int]) -> np.ndarray:
+    """An array cut to a type of the same rank at most as large, from a first index per axis."""
+    index = tuple(slice(s, s + d) for s, d in zip(starts, type_.shape, strict=True))
     return np.ascontiguousarray(array[index]).astype(type_.dtype.numpy).reshape(type_.shape)
 
 
@@ -187,7 +182,3 @@ def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
             lo, hi = math.ceil(lo), math.floor(hi)
             found[name] = np.clip(found[name], lo, hi).astype(found[name].dtype)
     return found
-
-
-def is_float(type_: TensorType) -> bool:
-    return type_.dtype.is_float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType, is_floating, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.edit import FOCUS, Edit
 from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, declaration, value_cost
 from nnfuzz.reduce.subject import (
     Inapplicable,
@@ -180,31 +181,37 @@ def _retyped(subject: Subject, graph: Graph, types: dict, params: dict) -> Subje
 # -- numbers ----------------------------------------------------------------------------------
 
 WAYS = ("zeros", "ones", "first", "integers", "decimals")
-SMALL = 64
-"""Elements up to which parts of an array are simplified one by one."""
+MOST_PARTS = 126
+"""Parts of one array that are simplified one by one: halves, quarters ... of it. Six halvings are
+so many; they reach single elements where there are at most 64."""
 
 
 def propose_numbers(subject: Subject) -> Iterator[Edit]:
-    """Simpler numbers in whole parameters. value: [way, start, stop] over the flat array."""
-    for way in WAYS:
-        for name in (*subject.graph.weights, *subject.graph.inputs):
-            array = subject.params[name]
-            edit = Edit("numbers", name, [way, 0, array.size])
-            if array.size and array_cost(_simplified(array, edit.value)) < array_cost(array):
-                yield edit
+    """Simpler numbers in whole parameters, then in all but the operand of the failing element.
+
+    value: [way, start, stop] over the flat array, and FOCUS where that element is to stay.
+    """
+    for kept in ([], [FOCUS]):
+        for way in WAYS[: 3 if kept else None]:
+            for name in (*subject.graph.weights, *subject.graph.inputs):
+                array = subject.params[name]
+                value = [way, 0, array.size]
+                if array.size > len(kept) and _simpler_array(array, value):
+                    yield Edit("numbers", name, [*value, *kept])
 
 
 def propose_elements(subject: Subject) -> Iterator[Edit]:
-    """The same for halves, quarters ... and single elements of small arrays."""
+    """The same for halves, quarters ... and single elements of arrays."""
     for name in (*subject.graph.weights, *subject.graph.inputs):
         array = subject.params[name]
-        if not 1 < array.size <= SMALL:
-            continue
-        for start, stop in _parts(array.size):
+        for start, stop in itertools.islice(_parts(array.size), MOST_PARTS):
             for way in ("zeros", "ones", "integers", "decimals"):
-                edit = Edit("elements", name, [way, start, stop])
-                if array_cost(_simplified(array, edit.value)) < array_cost(array):
-                    yield edit
+                if _simpler_array(array, [way, start, stop]):
+                    yield Edit("elements", name, [way, start, stop])
+
+
+def _simpler_array(array: np.ndarray, value: list) -> bool:
+    return array_cost(_simplified(array, value)) < array_cost(array)
 
 
 def _parts(size: int) -> Iterator[tuple[int, int]]:
@@ -221,13 +228,32 @@ def _parts(size: int) -> Iterator[tuple[int, int]]:
 
 def apply_numbers(subject: Subject, edit: Edit) -> Subject:
     array = subject.params.get(edit.target)
-    if array is None or edit.value[2] > array.size:
+    value, focus = edit.value[:3], edit.value[3:]
+    if array is None or value[2] > array.size:
         raise Inapplicable(f"{edit.target} is gone")
-    changed = {edit.target: _simplified(array, edit.value)}
+    made = _simplified(array, value)
+    if focus:
+        place = _operand(subject.graph, array.shape, *focus[0])
+        made[place] = array[place]
+    changed = {edit.target: made}
     return replace(subject, params=clipped(subject.graph, {**subject.params, **changed}))
 
 
+def _operand(graph: Graph, shape: Sequence[int], output: str, index: Sequence[int]) -> tuple:
+    """The element of an array of some shape that broadcasting takes to an element of an output.
+
+    Raises: Inapplicable if it does not.
+    """
+    whole = graph.type(output).shape if output in graph.values else ()
+    pairs = list(zip(reversed(shape), reversed(whole), reversed(index)))
+    fits = all(n in (1, size) and at < size for n, size, at in pairs)
+    if len(pairs) < len(shape) or not fits:
+        raise Inapplicable(f"no broadcasting takes {list(shape)} to {output}")
+    return tuple(0 if n == 1 else at for n, _, at in reversed(pairs))
+
+
 def _simplified(array: np.ndarray, value: list) -> np.ndarray:
+    """A copy with simpler numbers in a part of it."""
     way, start, stop = value
     flat = np.array(plain(array)).reshape(-1)
     part = flat[start:stop]

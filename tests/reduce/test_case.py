@@ -65,7 +65,7 @@ def test_the_failure_stays_the_same_and_occurs_in_fresh_processes(findings, redu
     for finding, done in zip(findings, reductions):
         before = likeness(finding.failure, finding.verdict, finding.outcomes)
         assert likeness(done.failure, done.best.verdict, done.best.outcomes) == before
-        assert done.confirmed == 2
+        assert done.confirmed == 3
 
 
 def test_counters_add_up(reductions):
@@ -86,7 +86,7 @@ def test_a_budget_holds_and_the_result_still_fails(findings, reduced, budget):
     done = reduced(findings[1], ReduceConfig(2, budget))
     assert done.run <= budget
     assert done.after <= done.before
-    assert done.confirmed == 2
+    assert done.confirmed == 3
 
 
 def test_an_exception_keeps_its_message(producer, registry, server, reduced):
@@ -138,7 +138,7 @@ def test_a_failure_that_needs_many_nodes_keeps_them(producer, registry, server, 
     finding = next(f for f in made if f is not None)
     done = reduced(finding, ReduceConfig(2))
     assert done.after[0] in (5, 6)
-    assert done.confirmed == 2
+    assert done.confirmed == 3
     assert done.before[0] == 10
 
 
@@ -156,7 +156,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     done = reduce_case(Problem(case, failure, None, config.to_json()), ReduceConfig(2))
     assert [node["op"] for node in done.case.graph["nodes"]] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
-    assert done.confirmed == 2
+    assert done.confirmed == 3
 
 
 def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():

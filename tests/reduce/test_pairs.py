@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.reduce.pairs import LARGE
+from nnfuzz.reduce.cuts import LARGE
 from nnfuzz.reduce.passes import PASSES, applied
 from nnfuzz.reduce.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig

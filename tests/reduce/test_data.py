@@ -1,0 +1,94 @@
+"""Tensors get small, and numbers few, where a fault depends on elements, sizes or numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.ir.graph import Graph
+from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
+from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduce.passes import applied
+from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.examine import ProducerClient, examine
+from tests.reduce.faults import FAULTS, PLUGIN, Fault, elements
+
+CONFIG = CaseConfig(exporter="direct")
+CHOSEN = [fault for fault in FAULTS if fault.rule not in ("long_input", "large", "row")]
+
+
+@pytest.fixture(scope="module")
+def producer():
+    return Producer(0, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def reduced(producer):
+    """Reduces a planted fault, with further options of the backend."""
+    registry = BackendRegistry.discover([PLUGIN])
+    with (
+        Servers(registry.spec("elements", {}), registry) as servers,
+        ProducerClient(0, CONFIG.to_json(), servers.service) as client,
+    ):
+
+        def reduce(fault: Fault, **options):
+            plain, case = registry.spec("elements", fault.options), fault.case(producer)
+            spec = registry.spec("elements", {**fault.options, **options})
+            with BackendRunner(plain, registry, servers.backend) as runner:
+                (failure,) = examine(case, runner, client.judge).failures
+            problem = Problem(case, failure, spec, CONFIG.to_json())
+            return reduce_case(problem, ReduceConfig(1), registry=registry, servers=servers)
+
+        yield reduce
+
+
+@pytest.mark.parametrize("fault", CHOSEN, ids=lambda f: f"{f.op}-{f.rule}-{len(f.operands[0][1])}")
+def test_the_elements_and_sizes_that_matter_are_what_is_left(fault, reduced):
+    done = reduced(fault)
+    assert elements(done.case) <= 1.4 * fault.least
+    numbers = {x for a in done.case.inputs.values() for x in a.ravel().tolist()}
+    assert len(numbers) <= 2
+    assert done.run <= 80 and done.confirmed == 3
+
+
+def test_what_holds_in_no_fresh_process_gives_way_to_what_does(reduced):
+    fault = next(fault for fault in FAULTS if (fault.op, fault.rule) == ("Abs", "magic"))
+    done = reduced(fault, flaky=20)
+    (array,) = done.case.inputs.values()
+    assert done.confirmed == 3 and array.size > 20
+    assert (array != 0).sum() == 1
+    with pytest.raises(NotReduced):
+        reduced(fault, flaky=10_000)
+
+
+@pytest.fixture(scope="module")
+def product(producer):
+    """y = a * b with a of 4 x 6 and b of 6 elements."""
+    fault = Fault("Mul", "magic", (("float32", (4, 6)), ("float32", (6,))), 2)
+    case = fault.case(producer)
+    return Subject(Graph.from_json(case.graph, producer.registry.get), case.inputs)
+
+
+def test_a_window_is_around_the_failing_element_in_every_operand(product):
+    made = applied(product, [Edit("shrinking", "*", [1, ["y", [3, 4]]])])
+    assert made.params["x0"].tolist() == [[product.params["x0"][3, 4]]]
+    assert made.params["x1"].tolist() == [product.params["x1"][4]]
+    last = applied(product, [Edit("shrinking", "x0.1", [4, "tail"])])
+    assert last.params["x0"].tolist() == product.params["x0"][:, 2:].tolist()
+
+
+def test_all_but_the_operand_of_the_failing_element_become_zero(product):
+    made = applied(product, [Edit("numbers", "x1", ["zeros", 0, 6, ["y", [3, 4]]])])
+    expected = [0, 0, 0, 0, product.params["x1"][4], 0]
+    assert made.params["x1"].tolist() == expected
+
+
+@pytest.mark.parametrize("by, value", [("shrinking", [1]), ("numbers", ["zeros", 0, 6])])
+def test_edits_about_an_element_that_is_gone_do_not_fit(by, value, product):
+    target = "*" if by == "shrinking" else "x1"
+    with pytest.raises(Inapplicable, match="z"):
+        applied(product, [Edit(by, target, [*value, ["z", [0, 0]]])])
