@@ -16,7 +16,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    first_statement,
+    read_complaint,
+)
 
 _LEVELS = {
     "O0": "ORT_DISABLE_ALL",
@@ -38,6 +44,10 @@ _UNSUPPORTED = (
     "is not a registered function/op",
     "Unsupported value attribute datatype",
 )
+_CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
+_INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
+_PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
+"""Memory was planned for another shape than what is computed has: inference was wrong."""
 _EXACT = (
     ("session.qdq_matmulnbits_accuracy_level", "1"),
     ("session.disable_double_qdq_remover", "1"),
@@ -222,12 +232,15 @@ class OnnxRuntime(Backend):
             module, options, providers=self._providers(), disabled_optimizers=list(passes)
         )
 
-    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
-        if type(error).__name__ == "NotImplemented":
-            return True
-        return type(error).__module__.startswith("onnxruntime") and any(
-            text in str(error) for text in _UNSUPPORTED
-        )
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """One line: "[ONNXRuntimeError] : code : NAME : " and what is wrong."""
+        if not error.error_type:
+            return read_complaint(error)
+        subject = _CODE.sub("", first_statement(error.message))
+        found = _INFERENCE.search(subject)
+        operators = (found.group(1),) if found and found.group(1) else ()
+        return Complaint(_kind(error, subject), subject, operators)
 
     def repro(self) -> str:
         return self._script() + _RUN
@@ -243,6 +256,16 @@ class OnnxRuntime(Backend):
             # TF32 is on by default in CUDA convolutions and matrix products.
             return [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
         return ["CPUExecutionProvider"]
+
+
+def _kind(error: CompilerError, subject: str) -> ComplaintKind:
+    theirs = error.error_type.startswith("onnxruntime")
+    if error.error_type.endswith(".NotImplemented") or (
+        theirs and any(text in error.message for text in _UNSUPPORTED)
+    ):
+        return ComplaintKind.UNSUPPORTED
+    wrong = _INFERENCE.search(subject) or _PLANNED.search(subject)
+    return ComplaintKind.TYPE if wrong else ComplaintKind.ERROR
 
 
 def _to_ort(array: np.ndarray) -> Any:

@@ -15,12 +15,20 @@ import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    about_inputs,
+    first_statement,
+    read_complaint,
+)
+from nnfuzz.execute.stage import Stage
 
 _EXTRA_PASSES = (
     "EliminateCommonSubexpr",
@@ -51,6 +59,13 @@ _UNSUPPORTED = re.compile(
 _NO_DTYPE = re.compile(
     r"Data type \S+ not supported|Unsupported input dtype|\bonly supports? b?float\d+\b"
 )
+# What code generation says of a value whose dtype is not what the importer took it for.
+_WRONG_DTYPE = re.compile(
+    r"\bbound to different types\b|\btype mismatch: expected\b|\bexpected boolean argument\b",
+    re.IGNORECASE,
+)
+# In the middle of a sentence, wherever TVM prints a call with a constant.
+_FOOTNOTE = re.compile(r"\s*# Metadata omitted\b[^\n]*? to show it\.")
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
 def run(model, inputs, level):
@@ -112,6 +127,7 @@ class Tvm(Backend):
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
     preferred_opset = 18
+    environment: ClassVar = {"TVM_NUM_THREADS": "1"}
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
@@ -189,11 +205,13 @@ class Tvm(Backend):
 
         return run
 
-    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
-        if isinstance(error, NotImplementedError):  # tvm.error.OpNotImplemented is one
-            return True
-        said = _UNSUPPORTED if stage is Stage.IMPORT else _NO_DTYPE
-        return said.search(str(error)) is not None
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """The first line states the cause; a dump of the module follows it."""
+        if not error.error_type:
+            return read_complaint(error)
+        subject = first_statement(_FOOTNOTE.sub("", error.message))
+        return Complaint(_kind(error, subject), subject)
 
     def repro(self) -> str:
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
@@ -222,12 +240,25 @@ class Tvm(Backend):
         return relax.backend.cpu_generic.get_default_pipeline(target)
 
 
+def _kind(error: CompilerError, subject: str) -> ComplaintKind:
+    said = _UNSUPPORTED if error.stage is Stage.IMPORT else _NO_DTYPE
+    # tvm.error.OpNotImplemented is a NotImplementedError.
+    if "NotImplementedError" in error.bases or said.search(error.message):
+        return ComplaintKind.UNSUPPORTED
+    if error.stage is Stage.IMPORT:
+        return about_inputs(subject)
+    wrong = error.error_type == "TypeError" or _WRONG_DTYPE.search(subject)
+    return ComplaintKind.DTYPE if wrong else ComplaintKind.ERROR
+
+
 def _array(value: Any) -> np.ndarray:
     """A result of the virtual machine; ONNX's Shape comes back as a shape, not as a tensor."""
     import tvm
 
     if isinstance(value, tvm.runtime.ShapeTuple):
         return np.array(list(value), np.int64)
+    if not isinstance(value, tvm.runtime.Tensor):
+        raise ValueError(f"the virtual machine returned {type(value).__name__}, not a tensor")
     return value.numpy()
 
 

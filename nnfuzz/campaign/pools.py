@@ -17,7 +17,13 @@ from nnfuzz.execute.events import Death, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of, preload_of
+from nnfuzz.execute.runner import (
+    AdapterFault,
+    BackendRunner,
+    RunnerError,
+    fork_server_of,
+    limits_of,
+)
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig, TestCase
 
@@ -185,7 +191,7 @@ class BackendPool:
         self.urgent: deque[Run] = deque()
         self.seconds = 0.0
         self._faults = 0
-        self.server = ForkServer(preload_of(backend))
+        self.server = fork_server_of(backend)
         self.lanes = [_Lane(BackendRunner(spec, registry, self.server)) for _ in range(count)]
         for lane in self.lanes:
             lane.runner.sandbox.start()
@@ -250,7 +256,7 @@ class BackendPool:
     def _count(self, result: list[Outcome] | RunnerError) -> None:
         if isinstance(result, RunnerError):
             self._faults += 1
-            if self._faults >= PATIENCE:
+            if isinstance(result, AdapterFault) or self._faults >= PATIENCE:
                 raise PoolError(str(result))
             return
         self._faults = 0

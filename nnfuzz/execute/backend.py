@@ -28,6 +28,8 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import sys
+import traceback
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -36,7 +38,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    described,
+    read_complaint,
+)
+from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import CPU, Target
 
 Arrays = Mapping[str, np.ndarray]
@@ -56,7 +65,26 @@ class BackendUnavailable(RuntimeError):
 
 
 class AdapterError(TypeError):
-    """The adapter, or the compiler behind it, returned what the contract does not allow."""
+    """The adapter made a mistake, or returned what the contract does not allow.
+
+    It stops a campaign, and is no finding about the compiler.
+    """
+
+
+_SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
+"""What Python raises for mistakes in the code at hand; UnboundLocalError is a NameError."""
+
+
+def own_fault(error: BaseException, adapter: type) -> bool:
+    """Whether the adapter's own code made a mistake: the innermost frame is a line of its module
+    that does not raise, and the error is one that Python itself raises for slips.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
+        return False
+    module = sys.modules.get(adapter.__module__)
+    ours = getattr(module, "__file__", None)
+    return frames[-1].filename == ours and not (frames[-1].line or "").startswith("raise")
 
 
 def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:
@@ -119,6 +147,11 @@ class Backend(ABC):
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
     max_ir_version: ClassVar[int | None] = None
+    environment: ClassVar[Mapping[str, str]] = {}
+    """Variables for the worker, set before the compiler is imported: one thread, for example."""
+    narrows: ClassVar[Mapping[str, str]] = {}
+    """Types that the compiler computes in narrower ones by design, such as float64: float32. Said
+    once in the summary; what it explains is no finding."""
     collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Passes of unrelated rewrites: name -> ONNX operators that all of these have in common."""
     Options: ClassVar[type[BackendOptions]] = BackendOptions
@@ -223,9 +256,22 @@ class Backend(ABC):
         """The same as `build` with some passes of `fired_passes` switched off. Optional."""
         raise NotImplementedError(f"{self.name} cannot switch passes off")
 
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """What the compiler's error says: its kind, subject, operators, dtypes and location.
+
+        Tells findings apart, and what is unsupported from what fails. The default reads the whole
+        message and knows no compiler. A function of the text alone, and called without the
+        compiler, so that findings can be grouped anew.
+        """
+        return read_complaint(error)
+
     def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
-        """Whether the error is the compiler's own statement that it does not implement this."""
-        return isinstance(error, NotImplementedError)
+        """Whether the error is the compiler's own statement that it does not implement this.
+
+        Default: if `complaint` says so.
+        """
+        return self.complaint(described(error, stage)).kind is ComplaintKind.UNSUPPORTED
 
     def repro(self) -> str | None:
         """Source of `def run(model, inputs, level)` for bug reports, None if there is none.

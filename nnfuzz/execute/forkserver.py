@@ -20,7 +20,6 @@ SINGLE_THREAD = {
         "MKL_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
         "NUMEXPR_NUM_THREADS",
-        "TVM_NUM_THREADS",
     )
 }
 _MESSAGE_BYTES = 1 << 16
@@ -30,7 +29,7 @@ class ForkServer:
     """A process that has imported `preload` once and forks workers from there in milliseconds.
 
     Several sandboxes may share one. `environment` is added to the environment of this process and
-    reaches every worker; by default it makes numeric libraries single-threaded, since a library
+    reaches every worker, as does what makes numeric libraries single-threaded, since a library
     that ran threads before a fork hangs after it. `warm`, a service's factory "pkg.module:factory"
     with its arguments (JSON), is called once ahead: what it loads and caches, workers begin with.
     """
@@ -38,12 +37,12 @@ class ForkServer:
     def __init__(
         self,
         preload: Iterable[str] = (),
-        environment: Mapping[str, str] = SINGLE_THREAD,
+        environment: Mapping[str, str] | None = None,
         warm: tuple[str, dict[str, Any]] | None = None,
     ):
         self.preload = tuple(dict.fromkeys(preload))
         self.warm = warm
-        self._environment = dict(environment)
+        self._environment = {**SINGLE_THREAD, **(environment or {})}
         self._on_end: dict[int, Callable[[int], None]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
         self._next = 0

@@ -8,6 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.execute.complaint import Complaint
+from nnfuzz.execute.stage import Stage
+
+__all__ = ["Outcome", "OutcomeKind", "Stage"]
+
 
 class OutcomeKind(StrEnum):
     """How a stage ended. `unsupported` is what the backend itself says it does not implement."""
@@ -20,16 +25,6 @@ class OutcomeKind(StrEnum):
     MISMATCH = "mismatch"
 
 
-class Stage(StrEnum):
-    """Where in the pipeline of a test case an outcome arose."""
-
-    EXPORT = "export"
-    IMPORT = "import"
-    COMPILE = "compile"
-    EXECUTE = "execute"
-    COMPARE = "compare"
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The last stage reached by one (test case, backend, level), and what it left behind.
@@ -37,7 +32,8 @@ class Outcome:
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it. `outputs` is set when kind is ok. A process that died names its
     signal in `signal` ("SIGSEGV"), or its exit code in `message` ("exited with code 3"); a death
-    by the memory limit is a crash whose message begins with `MEMORY_LIMIT`.
+    by the memory limit is a crash whose message begins with `MEMORY_LIMIT`. `complaint` is the
+    backend's reading of its compiler's words, where there was an error.
     """
 
     MEMORY_LIMIT = "memory limit"
@@ -53,6 +49,7 @@ class Outcome:
     captured: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, np.ndarray] | None = None
+    complaint: Complaint | None = None
 
     @property
     def ok(self) -> bool:
@@ -66,14 +63,18 @@ class Outcome:
         """A JSON object of everything but the outputs."""
         names = [f.name for f in fields(self) if f.name != "outputs"]
         values = {name: getattr(self, name) for name in names}
-        return {**values, "kind": self.kind.value, "stage": self.stage.value}
+        told = self.complaint.to_json() if self.complaint else None
+        return {**values, "kind": self.kind.value, "stage": self.stage.value, "complaint": told}
 
     @classmethod
     def from_json(
         cls, data: dict[str, Any], outputs: dict[str, np.ndarray] | None = None
     ) -> Outcome:
         """The inverse of to_json; the outputs travel beside it. Unknown keys are an error."""
-        return cls(
-            **{**data, "kind": OutcomeKind(data["kind"]), "stage": Stage(data["stage"])},
-            outputs=outputs,
-        )
+        told = data.get("complaint")
+        fields = {
+            "kind": OutcomeKind(data["kind"]),
+            "stage": Stage(data["stage"]),
+            "complaint": Complaint.from_json(told) if told else None,
+        }
+        return cls(**{**data, **fields}, outputs=outputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.execute.backend import OptionError, suggest
+from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
@@ -22,6 +22,10 @@ SERVICE = "nnfuzz.execute.service:BackendService"
 
 class RunnerError(RuntimeError):
     """The backend cannot be started or its adapter is at fault: no outcome of the compiler."""
+
+
+class AdapterFault(RunnerError):
+    """The adapter itself made a mistake: every further test would be wasted."""
 
 
 class BackendRunner:
@@ -50,9 +54,9 @@ class BackendRunner:
             SERVICE,
             {"spec": spec.to_json()},
             limits or limits_of(self.options),
-            preload=preload_of(self.backend),
             name=str(spec),
             server=server,
+            own_server=lambda: fork_server_of(self.backend),
         )
         self._model = b""
         self._inputs: dict[str, np.ndarray] = {}
@@ -106,7 +110,8 @@ class BackendRunner:
             self._accept(event)
             return None
         if isinstance(event, Fault):
-            raise RunnerError(
+            kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError
+            raise kind(
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
@@ -179,6 +184,8 @@ class BackendRunner:
         if not self._pending:  # every level was answered before it died
             return
         outcome = _outcome(self.name, self._pending[0], death)
+        text = CompilerError(outcome.stage, captured=outcome.captured)
+        outcome = replace(outcome, complaint=self.backend.complaint(text))
         # An import that kills the process would kill it again at every other level.
         dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
         self._pending = self._pending[len(dead) :]
@@ -196,29 +203,10 @@ def limits_of(options: Any) -> Limits:
     )
 
 
-def preload_of(backend: Any) -> tuple[str, ...]:
-    """Modules that a fork server for this backend should import."""
-    return ("numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload)
-
-
-def wait_runners(
-    runners: Iterable[BackendRunner], timeout: float | None = None
-) -> list[tuple[BackendRunner, list[Outcome]]]:
-    """Blocks until a test case is through all of its levels, at most `timeout` seconds."""
-    by_sandbox = {id(runner.sandbox): runner for runner in runners}
-    sandboxes = [runner.sandbox for runner in by_sandbox.values()]
-    end = None if timeout is None else time.monotonic() + timeout
-    finished: list[tuple[BackendRunner, list[Outcome]]] = []
-    while not finished and any(sandbox.busy for sandbox in sandboxes):
-        left = None if end is None else max(0.0, end - time.monotonic())
-        for sandbox, event in wait(sandboxes, left):
-            runner = by_sandbox[id(sandbox)]
-            outcomes = runner.feed(event)
-            if outcomes is not None:
-                finished.append((runner, outcomes))
-        if left == 0.0:
-            break
-    return finished
+def fork_server_of(backend: Any) -> ForkServer:
+    """A fork server that has imported a backend's compiler, in the environment that it wants."""
+    preload = ("numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload)
+    return ForkServer(preload, backend.environment)
 
 
 def _outcome(backend: str, level: str, death: Death) -> Outcome:

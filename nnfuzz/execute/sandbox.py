@@ -56,13 +56,16 @@ class Sandbox:
         preload: Iterable[str] = (),
         name: str = "",
         server: ForkServer | None = None,
+        own_server: Callable[[], ForkServer] | None = None,
     ):
+        """own_server: makes the fork server where none is shared, instead of `preload`."""
         self.name = name or service
         self.limits = limits or Limits()
         self._service = service
         self.rearm(arguments or {})
         self._owns_server = server is None
-        self.server = server if server is not None else ForkServer(preload)
+        make = own_server or (lambda: ForkServer(preload))
+        self.server = server if server is not None else make()
         self._process: WorkerProcess | None = None
         self._job: _Job | None = None
         self._looked = 0.0

@@ -20,21 +20,31 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.execute.backend import (
+    AdapterError,
     Backend,
     BackendUnavailable,
     Executable,
     Imported,
     InputError,
     OptionError,
+    own_fault,
 )
+from nnfuzz.execute.complaint import ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.execute.worker import Report, describe
+from nnfuzz.execute.worker import Report
 from nnfuzz.ir.sizes import by_copy, together
 
 INPUT, OUTPUT = "input/", "output/"
-_NOT_THE_COMPILER = (InputError, OptionError, BackendUnavailable, MemoryError, SystemExit)
+_NOT_THE_COMPILER = (
+    AdapterError,
+    InputError,
+    OptionError,
+    BackendUnavailable,
+    MemoryError,
+    SystemExit,
+)
 
 
 class _Stopped(Exception):
@@ -137,19 +147,30 @@ class BackendService:
         except _NOT_THE_COMPILER:
             raise
         except BaseException as error:  # Rust bindings raise panics outside of Exception
+            if own_fault(error, type(self._backend)):
+                raise AdapterError(f"{type(error).__name__}: {error}") from error
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
             seconds[stage.value] = time.perf_counter() - start
 
     def _classify(self, error: BaseException, stage: Stage) -> dict[str, Any]:
-        kind = OutcomeKind.EXCEPTION
-        raw: dict[str, Any] = describe(error)
+        """Kind, texts and complaint of what a stage has raised."""
+        text = described(error, stage)
+        complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
+        message = text.message
         if self._backend.is_unsupported(error, stage):
-            kind = OutcomeKind.UNSUPPORTED
-        elif reads_as_out_of_memory(raw["message"]):
-            kind = OutcomeKind.CRASH
-            raw["message"] = f"{Outcome.MEMORY_LIMIT}: {raw['message']}"
-        return {"kind": kind, **raw}
+            kind, complaint = OutcomeKind.UNSUPPORTED, complaint.of_kind(ComplaintKind.UNSUPPORTED)
+        elif complaint.kind is ComplaintKind.UNSUPPORTED:
+            complaint = complaint.of_kind(ComplaintKind.ERROR)
+        if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
+            kind, message = OutcomeKind.CRASH, f"{Outcome.MEMORY_LIMIT}: {message}"
+        return {
+            "kind": kind,
+            "error_type": text.error_type,
+            "message": message,
+            "traceback": text.traceback,
+            "complaint": complaint,
+        }
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
         return Outcome(backend=self._backend.name, level=level, seconds=dict(seconds), **fields)

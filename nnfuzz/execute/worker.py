@@ -29,9 +29,9 @@ from typing import Any, Protocol
 
 from nnfuzz.execute import channel, wire
 from nnfuzz.execute.capture import MARK
+from nnfuzz.execute.complaint import describe
 
 PAGE_BYTES = resource.getpagesize()
-TRACE_CHARS = 8000
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
 
@@ -139,7 +139,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
     except Exception as error:
         answer(channel.FAULT, wire.encode(describe(error)))
         return
-    # After the imports: some libraries (TVM) install handlers of their own.
+    # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
     channel.send(sock, channel.READY, b"")
     report = Report(answer, status)
@@ -168,25 +168,6 @@ def _handle(
         raise
     except BaseException as error:
         return channel.FAULT, wire.encode(describe(error))
-
-
-def describe(error: BaseException) -> dict[str, str]:
-    """The error's type, message and traceback as text of limited length."""
-    try:
-        message = str(error)
-    except Exception as nested:
-        message = f"(str() of the error failed: {nested!r})"
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except Exception:
-        trace = ""
-    return {
-        "error_type": f"{type(error).__module__}.{type(error).__qualname__}".removeprefix(
-            "builtins."
-        ),
-        "message": _shorten(message),
-        "traceback": _shorten(trace),
-    }
 
 
 def limit_memory(growth: int) -> None:
@@ -253,11 +234,3 @@ def _exit_code(leaving: SystemExit) -> int:
         return leaving.code & 0xFF
     print(leaving.code, file=sys.stderr)
     return 1
-
-
-def _shorten(text: str) -> str:
-    """Keeps both ends: a compiler's message carries its cause at one of them."""
-    if len(text) <= TRACE_CHARS:
-        return text
-    half = TRACE_CHARS // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import preload_of
+from nnfuzz.execute.runner import fork_server_of
 from nnfuzz.testcase.case import CaseConfig
 
 SERVICE = "nnfuzz.reduce.service:reduce_service"
@@ -36,7 +36,7 @@ class Servers:
         config: Mapping[str, Any] | None = None,
     ) -> None:
         self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": operators_of(config or {})}))
-        self.backend = ForkServer(preload_of(registry.get(backend.name))) if backend else None
+        self.backend = fork_server_of(registry.get(backend.name)) if backend else None
 
     def close(self) -> None:
         self.service.close()

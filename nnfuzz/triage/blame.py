@@ -26,26 +26,11 @@ from nnfuzz.triage.signature import Failure
 RESULT = "result"
 """The part that says what is wrong with the results of an operator: "dtype", "shape", "type" (one
 of the two) or "use" (what comes behind cannot be translated)."""
-_INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
-_TYPE_ERROR = re.compile(
-    r"\bbound to different types\b|\btype mismatch: expected\b|\bexpected boolean argument\b",
-    re.IGNORECASE,
-)
-_DTYPES = re.compile(r"\bd(?:ata ?)?types?\b", re.IGNORECASE)
-_UNLIKE = re.compile(r"\bsame d(?:ata ?)?type\b", re.IGNORECASE)
-_SIZES = re.compile(
-    r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
-    r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b"
-    r"|\bexpected to be (?:a )?\dD\b",
-    re.IGNORECASE,
-)
-"""What a shape is, not that it is unknown."""
-_PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
-"""Memory was planned for another shape than what is computed has: inference was wrong."""
+_INPUTS = ("dtype", "shape", "type")
 _VAGUE = re.compile(r"(?<!<)\boperator\b")
 """Speaks of an operator without saying which."""
 _SHAPE = re.compile(r"shape|rank|ndim|dimension", re.IGNORECASE)
-_ERROR = ("kind", "stage", "error", "message", "frames")
+_ERROR = ("kind", "stage", "error", "message", "about", "at", "location", "frames")
 
 
 def blamed(
@@ -76,11 +61,11 @@ def blamed(
     message, stage = parts["message"], failure.stage
     imported = stage is Stage.IMPORT
     own = operator or graph["nodes"][0]["op"]
-    told = _at_import(message) if imported else _of_types(message, parts.get("error"))
+    told = parts.get("about", "")
     if branches and told in ("", "shape") and stage is not Stage.EXECUTE:
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
-    suspects = _suspects(told, message, graph) if several else None
-    if not several and imported and _unlike(message, graph):
+    suspects = _suspects(told, parts.get("at", ()), graph) if several else None
+    if not several and imported and told == "dtype" and _unlike(message, graph):
         suspects = _result("dtype", [own])
     if suspects:
         return suspects
@@ -90,9 +75,9 @@ def blamed(
     behind = sources(graph)
     named = [op for op in _operators(graph, operator) if re.search(rf"\b{op}\b", message)]
     if named and stage is Stage.EXECUTE:
-        return {"message": general, "operator": named[-1], "frames": None}
+        return _said(general) | {"operator": named[-1], "frames": None}
     if behind and stage is Stage.EXECUTE:
-        return {"message": general, "behind": behind}
+        return _said(general) | {"behind": behind}
     if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
     native = [frame for frame in parts.get("frames", ()) if "::" in frame]
@@ -101,36 +86,30 @@ def blamed(
         # The same among the pieces that the operator is translated to.
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": [own]}
     if native and not _VAGUE.search(general):
-        return {"message": general, "stage": None, "error": None, "frames": native[-1:]}
-    return {"message": general, **({"behind": behind} if behind else {"operator": own})}
+        return _said(general) | {"stage": None, "error": None, "frames": native[-1:]}
+    return _said(general) | ({"behind": behind} if behind else {"operator": own})
 
 
-def _of_types(message: str, error: Any) -> str:
-    """What is wrong with an input, where what is compiled has types that the model has not."""
-    if _INFERENCE.search(message) or _PLANNED.search(message):
-        return "type"
-    return "dtype" if error == "TypeError" or _TYPE_ERROR.search(message) else ""
-
-
-def _at_import(message: str) -> str:
-    """The same where an importer says so, which finds fault with models in other ways, too."""
-    return "dtype" if _DTYPES.search(message) else "shape" if _SIZES.search(message) else ""
+def _said(general: str) -> dict[str, Any]:
+    """The message in general words instead of what a complaint says of this model."""
+    return {"message": general, "about": None, "at": None, "location": None}
 
 
 def _unlike(message: str, graph: Mapping[str, Any]) -> bool:
-    """Whether the message wants one dtype for several that are read in the model, too."""
+    """Whether the message names several of the dtypes that are read in the model."""
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}
     read = {dtypes[name] for node in graph["nodes"] for name in node["inputs"]}
-    named = [dtype for dtype in read if re.search(rf"\b{dtype}\b", message)]
-    return len(named) > 1 and bool(_UNLIKE.search(message))
+    return sum(bool(re.search(rf"\b{dtype}\b", message)) for dtype in read) > 1
 
 
-def _suspects(what: str, message: str, graph: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Parts for a complaint about an input that is not as in the model."""
-    found = _INFERENCE.search(message) if what == "type" else None
-    if found and found.group(1) in _operators(graph):
-        return _result(what, between(graph, found.group(1)))
-    return _result(what, before_last(graph, what)) if what else None
+def _suspects(what: str, at: Sequence[str], graph: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Parts for a complaint about an input that is not as in the model.
+
+    at: the operators that the compiler says it failed at.
+    """
+    if what == "type" and at and at[-1] in _operators(graph):
+        return _result(what, between(graph, at[-1]))
+    return _result(what, before_last(graph, what)) if what in _INPUTS else None
 
 
 def _result(what: str, suspects: Sequence[str]) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nnfuzz.triage.normalise import normalise
+from nnfuzz.execute.normalise import normalise
 
 _PYTHON = re.compile(r'^\s*File "([^"]*)", line \d+,? in (.+)$')
 _OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")

@@ -11,28 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
+from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.triage.frames import native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
-from nnfuzz.triage.normalise import normalise
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 OPTIMISED, EVERYWHERE = "optimised", "everywhere"
 HASH_DIGITS = 12
 _TITLE_CHARACTERS = 160
-_CODE = re.compile(r"^\[\w+\] : N : \w+ : ")  # "[Library] : code : NAME : " repeats the type
-_FOOTNOTE = re.compile(r"\s*# Metadata omitted\b[^\n]*? to show it\.")
-"""TVM's, in the middle of a sentence, wherever it prints a call with a constant."""
-_LAST_WORDS = re.compile(
-    r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|LLVM ERROR|fatal error"
-    r"|check failed|AddressSanitizer|runtime error:|panicked at|stack smashing",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -102,17 +94,37 @@ def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:
 
 
 def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]:
-    """What identifies the error of an exception, crash or timeout."""
-    parts: dict[str, Any] = {"error": outcome.error_type.rsplit(".", 1)[-1]}
+    """What identifies the error of an exception, crash or timeout: its complaint and frames.
+
+    names: of the model's values, which do not count.
+    """
     if outcome.kind is OutcomeKind.TIMEOUT:
         return {}
-    if outcome.kind is OutcomeKind.EXCEPTION or outcome.over_memory_limit:
-        frames = python_frames(outcome.traceback)
-        parts["message"] = normalise(_head(outcome.message), names)
-    else:
+    parts: dict[str, Any] = {"error": outcome.error_type.rsplit(".", 1)[-1]}
+    if died := outcome.kind is OutcomeKind.CRASH and not outcome.over_memory_limit:
         frames = python_frames(outcome.captured) + native_frames(outcome.captured)[::-1]
-        parts |= {"signal": outcome.signal, "message": _last_words(outcome, names)}
+        parts["signal"] = outcome.signal
+    else:
+        frames = python_frames(outcome.traceback)
+    complaint = outcome.complaint or read_complaint(text_of(outcome))
+    subject = complaint.subject
+    if died and not subject and outcome.message.startswith("exited"):
+        subject = outcome.message
+    parts["message"] = normalise(subject, names)
+    if complaint.kind is not ComplaintKind.ERROR:
+        parts["about"] = complaint.kind.value
+    if complaint.operators:
+        parts["at"] = list(complaint.operators)
+    if complaint.location:
+        parts["location"] = complaint.location
     return parts | {"frames": [*frames[:1], *frames[1:][-2:]]}
+
+
+def text_of(outcome: Outcome) -> CompilerError:
+    """The words of an outcome, to be read by `Backend.complaint`."""
+    if outcome.kind is OutcomeKind.CRASH and not outcome.error_type:
+        return CompilerError(outcome.stage, captured=outcome.captured)
+    return CompilerError(outcome.stage, outcome.error_type, outcome.message, outcome.traceback)
 
 
 def _errors(
@@ -188,7 +200,7 @@ def digest_of(parts: Mapping[str, Any]) -> str:
 
 
 def _error_title(parts: Mapping[str, Any]) -> str:
-    message = _CODE.sub("", parts.get("message", ""))
+    message = parts.get("message", "")
     shown = [parts.get("signal"), parts.get("error"), message]
     text = ": ".join(s for s in shown if s)
     frames = parts.get("frames") or []
@@ -202,20 +214,6 @@ def _pattern(operators: Sequence[str]) -> str:
 def _output_order(graph: Mapping[str, Any] | None) -> dict[str, int]:
     nodes = (graph or {}).get("nodes", ())
     return {name: i for i, name in enumerate(n for node in nodes for n in node["outputs"])}
-
-
-def _head(message: str) -> str:
-    """The first line, and the next one where it only announces something."""
-    lines = [line.strip() for line in _FOOTNOTE.sub("", message).splitlines() if line.strip()]
-    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
-
-
-def _last_words(outcome: Outcome, names: Collection[str]) -> str:
-    """The first telling line of what a dying process printed, or how it exited."""
-    for line in outcome.captured.splitlines():
-        if _LAST_WORDS.search(line):
-            return normalise(line, names)
-    return outcome.message if outcome.message.startswith("exited") else ""
 
 
 def _short(text: str) -> str:

@@ -201,6 +201,8 @@ class Hostile(Backend):
             if (stage, where) == ("execute", level):
                 if how == "garbage":
                     return {"y": "not an array"}
+                if how == "slip":
+                    return {"y": inputs["absent"]}
                 misbehave(how)
             return {"y": inputs["x"]}
 

@@ -11,7 +11,7 @@ UNLIKE = "Binary operators must have the same datatype for both operands"
 
 
 def behind(reader, message, stage=Stage.IMPORT, maker="OneHot"):
-    return error(graph((maker, "x", "h"), (reader, "h", "y")), message, stage)
+    return error(graph((maker, "x", "h"), (reader, "h", "y")), message, stage, by="tvm")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_sentence_with_a_footnote_is_read_to_its_end():
     )
 
     def said(text, dtype):
-        return error(single("Pow"), text.format(dtype, dtype), Stage.IMPORT)
+        return error(single("Pow"), text.format(dtype, dtype), Stage.IMPORT, by="tvm")
 
     assert said(plain, "float32") == said(noted, "float32") != said(noted, "int8")
 

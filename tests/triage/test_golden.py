@@ -1,18 +1,28 @@
 """Signatures of real failures: a growing corpus, refreshed with `pytest tests/triage --update`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nnfuzz.execute.outcome import Outcome
-from nnfuzz.triage.signature import failures
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.triage.signature import failures, text_of
+
+BACKENDS = BackendRegistry.discover()
 
 FILES = sorted((Path(__file__).parent / "testdata").glob("*.json"))
 
 
+def as_read(outcome):
+    """With the complaint that the backend's adapter reads today."""
+    told = BACKENDS.get(outcome.backend).complaint(text_of(outcome))
+    return replace(outcome, complaint=told)
+
+
 def signatures(data):
-    outcomes = [Outcome.from_json(o) for o in data["outcomes"]]
+    outcomes = [as_read(Outcome.from_json(o)) for o in data["outcomes"]]
     return [f.signature.to_json() for f in failures(outcomes)]
 
 

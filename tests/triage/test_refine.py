@@ -5,6 +5,7 @@ from dataclasses import replace
 from onnx import TensorProto, helper
 
 from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.ir.edges import edge_keys, is_edge
 from nnfuzz.triage.general import (
     coarse_graph,
@@ -14,7 +15,7 @@ from nnfuzz.triage.general import (
     sources,
 )
 from nnfuzz.triage.refine import Clues, Pattern, pattern_of, refined
-from nnfuzz.triage.signature import failures
+from nnfuzz.triage.signature import failures, text_of
 
 from .test_signature import failed, outcome, verdict
 
@@ -31,6 +32,8 @@ def graph(*nodes, dtype="float32"):
     }
 
 
+BACKENDS = BackendRegistry.discover()
+ORT = "onnxruntime"
 FUSED = graph(("Relu", "x", "h"), ("Conv", "hw", "y"))
 
 
@@ -43,9 +46,12 @@ def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **clues
     return refined(failure, made, Clues(verdict=told, **clues)).hash
 
 
-def error(made, message, stage=Stage.COMPILE, frames="", **clues):
+def error(made, message, stage=Stage.COMPILE, frames="", by="", error_type="pkg.Error", **clues):
+    """by: whose adapter reads the message."""
     traceback = "Traceback (most recent call last)\n" + frames
-    ran = replace(failed("O0", message, traceback=traceback), stage=stage)
+    ran = replace(failed("O0", message, traceback=traceback), stage=stage, error_type=error_type)
+    if by:
+        ran = replace(ran, complaint=BACKENDS.get(by).complaint(text_of(ran)))
     (failure,) = failures([ran], None, made)
     return refined(failure, made, Clues(**clues)).hash
 
@@ -247,9 +253,7 @@ def test_a_graph_at_several_sizes_is_one_that_needs_a_symbolic_dimension():
 def test_what_a_node_says_of_its_inputs_type_concerns_the_one_before_it():
     def failing(consumer, message, error_type):
         made = graph(("BatchNormalization", "x", "h"), (consumer, "h", "y"))
-        ran = replace(failed("O0", message), stage=Stage.COMPILE, error_type=error_type)
-        (failure,) = failures([ran], None, made)
-        return refined(failure, made).hash
+        return error(made, message, error_type=error_type, by="tvm")
 
     one = failing("Mul", "Binary operators must have the same datatype", "TypeError")
     assert one == failing("Concat", "Concat expects inputs of the same dtype", "TypeError")
@@ -267,7 +271,7 @@ def test_inference_fails_because_of_what_is_between_or_of_what_it_is_about():
         text = f"Node (n) Op ({operators[-1]}) [ShapeInferenceError] must have rank 1"
         names = "xabcdefgh"
         steps = zip(operators, names, names[1:], strict=False)
-        return error(graph(*steps), text)
+        return error(graph(*steps), text, by="onnxruntime")
 
     assert failing("Loop", "Attention", "Conv") == failing("If", "Attention", "DFT")
     assert failing("Loop", "STFT") == failing("SplitToSequence", "STFT") != failing("Loop", "DFT")
@@ -333,8 +337,8 @@ def test_what_is_switched_on_tells_bugs_of_one_operator_apart():
 def test_memory_planned_for_another_shape_is_a_fault_of_inference():
     made = graph(("Abs", "x", "g"), ("Attention", "g", "h"), ("If", "h", "y"))
     told = "output OrtValue provided for output y has shape {1} but the computed one is {1,1}"
-    inferred = error(made, "Node (n) Op (If) [ShapeInferenceError] rank is 0")
-    assert error(made, told, Stage.EXECUTE) == inferred
+    inferred = error(made, "Node (n) Op (If) [ShapeInferenceError] rank is 0", by=ORT)
+    assert error(made, told, Stage.EXECUTE, by=ORT) == inferred
     assert error(made, "out of luck", Stage.EXECUTE) != inferred
 
 

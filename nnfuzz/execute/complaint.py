@@ -1,0 +1,215 @@
+"""What a compiler says when it fails, in terms that do not depend on the compiler.
+
+A backend translates the words of its compiler (`Backend.complaint`); `read_complaint` is the reader
+for those that do not. It takes the whole text into account: C++ exceptions put the innermost cause
+last, behind the places that they were passed through; Python's chains put it first.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from nnfuzz.execute.normalise import normalise
+from nnfuzz.execute.stage import Stage
+
+TEXT_CHARS = 8000
+"""Of a message or traceback that are kept."""
+
+
+class ComplaintKind(StrEnum):
+    """What a compiler complains of.
+
+    dtype, shape, type (one of the two): a value is not what the compiler was told, or wants.
+    unsupported: its own statement that it does not implement something. error: anything else.
+    """
+
+    UNSUPPORTED = "unsupported"
+    DTYPE = "dtype"
+    SHAPE = "shape"
+    TYPE = "type"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class CompilerError:
+    """An error as text, so that it can be read again when the rules have changed.
+
+    error_type: qualified name of the exception's class; bases: plain names of all classes that it
+    derives from. All fields are empty where a process died; then `captured` holds its last output.
+    """
+
+    stage: Stage
+    error_type: str = ""
+    message: str = ""
+    traceback: str = ""
+    captured: str = ""
+    bases: tuple[str, ...] = ()
+
+
+def described(error: BaseException, stage: Stage) -> CompilerError:
+    """An exception at a stage as text."""
+    bases = tuple(cls.__name__ for cls in type(error).__mro__)
+    return CompilerError(stage, **describe(error), bases=bases)
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """The error's type, message and traceback as text of limited length."""
+    try:
+        message = str(error)
+    except Exception as nested:
+        message = f"(str() of the error failed: {nested!r})"
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:
+        trace = ""
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    return {"error_type": name, "message": _shorten(message), "traceback": _shorten(trace)}
+
+
+def _shorten(text: str) -> str:
+    """Keeps both ends: a compiler's message carries its cause at one of them."""
+    if len(text) <= TEXT_CHARS:
+        return text
+    half = TEXT_CHARS // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One reading of a compiler's error.
+
+    subject: the statement of the cause, with names of values, numbers and addresses still in it.
+    operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
+    missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
+    "file.cpp"), "" if it does not tell.
+    """
+
+    kind: ComplaintKind = ComplaintKind.ERROR
+    subject: str = ""
+    operators: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    location: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Complaint:
+        return cls(
+            ComplaintKind(data["kind"]),
+            data["subject"],
+            tuple(data["operators"]),
+            tuple(data["dtypes"]),
+            data["location"],
+        )
+
+    def of_kind(self, kind: ComplaintKind) -> Complaint:
+        return replace(self, kind=kind)
+
+
+_CONTEXT = re.compile(
+    r"^(?:exception from|traceback|stack ?trace|call stack|during|while|when|summary\b|note:|hint:"
+    r"|see |for more|to (?:facilitate|fix|enable|disable)|please|refer to|file \"|at |in file"
+    r"|#?\d+:? +(?:0x|[\w:~]+::)|\^+$|[-=*_#]+$)",
+    re.IGNORECASE,
+)
+"""Beginnings of lines that lead to a cause or follow it, in the tracebacks of any C++ or Python."""
+_LINK = re.compile(r"\bhttps?://\S+")
+_DUMP = re.compile(r"^\s*[%@{}]|[{};]\s*$|^\s*\w+\s*(?::\s*[\w.\[\]]+\s*)?= \S+\(.*\)$")
+"""Lines of a printed module: assignments, braces."""
+_PLACE = re.compile(r"([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|cuh|rs|mlir|pyx))(?::|\", line )\d+")
+_CHECK = re.compile(r"^(?:internal )?(?:check|assert\w*)\b.*\b(?:failed|is false)\b", re.IGNORECASE)
+_REFUSES = re.compile(
+    r"\b(?:un|not (?:yet |currently )?)(?:supported|implemented)\b|\bdoes not support\b"
+    r"|\bnot (?:yet )?(?:support|implement)\b"
+    r"|\bno (?:conversion|implementation|converter|kernel|lowering)\b"
+    r"|\b(?:unknown|unregistered|unrecognized) (?:op|operator|operation|layer)\b",
+    re.IGNORECASE,
+)
+_DTYPES = re.compile(r"\b(?:d(?:ata ?)?type|element[ _]type|precision)s?\b", re.IGNORECASE)
+_UNLIKE = re.compile(
+    r"\b(?:same|different|mismatch\w*|unexpected|expect\w*|invalid)\b[^.]*\b(?:d|data ?)?types?\b"
+    r"|\btypes?\b[^.]*\b(?:mismatch\w*|differ\w*|expect\w*)\b",
+    re.IGNORECASE,
+)
+_SIZES = re.compile(
+    r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
+    r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b"
+    r"|\bexpected to be (?:a )?\dD\b",
+    re.IGNORECASE,
+)
+"""What a shape is, not that it is unknown; in a normalised text, where numbers are N."""
+_LAST_WORDS = re.compile(
+    r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|fatal error"
+    r"|check failed|sanitizer|runtime error:|panicked at|stack smashing|\b[A-Z]{2,} error\b",
+    re.IGNORECASE,
+)
+MOST_LINES = 6
+"""Statements that make the subject: a message with more is a list or a dump."""
+
+
+def read_complaint(error: CompilerError) -> Complaint:
+    """Reads an error of a compiler that nothing is known of, by what messages have in common.
+
+    What derives from NotImplementedError, or says in the words of ordinary English that something
+    is not supported while a model is imported or compiled, is unsupported.
+    """
+    if not error.error_type:
+        return Complaint(subject=last_words(error.captured))
+    subject = statement(error.message)
+    return Complaint(_kind(error, subject), subject, (), (), _location(error.message))
+
+
+def statement(message: str) -> str:
+    """What a message states, in one line: lines that only lead to it, quote a module or point
+    elsewhere are left out, unless nothing else is there.
+    """
+    lines = [_LINK.sub("", line).strip() for line in message.splitlines()]
+    lines = [line for line in lines if line]
+    plain = [line for line in lines if not _DUMP.search(line)] or lines
+    stated = [line for line in plain if not (_CONTEXT.match(line) or line.endswith(":"))]
+    causes = [line for line in stated if not _CHECK.match(line)] or stated or plain[-1:]
+    return " ".join(causes if len(causes) <= MOST_LINES else [*causes[:2], *causes[-2:]])
+
+
+def first_statement(message: str) -> str:
+    """The first line, and the next one where it only announces something: for compilers that put
+    the cause first and a dump of the module behind it.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+
+
+def last_words(captured: str) -> str:
+    """The first telling line of what a dying process printed; "" if there is none."""
+    return next((line for line in captured.splitlines() if _LAST_WORDS.search(line)), "")
+
+
+def about_inputs(subject: str) -> ComplaintKind:
+    """Whether an importer's statement is about dtypes, or about sizes that it thinks it knows."""
+    text = normalise(subject)
+    if _DTYPES.search(text):
+        return ComplaintKind.DTYPE
+    return ComplaintKind.SHAPE if _SIZES.search(text) else ComplaintKind.ERROR
+
+
+def _kind(error: CompilerError, subject: str) -> ComplaintKind:
+    if "NotImplementedError" in (error.error_type, *error.bases):
+        return ComplaintKind.UNSUPPORTED
+    if error.stage in (Stage.IMPORT, Stage.COMPILE) and _REFUSES.search(subject):
+        return ComplaintKind.UNSUPPORTED
+    if error.stage is Stage.IMPORT:
+        return about_inputs(subject)
+    unlike = error.error_type == "TypeError" or _UNLIKE.search(subject)
+    return ComplaintKind.DTYPE if unlike else ComplaintKind.ERROR
+
+
+def _location(message: str) -> str:
+    """The last source file in a message: the innermost place of a chain of C++ exceptions."""
+    found = _PLACE.findall(message)
+    return found[-1] if found else ""

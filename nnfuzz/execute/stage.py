@@ -1,0 +1,15 @@
+"""The stages of a test case, from the graph to the comparison of results."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """Where an outcome arose."""
+
+    EXPORT = "export"
+    IMPORT = "import"
+    COMPILE = "compile"
+    EXECUTE = "execute"
+    COMPARE = "compare"
