@@ -4,19 +4,11 @@ from __future__ import annotations
 
 
 def main() -> None:
-    import typer
+    import sys
 
-    from nnfuzz.cli.fuzz import fuzz
-    from nnfuzz.cli.main import run
+    from nnfuzz.cli.main import application, run
 
-    app = typer.Typer(
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.command(name="python -m nnfuzz.fuzz")(fuzz)
-    run(app)
+    run(lambda: application()(["fuzz", *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK
-from nnfuzz.cli.options import Exporter, Opset, Plugins
+from nnfuzz.cli.options import SUPPORT, Exporter, Opset, Plugins
 from nnfuzz.cli.values import exporting
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def backends(
         list[str] | None,
         typer.Option(
             metavar="NAME[,KEY=VALUE]",
+            autocompletion=completion.backends,
+            rich_help_panel=SUPPORT,
             help="Run single-operator models of every signature at every level, and remember "
             "what is not supported.",
         ),
@@ -29,10 +32,16 @@ def backends(
     exporter: Exporter = None,
     opset: Opset = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Probe again what is known already.")
+        bool,
+        typer.Option("--fresh", help="Probe again what is known already.", rich_help_panel=SUPPORT),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where findings of probes go.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].",
+            rich_help_panel=SUPPORT,
+        ),
     ] = None,
     plugin: Plugins = None,
 ) -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
 from nnfuzz.cli.ops import load_operators, ops, terminal
 from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.shell import Grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,23 +21,49 @@ if TYPE_CHECKING:
     from nnfuzz.spec.registry import OpRegistry
 
 
-@ops.command()
+COUNTS = "How much is checked"
+AUTHORITIES = "Who says what is right"
+
+
+@ops.command(cls=Grouped)
 def check(
     operators: Annotated[
-        list[str] | None, typer.Argument(help="Names of operators [default: all].")
+        list[str] | None,
+        typer.Argument(
+            help="Names of operators [default: all].", autocompletion=completion.operator
+        ),
     ] = None,
     instances: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Instances of each kind.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instances of each kind (forward, backward, broken, blind) per operator.",
+            rich_help_panel=COUNTS,
+        ),
     ] = 20,
     agreements: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Instances on which onnx.reference has to agree."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instances on which onnx.reference has to agree.",
+            rich_help_panel=COUNTS,
+        ),
     ] = 50,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same instances.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, metavar="S", help="Same seed, same instances.", rich_help_panel=COUNTS),
+    ] = 0,
     backend: Annotated[
         list[str] | None,
         typer.Option(
-            "--backend", "-b", help="Compiler whose least optimised level arbitrates as well."
+            "--backend",
+            "-b",
+            metavar="NAME[,KEY=VALUE]",
+            help="Compiler whose least optimised level arbitrates as well.",
+            autocompletion=completion.backends,
+            rich_help_panel=AUTHORITIES,
         ),
     ] = None,
     implementations: Annotated[
@@ -43,6 +71,7 @@ def check(
         typer.Option(
             metavar="FILE.py",
             help="Further reference implementation: operators in NumPy (or a folder of such).",
+            rich_help_panel=AUTHORITIES,
         ),
     ] = None,
     page: Annotated[

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nnfuzz.cli import fuzz_options as own
-from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
+from nnfuzz.cli.defaults import from_file
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.options import (
+    Dtypes,
     Dynamic,
     Exclude,
+    ExcludeDtypes,
     Exporter,
     Levels,
     Motifs,
@@ -23,12 +26,22 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
-from nnfuzz.cli.values import duration, exporting, listed, seeded
+from nnfuzz.cli.values import chosen_dtypes, duration, exporting, listed, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.store import Store
     from nnfuzz.execute.registry import BackendRegistry
+
+
+SETTINGS = {
+    "time": "time_limit",
+    "tests": "tests_limit",
+    "level": "levels",
+    "exporter": "exporters",
+    "probe": "probe_seconds",
+}
+"""Options whose field of CampaignConfig has another name."""
 
 
 @dataclass(frozen=True)
@@ -43,32 +56,35 @@ class _Asked:
 
 
 def fuzz(
+    context: typer.Context,
     backend: own.Backends = None,
+    level: Levels = None,
+    plugin: Plugins = None,
     time: own.Time = None,
     tests: own.Tests = None,
-    nodes: Nodes = None,
-    motifs: Motifs = None,
-    dynamic: Dynamic = None,
-    seed: Seed = None,
     out: own.Out = None,
     resume: own.Resume = False,
-    workers: own.Workers = None,
-    producers: own.Producers = None,
-    level: Levels = None,
+    seed: Seed = None,
+    nodes: Nodes = None,
+    operators: Operators = None,
+    exclude: Exclude = None,
+    dtypes: Dtypes = None,
+    exclude_dtypes: ExcludeDtypes = None,
+    motifs: Motifs = None,
+    dynamic: Dynamic = None,
+    seed_models: SeedModels = None,
     engine: own.Engine = None,
     exporter: Exporter = None,
     opset: Opset = None,
-    operators: Operators = None,
-    exclude: Exclude = None,
-    seed_models: SeedModels = None,
-    plugin: Plugins = None,
     known: own.Known = None,
-    full_check: own.FullCheck = None,
-    probe: own.ProbeTime = None,
-    learn: own.Learn = None,
     reduce: own.Reduce = None,
     throttle: own.Throttle = None,
+    full_check: own.FullCheck = None,
     quiet: own.Quiet = False,
+    probe: own.ProbeTime = None,
+    learn: own.Learn = None,
+    workers: own.Workers = None,
+    producers: own.Producers = None,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
@@ -77,6 +93,7 @@ def fuzz(
     nnfuzz fuzz -b onnxruntime --tests 1000 --exporter direct --seed 7
     nnfuzz fuzz -b tvm,timeout=20 -b onnxruntime --time 4h --out campaign
     nnfuzz fuzz --out campaign --resume --time 8h             go on up to eight hours in total
+    nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
 
     Ctrl-C ends the campaign with its summary; a second one kills it. Whatever has been recorded
@@ -100,6 +117,7 @@ def fuzz(
         "opset": opset,
         "operators": listed(operators) or None,
         "exclude": listed(exclude) or None,
+        "dtypes": chosen_dtypes(dtypes, exclude_dtypes) or None,
         **seeded(seed_models),
         "full_check": full_check,
         "probe_seconds": _probe_seconds(probe),
@@ -108,7 +126,19 @@ def fuzz(
         "throttle": throttle,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    _fuzz(_Asked(backend or [], plugin or [], known, out, given), resume, quiet)
+    asked = _Asked(backend or [], plugin or [], known, out, given)
+    _fuzz(_without_defaults(asked, context) if resume else asked, resume, quiet)
+
+
+def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
+    """Only what the command line itself says: a campaign that goes on has settings of its own."""
+    unsaid = {SETTINGS.get(name, name) for name in from_file(context) - {"out"}}
+    return replace(
+        asked,
+        backends=[] if "backend" in unsaid else asked.backends,
+        known=None if "known" in unsaid else asked.known,
+        given={name: value for name, value in asked.given.items() if name not in unsaid},
+    )
 
 
 def _fuzz(asked: _Asked, resume: bool, quiet: bool) -> None:
@@ -131,13 +161,35 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool) -> None:
                 store.discard()
             raise
     print_summary(result, config)
-    raise typer.Exit(_exit_code(result.summary))
+    if not result.summary["tests"] and not result.findings:
+        typer.echo(f"error: {nothing_ran(result.summary, interrupt.asked())}", err=True)
+    raise typer.Exit(exit_code(result.summary))
 
 
-def _exit_code(summary: dict[str, Any]) -> int:
+def exit_code(summary: dict[str, Any]) -> int:
+    """3 for faults of nnfuzz without any finding; 2 if nothing was tested at all."""
     if summary["findings"]:
         return FINDINGS
-    return FAULT if summary["faults"] else OK
+    if summary["faults"]:
+        return FAULT
+    return OK if summary["tests"] else USAGE
+
+
+def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
+    """Why a campaign has not finished a single test, and what to do about it."""
+    reasons = ", ".join(f"{stage} {count}" for stage, count in summary["not_run"].items())
+    if summary["faults"]:
+        why = "nnfuzz itself failed; the table `events` of campaign.sqlite says how: please report"
+    elif reasons:
+        why = (
+            f"no index gave a model ({reasons}): allow more operators, dtypes or nodes, or try "
+            "--exporter direct"
+        )
+    elif interrupted:
+        why = "it was interrupted before the first one ended: --resume goes on"
+    else:
+        why = "the time was over before the first one ended: give it more --time or --probe 0"
+    return f"not a single test was run: {why}"
 
 
 def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:

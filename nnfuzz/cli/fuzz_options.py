@@ -10,13 +10,19 @@ from typing import Annotated
 
 import typer
 
+from nnfuzz.cli import completion
+from nnfuzz.cli.options import JUDGING, LIMITS, MACHINE, MODELS, SUPPORT, TESTED
+
 Backends = Annotated[
     list[str] | None,
     typer.Option(
         "--backend",
         "-b",
         metavar="NAME[,KEY=VALUE]",
-        help="Compiler under test, with options; repeat it to compare several.",
+        help="Compiler under test, with options (nnfuzz backends lists both); repeat it to "
+        "compare several.",
+        autocompletion=completion.backends,
+        rich_help_panel=TESTED,
     ),
 ]
 Time = Annotated[
@@ -25,31 +31,61 @@ Time = Annotated[
         metavar="4h",
         help="Stop after this long, earlier sessions included: 90s, 10m, 1h30m "
         "[default: 1m, none with --tests].",
+        rich_help_panel=LIMITS,
     ),
 ]
-Tests = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N test cases.")]
+Tests = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Stop after N test cases.", rich_help_panel=LIMITS),
+]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME]."),
+    typer.Option(
+        metavar="DIR",
+        help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME].",
+        rich_help_panel=LIMITS,
+    ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the campaign in --out.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the campaign in --out, under its own settings.",
+        rich_help_panel=LIMITS,
+    ),
+]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Processes per backend [default: by cores]."),
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Processes per backend [default: by cores].",
+        rich_help_panel=MACHINE,
+    ),
 ]
 Producers = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Processes that make models [default: by cores]."),
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Processes that make models [default: by cores].",
+        rich_help_panel=MACHINE,
+    ),
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="How models are made; symbolic is the only way so far."),
+    typer.Option(
+        metavar="NAME",
+        help="How models are made; symbolic is the only way so far.",
+        rich_help_panel=MODELS,
+    ),
 ]
 Known = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         help="Signatures to count but not to report: 12 hexadecimal digits first in each line.",
+        rich_help_panel=JUDGING,
     ),
 ]
 FullCheck = Annotated[
@@ -59,6 +95,7 @@ FullCheck = Annotated[
         max=1,
         metavar="SHARE",
         help="Share of agreeing tests that the full oracle checks as well [default: 0.02].",
+        rich_help_panel=JUDGING,
     ),
 ]
 ProbeTime = Annotated[
@@ -67,6 +104,7 @@ ProbeTime = Annotated[
         metavar="10s",
         help="Time for single-operator probes before the start, 0 for none [default: 10s, "
         "at most a tenth of --time].",
+        rich_help_panel=SUPPORT,
     ),
 ]
 Learn = Annotated[
@@ -74,6 +112,7 @@ Learn = Annotated[
     typer.Option(
         "--learn/--no-learn",
         help="Stop generating what a backend turns out not to support [default: learn].",
+        rich_help_panel=SUPPORT,
     ),
 ]
 Reduce = Annotated[
@@ -82,6 +121,7 @@ Reduce = Annotated[
         "--reduce/--no-reduce",
         help="Reduce findings on the way, in at most a fifth of the time, and for a while at "
         "the end; merge those that are the same [default: reduce].",
+        rich_help_panel=JUDGING,
     ),
 ]
 Throttle = Annotated[
@@ -91,6 +131,10 @@ Throttle = Annotated[
         metavar="N",
         help="Keep away from the operators of a reduced finding once it has occurred N times, "
         "0 for never [default: 5].",
+        rich_help_panel=JUDGING,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the summary.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Nothing but the summary.", rich_help_panel=JUDGING),
+]

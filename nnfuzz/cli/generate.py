@@ -9,7 +9,9 @@ import typer
 
 from nnfuzz.cli.errors import OK, UsageError, unwritable
 from nnfuzz.cli.options import (
+    Dtypes,
     Exclude,
+    ExcludeDtypes,
     Exporter,
     Motifs,
     Nodes,
@@ -19,28 +21,45 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
-from nnfuzz.cli.values import listed, opsets_of, seeded
+from nnfuzz.cli.values import chosen_dtypes, listed, opsets_of, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
     from nnfuzz.testcase.case import NotProduced
 
+CORPUS = "The corpus"
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
 def generate(
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of the corpus.", show_default=False)
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the corpus, made if need be.",
+            show_default=False,
+            rich_help_panel=CORPUS,
+        ),
     ],
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="Models to write.")] = 100,
-    nodes: Nodes = None,
-    motifs: Motifs = None,
+    count: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Models to have in the folder in the end.",
+            rich_help_panel=CORPUS,
+        ),
+    ] = 100,
     seed: Seed = None,
-    exporter: Exporter = None,
-    opset: Opset = None,
+    nodes: Nodes = None,
     operators: Operators = None,
     exclude: Exclude = None,
+    dtypes: Dtypes = None,
+    exclude_dtypes: ExcludeDtypes = None,
+    motifs: Motifs = None,
     seed_models: SeedModels = None,
+    exporter: Exporter = None,
+    opset: Opset = None,
     plugin: Plugins = None,
 ) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
@@ -58,6 +77,7 @@ def generate(
         "nodes": nodes,
         "operators": listed(operators),
         "exclude": listed(exclude),
+        "dtypes": chosen_dtypes(dtypes, exclude_dtypes),
         "plugins": tuple(str(path.resolve()) for path in plugin or ()),
         **seeded(seed_models),
     }

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nnfuzz.cli.backends import backends
 from nnfuzz.cli.check import ops
+from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, USAGE, UsageError
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
+from nnfuzz.cli.shell import Grouped, GroupedGroup, survive_closed_pipes
 from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
 
@@ -30,8 +32,25 @@ HELP = """Find bugs in deep-learning compilers with random valid models.
   nnfuzz report nnfuzz-out/...              the campaign as one HTML page
   nnfuzz backends                           which compilers are here, and how to get the others
 
+Defaults for options may stand in nnfuzz.toml in the working directory, in a table per command:
+
+\b
+  [fuzz]
+  backend = ["tvm"]
+  time = "10m"
+
 Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault of nnfuzz itself.
 """
+
+
+class _Nnfuzz(GroupedGroup):
+    """The program itself, whose commands have defaults in a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raises: UsageError for a mistake in the file, unless help or completion is wanted."""
+        if args and not ctx.resilient_parsing and not {"-h", "--help", "--version"} & {*args}:
+            ctx.default_map = read_defaults(self)
+        return super().parse_args(ctx, args)
 
 
 def application() -> typer.Typer:
@@ -39,14 +58,14 @@ def application() -> typer.Typer:
         name="nnfuzz",
         help=HELP,
         no_args_is_help=True,
-        add_completion=False,
+        cls=_Nnfuzz,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
     for command in (fuzz, replay, reduce, report, show, generate, verify, backends):
-        app.command(command.__name__)(command)
+        app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app
 
@@ -60,15 +79,21 @@ def _show_version(asked: bool) -> None:
 
 
 def _top(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, help="Show the version and exit."),
     ] = False,
 ) -> None:
     """Options in front of every command."""
+    table = (context.default_map or {}).get(context.invoked_subcommand)
+    if table:
+        names = ", ".join(name.replace("_", "-") for name in table)
+        typer.echo(f"defaults from {FILE}: {names}", err=True)
 
 
 def main() -> None:
+    survive_closed_pipes()
     run(application())
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli import completion
 from nnfuzz.cli.errors import UsageError, unwritable
 from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.shell import GroupedGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +26,10 @@ LOG_WIDTH = 180
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",
+    cls=GroupedGroup,
     invoke_without_command=True,
     no_args_is_help=False,
+    rich_markup_mode=None,
 )
 
 
@@ -39,6 +43,7 @@ def table(
             "-b",
             metavar="NAME",
             help="Show what is known not to be supported by this backend, and why.",
+            autocompletion=completion.backends,
         ),
     ] = None,
     page: Annotated[

@@ -13,7 +13,6 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.reduce.case import Reduction
     from nnfuzz.reduce.engine import Progress
     from nnfuzz.report.finding import Finding
@@ -71,15 +70,16 @@ def _campaign(folder: Path, workers: int, budget: int) -> int:
 
 
 def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
+    from nnfuzz.cli.findings import backend_of, open_finding
     from nnfuzz.execute.backend import OptionError
     from nnfuzz.execute.registry import RegistryError
     from nnfuzz.reduce.case import NotReduced, ReduceConfig
     from nnfuzz.reduce.lanes import WorkerError
-    from nnfuzz.report.finding_folder import FindingError, read_finding
+    from nnfuzz.report.finding_folder import FindingError
     from nnfuzz.report.reduced import reduce_folder
 
     try:
-        spec = _spec(read_finding(finding), backend, plugin)
+        spec = backend_of(open_finding(finding), backend, plugin)
         config = ReduceConfig(workers or os.cpu_count() or 1, budget)
         watch = _shown if sys.stderr.isatty() else _silent
         done, reduced = reduce_folder(finding, config, spec, watch)
@@ -92,18 +92,6 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
         raise typer.Exit(FAULT) from error
     _report(finding, done, reduced)
     raise typer.Exit(FINDINGS)
-
-
-def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec | None:
-    """The backend that was asked for, or the finding's own. Raises: RegistryError, OptionError."""
-    from nnfuzz.execute.registry import BackendRegistry
-
-    own = found.backend
-    stored = [Path(path) for path in (own.plugins if own else ()) if Path(path).is_file()]
-    registry = BackendRegistry.discover(dict.fromkeys(p.resolve() for p in [*plugins, *stored]))
-    if backend:
-        return registry.parse(backend)
-    return registry.spec(own.name, own.options) if own else None
 
 
 def _silent(progress: Progress) -> None:

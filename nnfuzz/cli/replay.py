@@ -11,7 +11,6 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.report.finding import Finding
     from nnfuzz.report.replay import Replayed
     from nnfuzz.triage.examine import ProducerClient
@@ -40,13 +39,13 @@ def replay(
     It says whether the failure is reproduced, different (exit code 1 as well), unsupported by now,
     or fixed.
     """
-    from nnfuzz.report.finding_folder import FindingError, read_finding
+    from nnfuzz.cli.findings import open_finding
     from nnfuzz.triage.examine import ProducerError, ProducerSettingsError
 
+    found = open_finding(finding)
     try:
-        found = read_finding(finding)
         result = _replayed(found, backend, plugin or [], regenerate)
-    except (FindingError, ProducerSettingsError) as error:
+    except ProducerSettingsError as error:
         raise UsageError(str(error)) from error
     except ProducerError as error:
         typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
@@ -69,32 +68,20 @@ def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: boo
             typer.echo(f"regenerated from seed {found.case.seed}: {says}")
         if not found.case.model:
             return replay_export(found, producer)
-        return _run(found, _spec(found, backend, plugins), producer)
+        return _run(found, backend, plugins, producer)
 
 
-def _run(found: Finding, spec: BackendSpec, producer: ProducerClient) -> Replayed:
+def _run(found: Finding, backend: str, plugins: list[Path], producer: ProducerClient) -> Replayed:
+    """Raises: RegistryError, OptionError, UsageError."""
+    from nnfuzz.cli.findings import backend_of
     from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.report.replay import replay as run_again
 
+    spec = backend_of(found, backend, plugins)
+    if spec is None:
+        raise UsageError("the finding names no backend: say --backend NAME")
     with BackendRunner(spec) as runner:
         return run_again(found, runner, producer.judge)
-
-
-def _spec(found: Finding, backend: str, plugins: list[Path]) -> BackendSpec:
-    """The backend that was asked for, or the finding's own with its options.
-
-    Raises: RegistryError, OptionError, UsageError.
-    """
-    from nnfuzz.execute.registry import BackendRegistry
-
-    own = found.backend
-    stored = [Path(path) for path in (own.plugins if own else ()) if Path(path).is_file()]
-    registry = BackendRegistry.discover(dict.fromkeys(p.resolve() for p in [*plugins, *stored]))
-    if backend:
-        return registry.parse(backend)
-    if own is None:
-        raise UsageError("the finding names no backend: say --backend NAME")
-    return registry.spec(own.name, own.options)
 
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:

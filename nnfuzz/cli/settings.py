@@ -127,7 +127,12 @@ def known_hashes(path: Path) -> tuple[str, ...]:
 
     try:
         return KnownFailures.load(path).hashes()
-    except (OSError, KnownError) as error:
+    except OSError as error:
+        raise UsageError(
+            f"--known {path} cannot be read ({error.strerror or error}): name a text file that "
+            "begins each line with the signature of a failure, as summaries and reports show it"
+        ) from error
+    except (KnownError, UnicodeDecodeError) as error:
         raise UsageError(f"--known {path}: {error}") from error
 
 

@@ -33,8 +33,9 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     for text in _notes(s, config):
         print(f"  {text}")
     print()
-    for text in findings_table(result.folder, result.findings):
-        print(text)
+    if s["tests"] or result.findings:
+        for text in findings_table(result.folder, result.findings):
+            print(text)
     print(f"summary: {result.folder / 'summary.json'}")
     for text in _next(result):
         print(text)
@@ -82,8 +83,6 @@ def _told(variants: Sequence[Variant]) -> str:
 
 def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     notes = []
-    if not summary["tests"]:
-        notes.append("no test was finished: give it more --time, or fewer probes (--probe 0)")
     not_run = summary["not_run"]
     if not_run:
         shown = ", ".join(f"{stage} {count}" for stage, count in not_run.items())

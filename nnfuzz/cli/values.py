@@ -1,4 +1,4 @@
-"""Values as people type them: durations, lists."""
+"""Values as people type them: durations, lists, dtypes, exporters."""
 
 from __future__ import annotations
 
@@ -38,6 +38,27 @@ def listed(values: Iterable[str] | None) -> tuple[str, ...]:
     """Repeated options, each of which may hold several names with commas between."""
     parts = (part.strip() for value in values or () for part in value.split(","))
     return tuple(part for part in parts if part)
+
+
+def chosen_dtypes(
+    only: Iterable[str] | None, without: Iterable[str] | None
+) -> dict[str, float | None]:
+    """CaseConfig.dtypes for `--dtypes` and `--exclude-dtypes`; {} if neither is given.
+
+    Raises: UsageError for an unknown dtype, or if none is left.
+    """
+    from nnfuzz.generate.config import DTYPE_WEIGHTS
+
+    wanted, unwanted = listed(only), listed(without)
+    for name in (*wanted, *unwanted):
+        if name not in DTYPE_WEIGHTS:
+            raise UsageError(f"there is no dtype {name!r}; there are {', '.join(DTYPE_WEIGHTS)}")
+    if not (wanted or unwanted):
+        return {}
+    if not set(wanted or DTYPE_WEIGHTS) - set(unwanted):
+        raise UsageError("--exclude-dtypes leaves no dtype: name fewer there, or more in --dtypes")
+    others = (name for name in DTYPE_WEIGHTS if wanted and name not in wanted)
+    return {**dict.fromkeys(others, 0.0), **dict.fromkeys(unwanted)}
 
 
 def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:

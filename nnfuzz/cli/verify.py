@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
-from nnfuzz.cli.options import Levels, Plugins
+from nnfuzz.cli.options import JUDGING, TESTED, Levels, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
@@ -34,23 +35,40 @@ def verify(
             "--backend",
             "-b",
             metavar="NAME[,KEY=VALUE]",
-            help="Compiler to run, with options.",
+            help="Compiler to run, with options (nnfuzz backends lists both).",
             show_default=False,
+            autocompletion=completion.backends,
+            rich_help_panel=TESTED,
         ),
     ],
     level: Levels = None,
+    plugin: Plugins = None,
     junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the results as JUnit XML, one test case per model and level.",
+            rich_help_panel=JUDGING,
+        ),
     ] = None,
     rtol: Annotated[
         float | None,
-        typer.Option(min=0, metavar="X", help="Relative tolerance [default: by dtype]."),
+        typer.Option(
+            min=0,
+            metavar="X",
+            help="Relative tolerance, instead of the envelope [default: by dtype].",
+            rich_help_panel=JUDGING,
+        ),
     ] = None,
     atol: Annotated[
         float | None,
-        typer.Option(min=0, metavar="X", help="Absolute tolerance [default: by dtype]."),
+        typer.Option(
+            min=0,
+            metavar="X",
+            help="Absolute tolerance, instead of the envelope [default: by dtype].",
+            rich_help_panel=JUDGING,
+        ),
     ] = None,
-    plugin: Plugins = None,
 ) -> None:
     """Run a folder of models against a compiler. Exit code 1 if any fails.
 

@@ -1,4 +1,4 @@
-"""Fills a folder with regression models; stops and resumes anywhere."""
+"""Fills a folder with regression models; a run that was killed is completed by the next one."""
 
 from __future__ import annotations
 
@@ -53,10 +53,12 @@ class Written:
 def fill(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
     """Yields each test as it stands on the disk, in the order of the indexes.
 
-    The manifest is written first and completed last. Tests that are there already are kept.
-    Raises: CorpusError if the folder holds something else, or nothing can be generated.
+    The folder and its manifest are made once there is a first test case, so that settings of which
+    none can be made leave nothing behind; the manifest is completed last. Tests that are there
+    already are kept. Raises: CorpusError if the folder holds something else, or nothing can be
+    generated.
     """
-    open_corpus(out, plan)
+    check_corpus(out, plan)
     names: list[str] = []
     skipped: dict[str, str] = {}
     index = 0
@@ -69,18 +71,20 @@ def fill(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
     write_atomically(out / MANIFEST, _text(complete))
 
 
-def open_corpus(out: Path, plan: Plan) -> None:
-    """Makes the folder and its manifest, or checks that both belong to the plan.
+def check_corpus(out: Path, plan: Plan) -> None:
+    """Checks that the folder is absent, empty, or a corpus of the same plan.
 
-    Raises: CorpusError.
+    What a killed writer left in it is removed. Raises: CorpusError.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise CorpusError(f"{out} is not a folder; choose another name")
     remove_partial(out)
     manifest = out / MANIFEST
     if not manifest.exists():
         if any(out.iterdir()):
             raise CorpusError(f"{out} is not empty and no corpus of nnfuzz; choose another folder")
-        write_atomically(manifest, _text(plan.to_json()))
         return
     try:
         found = json.loads(manifest.read_text(encoding="utf-8"))
@@ -94,6 +98,13 @@ def open_corpus(out: Path, plan: Plan) -> None:
             )
 
 
+def _begin(out: Path, plan: Plan) -> None:
+    """Makes the folder and its manifest, unless they are there."""
+    if not (out / MANIFEST).exists():
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / MANIFEST, _text(plan.to_json()))
+
+
 def _next(out: Path, plan: Plan, produce: Produce, index: int) -> tuple[Written, int]:
     """The first test at `index` or later, and the index after it."""
     failed: list[NotProduced] = []
@@ -104,6 +115,7 @@ def _next(out: Path, plan: Plan, produce: Produce, index: int) -> tuple[Written,
         made = produce(index)
         index += 1
         if isinstance(made, TestCase):
+            _begin(out, plan)
             return Written(write_test(out, made).name, False, tuple(failed)), index
         failed.append(made)
     last = failed[-1]

@@ -127,6 +127,7 @@ def weighted(draw: Draw, options: list[W]) -> W:
 
 def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
     found = []
+    forced = _forced(spec, config)
     for binding, output in spec.signatures():
         key = signature_key(spec, binding, output)
         dtypes = dict.fromkeys((*binding.values(), output))
@@ -136,12 +137,53 @@ def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
             and key not in config.refused
             and not _unexportable(spec, config, list(binding.values()))
         ):
-            weight = math.prod(map(config.dtype_weight, dtypes))
+            weight = _weight(spec, binding, output, forced, config)
             if not weight:
                 continue
             first = binding[spec.inputs[0].var]
             found.append(Signature(binding, output, first, key, weight))
     return found
+
+
+INDICES = (DType.INT32, DType.INT64)
+
+
+def _forced(spec: type[OpSpec], config: GenerateConfig) -> dict[str, DType]:
+    """The dtype of each type variable, and of an output of its own (""), that admits no wanted one.
+
+    Such a variable has a single dtype (a condition is bool), or those of indices (then int64).
+    """
+    admitted: dict[str, set[DType]] = {}
+    for binding, output in spec.signatures():
+        for variable, dtype in _places(spec, binding, output).items():
+            admitted.setdefault(variable, set()).add(dtype)
+    unwanted = {v: d for v, d in admitted.items() if not any(map(config.dtype_weight, d))}
+    single = {v: next(iter(dtypes)) for v, dtypes in unwanted.items() if len(dtypes) == 1}
+    indices = {v: DType.INT64 for v, dtypes in unwanted.items() if dtypes == set(INDICES)}
+    return {**single, **indices}
+
+
+def _places(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> Mapping[str, DType]:
+    """The dtypes by type variable, with "" for an output of its own."""
+    return binding if spec.output in binding else {**binding, "": output}
+
+
+def _weight(
+    spec: type[OpSpec],
+    binding: Mapping[str, DType],
+    output: DType,
+    forced: Mapping[str, DType],
+    config: GenerateConfig,
+) -> float:
+    """The relative frequency of a signature; 0 if it has an unwanted dtype without need."""
+    weights = {d: config.dtype_weight(d) for d in dict.fromkeys((*binding.values(), output))}
+    needless = any(
+        not weights[dtype] and forced.get(variable) is not dtype
+        for variable, dtype in _places(spec, binding, output).items()
+    )
+    if needless or None in weights.values() or not any(weights.values()):
+        return 0.0
+    return math.prod(weight or 1.0 for weight in weights.values())
 
 
 def _unexportable(spec: type[OpSpec], config: GenerateConfig, dtypes: list[DType]) -> bool:

@@ -46,6 +46,8 @@ class GenerateConfig:
     refused: signatures ("Add(float16)->float16") that a backend does not support, or that ONNX does
     not admit at the opset (nnfuzz.check.legality).
     avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.edges) that graphs must not have.
+    dtype_weights: relative frequencies by dtype name; 0: only where an operator admits nothing else
+    (the int64 indices of Gather, the bool of Where); None: never.
     exporter, opset: how graphs will be exported; what specs declare unexportable is left out.
     """
 
@@ -61,11 +63,11 @@ class GenerateConfig:
     solver_budget: int = 2
     resources: int = 400_000
     sizes: Sizes = field(default_factory=Sizes)
-    dtype_weights: Mapping[str, float] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
+    dtype_weights: Mapping[str, float | None] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
     refused: frozenset[str] = frozenset()
     avoid: frozenset[str] = frozenset()
     exporter: str = "direct"
     opset: int = 20
 
-    def dtype_weight(self, dtype: DType) -> float:
+    def dtype_weight(self, dtype: DType) -> float | None:
         return self.dtype_weights.get(dtype.value, 1.0)

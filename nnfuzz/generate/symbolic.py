@@ -186,12 +186,14 @@ class _Engine:
         return False
 
     def _start_of(self, motif: Motif) -> str | None:
-        """The value that a motif starts from: a placeholder in an empty graph."""
+        """The value that a motif starts from: a placeholder in an empty graph. None: none fits."""
         growth, draw = self.growth, self.draw
         if not growth.graph.nodes:
             lo, hi = motif.ranks
             rank = min(max(draw.choice(START_RANKS), lo), hi)
-            weights = [self.config.dtype_weight(d) for d in motif.dtypes]
+            weights = [self.config.dtype_weight(d) or 0.0 for d in motif.dtypes]
+            if not any(weights):
+                return None
             dtype = draw.rng.choices(motif.dtypes, weights)[0]
             # Dimensions that a tensor with one axis more may have too.
             return growth.place(TensorType(dtype, tuple(draw.dim(rank + 1) for _ in range(rank))))

@@ -88,7 +88,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an archive, by name and in order; {} if there is no such file."""
     if not path.exists():
         return {}
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return dict(_array(key, archive[key]) for key in archive.files)
 
 

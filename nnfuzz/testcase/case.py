@@ -23,7 +23,8 @@ class CaseConfig:
     with one exporter only (see `refusal`). avoid: signatures, and edges such as
     "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since their failures are known, but
     for a share of the tests, `unrestrained`. plugins: paths of files with further operator specs.
-    dtypes: relative frequencies by dtype name; empty means default. motifs: motifs per graph, on
+    dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
+    operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
     seed_digest: of their contents (nnfuzz.testcase.seeds).
     dynamic: share of test cases whose model gets a symbolic dimension, where it can.
@@ -45,7 +46,7 @@ class CaseConfig:
     plugins: tuple[str, ...] = ()
     seed_models: tuple[str, ...] = ()
     seed_digest: str = ""
-    dtypes: Mapping[str, float] = field(default_factory=dict)
+    dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
 
     def restrains(self, seed: int, index: int) -> bool:

@@ -16,7 +16,8 @@ import pytest
 
 from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.errors import FAULT, USAGE, UsageError
+from nnfuzz.cli.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines
 from nnfuzz.cli.settings import choose_opset, default_processes
@@ -123,7 +124,16 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
         (("-b", "onnxruntime", "--time", ""), "--time '' is no duration"),
         (("-b", "onnxruntime", "--probe", "-1"), "--probe '-1' is no duration"),
-        (("-b", "onnxruntime", "--known", "/no/such/file"), "--known /no/such/file"),
+        (
+            ("-b", "onnxruntime", "--known", "/no/such/file"),
+            "--known /no/such/file cannot be read (No such file or directory): name a text file",
+        ),
+        (("-b", "onnxruntime", "--nodes", "100000"), "Invalid value for '--nodes'"),
+        (("-b", "onnxruntime", "--exclude-dtypes", "f32"), "there is no dtype 'f32'; there are"),
+        (
+            ("-b", "onnxruntime", "--dtypes", "bool", "--exclude-dtypes", "bool"),
+            "--exclude-dtypes leaves no dtype",
+        ),
         (("-b", "onnxruntime", "--plugin", "/no/such/file.py"), "no such file"),
         (("-b", "onnxruntime", "--out", __file__), "test_command_line.py is not a folder"),
         (("-b", "onnxruntime", "--out", "/proc/none"), "/proc/none cannot be written: No such"),
@@ -207,6 +217,28 @@ def test_progress_in_plain_lines():
         "[1m15s, 30s left] fuzzing: 8 tests, 2.5/s, ok 15 crash 1, 1 finding (2 times), "
         "50% of the time in compilers",
     ]
+
+
+@pytest.mark.parametrize(
+    "summary, interrupted, code, why",
+    [
+        ({"not_run": {}, "faults": 0}, False, USAGE, "the time was over before the first one"),
+        ({"not_run": {}, "faults": 0}, True, USAGE, "interrupted before the first one ended"),
+        ({"not_run": {"export": 3}, "faults": 0}, False, USAGE, "no index gave a model (export 3)"),
+        ({"not_run": {"fault": 3}, "faults": 3}, False, FAULT, "nnfuzz itself failed"),
+    ],
+)
+def test_a_campaign_without_a_test_says_why_and_fails(summary, interrupted, code, why):
+    summary = {"tests": 0, "findings": 0, **summary}
+    assert exit_code(summary) == code
+    assert why in nothing_ran(summary, interrupted)
+
+
+def test_no_time_for_a_single_test(tmp_path):
+    done = nnfuzz("fuzz", "-b", "onnxruntime", "--time", "0.01s", "--out", tmp_path / "out")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "error: not a single test was run: the time was over" in done.stderr
+    assert "nothing found" not in done.stdout
 
 
 def test_fuzzing_onnx_runtime_end_to_end(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from shutil import copytree
 from xml.etree import ElementTree
 
 import pytest
@@ -126,6 +127,31 @@ def test_generate_refuses_other_settings_and_operators(corpus, tmp_path, capsys)
     assert "another seed (5 there, 6 wanted)" in capsys.readouterr().err
     assert command("generate", "--operators", "Tahn", "--out", tmp_path / "x") == 2
     assert "did you mean Tan" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+    assert command("generate", "--nodes", 100000, "--out", tmp_path / "x") == 2
+    assert "Invalid value for '--nodes'" in capsys.readouterr().err
+    assert command("generate", "--dtypes", "float3", "--out", tmp_path / "x") == 2
+    assert "there is no dtype 'float3'; there are float32, float64" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["replay", "reduce"])
+@pytest.mark.parametrize(
+    "file, size, message",
+    [
+        ("model.onnx", 50, "model.onnx is damaged (50 bytes that are not an ONNX model)"),
+        ("model.onnx", 0, "model.onnx is missing or empty"),
+        ("inputs.npz", 100, "an .npz file is cut off"),
+        ("inputs.npz", 0, "an .npz file is cut off"),
+    ],
+)
+def test_a_damaged_finding_is_told_in_one_line(
+    name, file, size, message, finding, tmp_path, capsys
+):
+    folder = copytree(finding, tmp_path / "f")
+    (folder / file).write_bytes((folder / file).read_bytes()[:size])
+    assert command(name, folder) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ") and message in told and told.count("\n") == 1
 
 
 def test_verify_passes_and_fails(corpus, plugin, tmp_path, capsys):

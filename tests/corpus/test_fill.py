@@ -86,3 +86,20 @@ def test_hopeless_settings_end(tmp_path):
     with pytest.raises(CorpusError, match="nothing fits"):
         list(fill(tmp_path / "c", PLAN, never))
     assert len(asked) == MAX_FAILURES
+    assert not (tmp_path / "c").exists()
+
+
+def test_settings_that_the_producer_refuses_leave_no_folder(tmp_path):
+    def refuse(index):
+        raise ValueError("unknown operator")
+
+    with pytest.raises(ValueError, match="unknown operator"):
+        list(fill(tmp_path / "c", PLAN, refuse))
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(produce, tmp_path):
+    (tmp_path / "c").write_text("x")
+    with pytest.raises(CorpusError, match="is not a folder"):
+        list(fill(tmp_path / "c", PLAN, produce))
+    assert (tmp_path / "c").read_text() == "x"

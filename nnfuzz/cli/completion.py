@@ -1,0 +1,76 @@
+"""What a shell completes: names that are found without importing PyTorch, ONNX or a compiler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+_OPERATOR = re.compile(r"^@operator\nclass (\w+)", re.MULTILINE)
+
+
+def backends(incomplete: str) -> list[str]:
+    """Names of the installed backends that begin so."""
+    return _beginning(incomplete, (point.name for point in entry_points(group="nnfuzz.backends")))
+
+
+def levels(incomplete: str) -> list[str]:
+    """Levels of all installed backends; several may be given with commas between."""
+    from nnfuzz.execute.registry import BackendRegistry, RegistryError
+
+    registry = BackendRegistry.discover()
+    found: list[str] = []
+    for name in registry.names():
+        try:
+            found += registry.get(name).levels
+        except RegistryError:  # a broken backend is nnfuzz backends' business
+            continue
+    return _listed(incomplete, dict.fromkeys(found))
+
+
+def exporters(incomplete: str) -> list[str]:
+    """The exporters, and "mixed"; several may be given with commas between."""
+    from nnfuzz.materialize.opsets import OPSETS
+
+    return _listed(incomplete, [*OPSETS, "mixed"])
+
+
+def operators(incomplete: str) -> list[str]:
+    """Operators as the sources of the installed specs name them; several with commas between."""
+    names = {name for file in _spec_files() for name in _OPERATOR.findall(file.read_text("utf-8"))}
+    return _listed(incomplete, sorted(names))
+
+
+def operator(incomplete: str) -> list[str]:
+    """One operator, for an argument that takes no commas."""
+    return [name for name in operators(incomplete) if "," not in name]
+
+
+def dtypes(incomplete: str) -> list[str]:
+    """Names of dtypes; several may be given with commas between."""
+    from nnfuzz.ir.dtypes import DType
+
+    return _listed(incomplete, [dtype.value for dtype in DType])
+
+
+def _spec_files() -> Iterator[Path]:
+    """The sources of the installed operator specs, which are found but not imported."""
+    for point in entry_points(group="nnfuzz.opspecs"):
+        spec = find_spec(point.module)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            yield from Path(folder).rglob("*.py")
+        if spec and spec.origin:
+            yield Path(spec.origin)
+
+
+def _listed(incomplete: str, names: Iterable[str]) -> list[str]:
+    """The names that can follow the last comma, each with what stands before it."""
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [before + comma + name for name in _beginning(last, names) if name not in taken]
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

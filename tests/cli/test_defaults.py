@@ -1,0 +1,115 @@
+"""nnfuzz.toml: defaults for options, checked as the command line is."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from nnfuzz.cli.defaults import read_defaults
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import application, run
+
+GROUP = typer.main.get_command(application())
+
+
+def command(*args):
+    """Exit code of `nnfuzz ARGS`."""
+    with pytest.raises(SystemExit) as end:
+        run(lambda: application()([str(a) for a in args]))
+    return end.value.code
+
+
+def read(tmp_path, text):
+    file = tmp_path / "nnfuzz.toml"
+    file.write_text(text)
+    return read_defaults(GROUP, file)
+
+
+def test_tables_become_parameters_of_commands(tmp_path):
+    text = """
+    [fuzz]
+    backend = ["tvm", "onnxruntime"]
+    operators = "Add,Mul"
+    time = "10m"
+    full_check = 1
+    learn = false
+    plugin = "mine.py"
+    [ops]
+    page = "ops.md"
+    [ops.check]
+    seed = 3
+    """
+    assert read(tmp_path, text) == {
+        "fuzz": {
+            "backend": ["tvm", "onnxruntime"],
+            "operators": ["Add,Mul"],
+            "time": "10m",
+            "full_check": 1,
+            "learn": False,
+            "plugin": ["mine.py"],
+        },
+        "ops": {"page": "ops.md", "check": {"seed": 3}},
+    }
+
+
+def test_without_a_file_there_are_no_defaults(tmp_path):
+    assert read_defaults(GROUP, tmp_path / "nnfuzz.toml") == {}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("[fuz]", "there is no command 'fuz'; did you mean 'fuzz'?"),
+        ("nodes = 3", "there is no command 'nodes'; known: backends, fuzz"),
+        ("fuzz = 3", "fuzz is a command and needs a table: [fuzz]"),
+        ("[fuzz", "cannot be read: "),
+        ("[fuzz]\nbackned = 'x'", "[fuzz] has no option 'backned'; did you mean 'backend'?"),
+        ("[fuzz]\nhelp = true", "[fuzz] has no option 'help'"),
+        ("[ops.check]\nsede = 1", "[ops.check] has no option 'sede'; did you mean 'seed'?"),
+        ("[replay]\nfinding = 'x'", "[replay] has no option 'finding'"),
+        ("[fuzz]\nnodes = 'ten'", "[fuzz] nodes must be a whole number, not 'ten'"),
+        ("[fuzz]\nnodes = true", "[fuzz] nodes must be a whole number, not True"),
+        ("[fuzz]\nnodes = 0", "[fuzz] nodes must be 1 or more, not 0"),
+        ("[fuzz]\ndynamic = 2.5", "[fuzz] dynamic must be 1 or less, not 2.5"),
+        ("[fuzz]\nlearn = 'yes'", "[fuzz] learn must be true or false, not 'yes'"),
+        ("[fuzz]\ntime = 90", "[fuzz] time must be a text in quotes, not 90"),
+        ("[fuzz]\nbackend = [1]", "[fuzz] backend must be a text in quotes, or a list of such"),
+        ("[fuzz]\nout = ['a']", "[fuzz] out must be a text in quotes, not ['a']"),
+    ],
+)
+def test_mistakes_name_the_file_the_key_and_the_fix(tmp_path, text, message):
+    with pytest.raises(UsageError) as error:
+        read(tmp_path, text)
+    assert str(error.value).startswith(f"{tmp_path / 'nnfuzz.toml'}")
+    assert message in str(error.value)
+
+
+def test_the_command_line_wins_and_a_line_says_what_was_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nnfuzz.toml").write_text("[fuzz]\nbackend = 'nothing'\nfull-check = 0.5\n")
+    assert command("fuzz") == 2
+    told = capsys.readouterr().err
+    assert "defaults from nnfuzz.toml: backend, full-check\n" in told
+    assert "there is no backend 'nothing'" in told
+    assert command("fuzz", "--backend", "nobody") == 2
+    assert "there is no backend 'nobody'" in capsys.readouterr().err
+    assert command("fuzz", "--help") == 0  # whatever stands in the file
+    assert "defaults from" not in capsys.readouterr().err
+
+
+def test_a_campaign_that_goes_on_keeps_its_own_settings(tmp_path, monkeypatch, capsys):
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.store import Store
+    from nnfuzz.execute.registry import BackendRegistry
+
+    monkeypatch.chdir(tmp_path)
+    spec = BackendRegistry.discover().spec("onnxruntime")
+    config = CampaignConfig((spec,), seed=5, time_limit=0.0)
+    Store.create(tmp_path / "camp", config.to_json()).close()
+    (tmp_path / "nnfuzz.toml").write_text(
+        "[fuzz]\nbackend = 'tvm'\nseed = 6\nnodes = 3\ntime = '4h'\nout = 'camp'\n"
+    )
+    assert command("fuzz", "--resume") == 2
+    assert "has reached its limit" in capsys.readouterr().err
+    assert command("fuzz", "--resume", "--seed", 6) == 2
+    assert "--seed 6 contradicts" in capsys.readouterr().err
