@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from nnfuzz.ir.dtypes import ALL, BOOLS, NUMBERS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
-from nnfuzz.spec.families.bounded import emit_filled, filled
 from nnfuzz.spec.families.index import relocated
 from nnfuzz.spec.families.shape import extent, resized
 from nnfuzz.spec.families.sorting import gaps, settled
@@ -196,3 +199,22 @@ class Unique(Zeros, AlongOrFlat):
 
     def margins(self, x):
         return [gaps(x)] if x.is_floating_point() and x.numel() > 1 else []
+
+
+# -- results of a fixed size ----------------------------------------------------------------------
+
+
+def filled(x: Tensor, axis: int, size: int) -> Tensor:
+    """`x` with `size` elements along the axis: cut off, or followed by zeros."""
+    shape = list(x.shape)
+    shape[axis] = size
+    return torch.cat([x, x.new_zeros(shape)], axis).narrow(axis, 0, size)
+
+
+def emit_filled(emit: Any, value: str, dtype: DType, shape: Sequence[int], axis: int) -> str:
+    """The same in ONNX; `shape` is that of the result, which Reshape tells shape inference."""
+    target = emit.const(list(shape), DType.INT64)
+    zeros = emit("ConstantOfShape", target, value=np.zeros(1, dtype.numpy))
+    bounds = [emit.const([b], DType.INT64) for b in (0, shape[axis], axis)]
+    cut = emit("Slice", emit("Concat", value, zeros, axis=axis), *bounds)
+    return emit("Reshape", cut, target)

@@ -22,8 +22,8 @@ import torch
 
 from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import Instance
-from nnfuzz.compare.envelope import envelopes
-from nnfuzz.compare.usage import usage
+from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.ir.dtypes import is_floating, plain
@@ -149,6 +149,24 @@ def results(graph: Graph, params: Arrays, backends: list[Backend]) -> Iterator[t
             except Exception:
                 continue
             yield f"{backend.name}/{level}", outputs
+
+
+def usage(expected: Envelope, actual: np.ndarray) -> float:
+    """The largest deviation from the reference as a share of what the envelope admits.
+
+    0 for an exact result, 1 at the edge, above 1 outside; infinite for a wrong discrete element,
+    a NaN, or another shape or dtype. Elements that are not comparable do not count.
+    """
+    if actual.dtype != expected.dtype.numpy or actual.shape != expected.ref.shape:
+        return np.inf
+    if not expected.dtype.is_float:
+        return np.inf if outside(expected, actual).any() else 0.0
+    with np.errstate(all="ignore"):
+        off = actual.astype(np.float64) - expected.ref
+        room = np.where(off > 0, expected.hi - expected.ref, expected.ref - expected.lo)
+        share = np.abs(off) / (room + expected.ulp)
+    share = np.where(expected.any | (off == 0), 0.0, np.nan_to_num(share, nan=np.inf))
+    return float(share.max(initial=0.0))
 
 
 if __name__ == "__main__":

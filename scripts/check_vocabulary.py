@@ -20,7 +20,6 @@ from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.cli.values import opsets_of
-from nnfuzz.generate.coverage_target import coverage_target_for
 from nnfuzz.generate.symbolic import Generated, generate
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.case_generator import CaseGenerator
@@ -80,13 +79,9 @@ def main(
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):
         generator = producer.generator_for(index)
-        coverage_target = coverage_target_for(
-            generator.catalog, seed, index // generator.config.among
-        )
+        target = generator.targets.pick(seed, index // generator.config.among)
         rng = random.Random(f"{seed}/{index}")
-        tally.add(
-            generate(generator.catalog, generator.generate, rng, coverage_target=coverage_target)
-        )
+        tally.add(generate(generator.catalog, generator.generate, rng, coverage_target=target))
     keys = producer.signatures()
     names = {key.partition("(")[0] for found in keys.values() for key in found}
     mean = tally.operators.total() / len(names)

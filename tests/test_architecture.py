@@ -1,8 +1,9 @@
-"""The arrows between rooms run one way, and heavy libraries stay in their rooms."""
+"""Arrows between rooms run one way, files form no circle, heavy libraries stay in their rooms."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 from pathlib import Path
 
 import pytest
@@ -26,17 +27,17 @@ def sources() -> list[Path]:
     )
 
 
-def imports(path: Path) -> list[str]:
-    """Dotted names of all modules that a file imports, except for type checking only."""
+def imports(path: Path, typing: bool = False) -> list[str]:
+    """Dotted names of all that a file imports; what it imports for types only if `typing`."""
     found = []
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if not typing and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
         if isinstance(node, ast.Import):
             found.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
+            found.extend(f"{node.module}.{alias.name}" for alias in node.names)
         for child in ast.iter_child_nodes(node):
             visit(child)
 
@@ -68,3 +69,23 @@ def test_heavy_libraries_stay_in_their_rooms(library):
         if any(module.split(".")[0] == library for module in imports(path)):
             relative = str(path.relative_to(ROOT))
             assert any(relative.startswith(place) for place in ALLOWED[library]), relative
+
+
+def dotted(path: Path) -> str:
+    """How a file is imported; plug-ins are packages of nnfuzz."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    named = parts if parts[0] == "nnfuzz" else ("nnfuzz", *parts)
+    return ".".join(part for part in named if part != "__init__")
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Imports for types count: whoever reads one file of a circle has to read them all."""
+    files = {dotted(path): path for path in sources()}
+    graph = {}
+    for name, path in files.items():
+        found = (i if i in files else i.rpartition(".")[0] for i in imports(path, typing=True))
+        graph[name] = {i for i in found if i in files and i != name}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail("a circle: " + " imports ".join(reversed(error.args[1])))

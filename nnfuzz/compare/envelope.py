@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.joining import begun, joins
 from nnfuzz.compare.precision import PRECISIONS, Precision, finite, representable, whole
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.intervals import Interval, everywhere
+from nnfuzz.spec.families.sums import Summing
+from nnfuzz.spec.intervals import Interval, everywhere, sum_radius
 from nnfuzz.spec.operator import OpSpec, flatten
 
 
@@ -127,7 +127,7 @@ def _entering(
     """
     interval = intervals[name]
     precision = PRECISIONS.get(graph.type(name).dtype)
-    if precision is None or not joins(node, name, intervals):
+    if precision is None or not _joins(node, name, intervals):
         return interval
     maker = next((n for n in graph.nodes if name in n.outputs), None)
     if maker is None or maker.op.exactness != "sum":
@@ -138,7 +138,7 @@ def _entering(
     if node.op.joining != "term":
         return interval
     others = [intervals[n] for n in node.inputs if n != name]
-    return begun(interval, maker.op, inputs, others, precision)
+    return _begun(interval, maker.op, inputs, others, precision)
 
 
 def _settled(interval: Interval, dtype: DType) -> Interval:
@@ -306,3 +306,43 @@ def _error_free(
         if interval.exact
         else (representable(y, precision, inputs) & (y == interval.hi))
     )
+
+
+# -- operators that join the sum in front of them (`OpSpec.joining`) ------------------------------
+
+
+def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
+    """Whether a node may become part of the sum that one of its inputs is, and its numbers too."""
+    if not node.op.joining or len(set(node.inputs)) == 1:
+        return False
+    if node.op.joining == "first":
+        return name == node.inputs[0]
+    return not all(whole(intervals[n]) for n in node.inputs)
+
+
+def _begun(
+    interval: Interval,
+    maker: OpSpec,
+    inputs: Sequence[Interval],
+    others: Sequence[Interval],
+    precision: Precision,
+) -> Interval:
+    """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
+
+    maker, inputs: what computes the sum. As every step rounds what it began with, a large bias
+    costs digits that the sum and an addition behind it would not lose.
+    """
+    if not isinstance(maker, Summing):
+        return interval
+    steps = maker.terms(*[b.far() for b in inputs])
+    for other in others:
+        if _fits(other, interval):
+            error = precision.twice * sum_radius(precision.u, steps, other.far().abs())
+            interval = Interval(interval.lo - error, interval.hi + error, interval.any)
+    return interval
+
+
+def _fits(part: Interval, interval: Interval) -> bool:
+    """Whether a sum in the shape of `interval` may begin with `part`."""
+    sizes = zip(reversed(part.lo.shape), reversed(interval.lo.shape))
+    return part.lo.ndim <= interval.lo.ndim and all(a in (1, b) for a, b in sizes)

@@ -6,11 +6,9 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, TypeVar
 
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTarget, coverage_targets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.motif import Motif
@@ -68,11 +66,6 @@ class Catalog:
         self._by_name = {spec.name: spec for spec in table}
         self._specs = list(table)
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
-
-    @cached_property
-    def coverage_targets(self) -> list[CoverageTarget]:
-        """See nnfuzz.generate.coverage_target."""
-        return coverage_targets(self)
 
     def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""

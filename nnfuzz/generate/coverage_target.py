@@ -11,13 +11,11 @@ import itertools
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
+from nnfuzz.generate.catalog import Catalog, Signature
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import OpSpec
-
-if TYPE_CHECKING:
-    from nnfuzz.generate.catalog import Catalog, Signature
 
 CYCLE = 5
 TURNS = (1, 3)
@@ -33,21 +31,27 @@ class CoverageTarget:
     rank: int
 
 
-def coverage_targets(catalog: Catalog) -> list[CoverageTarget]:
-    """Every dtype of every required input and output, and every rank of a first input."""
-    by_operator = [list(_targets_of(catalog, spec)) for spec in catalog.signatures]
-    # Those of one operator are far apart.
-    return [s for layer in itertools.zip_longest(*by_operator) for s in layer if s is not None]
+class CoverageTargets:
+    """The coverage targets of a catalog, which take turns by the index of the test case."""
 
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
 
-def coverage_target_for(catalog: Catalog, seed: int, index: int) -> CoverageTarget | None:
-    """The coverage target of a test case; None for most."""
-    turn = index % CYCLE
-    if turn not in TURNS:
-        return None
-    number = index // CYCLE * len(TURNS) + TURNS.index(turn)
-    offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases
-    return catalog.coverage_targets[(number + offset) % len(catalog.coverage_targets)]
+    @cached_property
+    def all(self) -> list[CoverageTarget]:
+        """Every dtype of every required input and output, and every rank of a first input."""
+        by_operator = [list(_targets_of(self.catalog, spec)) for spec in self.catalog.signatures]
+        # Those of one operator are far apart.
+        return [t for layer in itertools.zip_longest(*by_operator) for t in layer if t is not None]
+
+    def pick(self, seed: int, index: int) -> CoverageTarget | None:
+        """What the graph of a test case begins with; None for most."""
+        turn = index % CYCLE
+        if turn not in TURNS:
+            return None
+        number = index // CYCLE * len(TURNS) + TURNS.index(turn)
+        offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases
+        return self.all[(number + offset) % len(self.all)]
 
 
 def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget]:

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Any
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.mutations import MUTATIONS
+from nnfuzz.generate.mutations import MUTATIONS, Call
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.motif import Misfit, Motif, Operand
-from nnfuzz.spec.operator import In, OpSpec
+from nnfuzz.spec.operator import In
 
 
 class MissingOperator(Misfit):
     """An operator of the motif is not among those that are generated from."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """An operator that a motif asked for."""
-
-    spec: type[OpSpec]
-    operands: tuple[Operand, ...]
-    attributes: Mapping[str, Any]
-
-    def with_operand(self, position: int, operand: Operand) -> Call:
-        before, behind = self.operands[:position], self.operands[position + 1 :]
-        return replace(self, operands=(*before, operand, *behind))
 
 
 def plant(

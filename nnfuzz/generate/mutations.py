@@ -6,18 +6,20 @@ and answers with the outputs; or None, where there is nothing to change or it do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.growth import Growth
 from nnfuzz.ir.expr import IntExpr
+from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Attribute, Choice
+from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.shape import DataMovement
+from nnfuzz.spec.motif import Operand
 from nnfuzz.spec.operator import OpSpec
-
-if TYPE_CHECKING:
-    from nnfuzz.generate.motifs import Call, MotifWriter
 
 NEARBY = (1.0001, 0.999, 0.5, 2.0, -1.0, 0.0)
 """Factors that make another constant."""
@@ -25,7 +27,32 @@ TRIES = 4
 """Operators tried for an extra node."""
 
 
-def other_constant(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+@dataclass(frozen=True)
+class Call:
+    """An operator that a motif asked for."""
+
+    spec: type[OpSpec]
+    operands: tuple[Operand, ...]
+    attributes: Mapping[str, Any]
+
+    def with_operand(self, position: int, operand: Operand) -> Call:
+        before, behind = self.operands[:position], self.operands[position + 1 :]
+        return replace(self, operands=(*before, operand, *behind))
+
+
+class Inserting(Protocol):
+    """What mutations need of the writer of a motif (nnfuzz.generate.motifs.MotifWriter)."""
+
+    catalog: Catalog
+    growth: Growth
+    draw: Draw
+
+    def type(self, name: str) -> TensorType: ...
+
+    def insert(self, call: Call) -> tuple[str, ...] | None: ...
+
+
+def other_constant(m: Inserting, call: Call) -> tuple[str, ...] | None:
     patterns = call.spec.patterns(len(call.operands))
     pairs = zip(call.operands, patterns)
     places = [i for i, (o, p) in enumerate(pairs) if isinstance(o, int | float) and not p.index]
@@ -39,7 +66,7 @@ def other_constant(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
     return m.insert(call.with_operand(place, m.draw.choice([v for v in near if v != value])))
 
 
-def other_attribute(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+def other_attribute(m: Inserting, call: Call) -> tuple[str, ...] | None:
     """One of the given attributes is next to what it was, or drawn."""
     if not call.attributes:
         return None
@@ -56,7 +83,7 @@ def _enumerated(declared: Attribute) -> bool:
     return not isinstance(declared, Choice) or declared.options is not None
 
 
-def _near(m: MotifWriter, value: Any) -> Any:
+def _near(m: Inserting, value: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | IntExpr):
@@ -70,7 +97,7 @@ def _near(m: MotifWriter, value: Any) -> Any:
     return None
 
 
-def swapped(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+def swapped(m: Inserting, call: Call) -> tuple[str, ...] | None:
     """The first two operands in the other order."""
     if len(call.operands) < 2 or call.operands[0] == call.operands[1]:
         return None
@@ -78,7 +105,7 @@ def swapped(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
     return m.insert(replace(call, operands=(second, first, *rest)))
 
 
-def sibling(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+def sibling(m: Inserting, call: Call) -> tuple[str, ...] | None:
     """Another operator of the same family, data movement aside: that would lead astray."""
     bases = call.spec.__bases__
     if issubclass(call.spec, DataMovement) or bases == (OpSpec,):
@@ -91,13 +118,13 @@ def sibling(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
     return m.insert(replace(call, spec=spec, attributes=kept))
 
 
-def detour(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+def detour(m: Inserting, call: Call) -> tuple[str, ...] | None:
     """One more node behind, which the rest of the motif reads."""
     outputs = m.insert(call)
     return outputs and (*(_unary(m, call, outputs[0]) or outputs[:1]), *outputs[1:])
 
 
-def other_reader(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
+def other_reader(m: Inserting, call: Call) -> tuple[str, ...] | None:
     """Something else reads the value too: another node, or the caller of the model."""
     outputs = m.insert(call)
     if outputs and (m.draw.chance(0.5) or not _unary(m, call, outputs[0])):
@@ -105,7 +132,7 @@ def other_reader(m: MotifWriter, call: Call) -> tuple[str, ...] | None:
     return outputs
 
 
-def _unary(m: MotifWriter, call: Call, name: str) -> tuple[str, ...] | None:
+def _unary(m: Inserting, call: Call, name: str) -> tuple[str, ...] | None:
     for _ in range(TRIES):
         spec = m.catalog.pick(m.draw)
         if issubclass(spec, Unary):
@@ -115,7 +142,7 @@ def _unary(m: MotifWriter, call: Call, name: str) -> tuple[str, ...] | None:
     return None
 
 
-MUTATIONS: Sequence[Callable[[MotifWriter, Call], tuple[str, ...] | None]] = (
+MUTATIONS: Sequence[Callable[[Inserting, Call], tuple[str, ...] | None]] = (
     other_constant,
     other_attribute,
     swapped,

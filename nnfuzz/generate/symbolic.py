@@ -10,16 +10,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from nnfuzz.generate.binning import rebin
 from nnfuzz.generate.catalog import Catalog, Signature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
-from nnfuzz.generate.finish import finish
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
+from nnfuzz.ir.expr import Bool, Var, and_
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
@@ -27,6 +26,10 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
+BINNING_SEARCHES = 2
+"""Draws of bins that propagation tries, in milliseconds each, before Z3 is asked."""
+EXTRA_OUTPUT = 0.05
+"""Probability that a value with readers is an output too."""
 ATTEMPTS_PER_OPERATOR = 3
 ATTEMPTS_PER_NODE = 40
 ATTEMPTS_PER_COVERAGE_TARGET = 10
@@ -71,7 +74,7 @@ def generate(
             engine.begin(coverage_target)
         engine.grow()
         rebin(engine.growth, config.bins)
-        graph = finish(engine.growth)
+        graph = _finish(engine.growth)
         resizable = None
         if start:
             splice(graph, start.values, draw)
@@ -293,3 +296,87 @@ def _fix_output(op: OpSpec, output) -> None:
     """Set the attribute that names the output's dtype, if the operator has one."""
     if isinstance(op.output, str) and op.output in op.declared:
         op.__dict__[op.output] = output
+
+
+# -- attribute binning ----------------------------------------------------------------------------
+
+
+def rebin(growth: Growth, bins: int = 7) -> None:
+    """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
+
+    A search by propagation gives each variable a value that it prefers, in turn, as long as it can.
+    Where that finds nothing, Z3 is asked for preferences that can hold together, by halving: while
+    the system has no solution, a random half of them is dropped. A solution that makes the graph
+    too expensive counts as none; the witness of the insertions is what remains in the worst case.
+    """
+    for _ in range(BINNING_SEARCHES):
+        preferences = _preferences(growth, bins)
+        if not preferences or _adopted(growth, growth.session.resettle(preferences)):
+            return
+    terms = [t for t in map(_within, preferences.items()) if not isinstance(t, bool)]
+    while terms:
+        if _adopted(growth, growth.session.model(terms)):
+            return
+        terms = terms[: len(terms) // 2]
+
+
+def _preferences(growth: Growth, bins: int) -> dict[Var, tuple[int, int]]:
+    draw = growth.draw
+    found = {}
+    for var in draw.shuffled(list(growth.session.env)):
+        lo, hi = draw.binned(var.lo, var.hi, draw.kinds.get(var, "size"), bins)
+        left = draw.integer(lo, hi)
+        found[var] = left, draw.integer(left, hi)
+    return found
+
+
+def _within(preference: tuple[Var, tuple[int, int]]) -> Bool:
+    var, (lo, hi) = preference
+    return and_(var >= lo, var <= hi)
+
+
+def _adopted(growth: Growth, model: dict[Var, int] | None) -> bool:
+    """Take over a model, if there is one and the graph stays affordable under it."""
+    if model is None:
+        return False
+    env, values = {**growth.session.env, **model}, {}
+    if not all(
+        growth.affordable(
+            node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env, values
+        )
+        for node in growth.graph.nodes
+    ):
+        return False
+    growth.session.adopt(model)
+    return True
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def _finish(growth: Growth) -> Graph:
+    """Make the graph concrete; placeholders become inputs or weights, loose ends outputs.
+
+    At least one placeholder becomes an input. A value with readers is an output too with a small
+    probability, which keeps optimisers from fusing it away.
+    """
+    draw, graph = growth.draw, growth.graph
+    for name, placeholder in growth.placeholders.items():
+        if placeholder.range is not None:
+            graph.weights.append(name)
+            graph.prescribed[name] = placeholder.range
+            continue
+        chance = 0.8 if placeholder.weight else growth.config.weights
+        (graph.weights if draw.chance(chance) else graph.inputs).append(name)
+    if not graph.inputs:
+        promoted = draw.choice([name for name in graph.weights if name not in graph.prescribed])
+        graph.weights.remove(promoted)
+        graph.inputs.append(promoted)
+    readers = graph.consumers()
+    graph.outputs = [
+        name
+        for node in graph.nodes
+        for name in node.outputs
+        if not readers[name] or name in growth.exposed or draw.chance(EXTRA_OUTPUT)
+    ]
+    return graph.concrete(growth.session.env)

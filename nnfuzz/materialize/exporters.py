@@ -19,8 +19,6 @@ from nnfuzz.materialize.names import readmit, redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.spec.carriers import array
 
-DEFAULT_EXPORTER = "torchscript"
-
 ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]
 """(module, example inputs, input names, output names, opset) -> serialized model."""
 Lower = Callable[[Graph, Mapping[str, np.ndarray], int], onnx.ModelProto]

@@ -11,15 +11,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from nnfuzz.spec.operator import OpSpec
-
 Function = Callable[..., Tensor]
+
+
+class Computing(Protocol):
+    """What an operator spec is here (OpSpec, which builds on this module)."""
+
+    def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]: ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -85,7 +88,7 @@ def joined(*intervals: Interval, like: Tensor | None = None) -> Tensor | None:
     return mask
 
 
-def reached(op: OpSpec, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
+def reached(op: Computing, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
     """Output elements that depend on a masked element, for a linear operator with weights >= 0.
 
     weights: positions of inputs that multiply; ones stand in for their values.
@@ -120,7 +123,7 @@ def everywhere(like: Tensor, condition: bool | Tensor = True) -> Tensor | None:
 # -- combinators --------------------------------------------------------------------------------
 
 
-def moved(op: OpSpec, *intervals: Interval) -> list[Interval]:
+def moved(op: Computing, *intervals: Interval) -> list[Interval]:
     """Outputs of an operator that only moves elements around, masks included."""
     los = outputs(op, *[b.lo for b in intervals])
     his = los if all(b.exact for b in intervals) else outputs(op, *[b.hi for b in intervals])
@@ -132,7 +135,7 @@ def moved(op: OpSpec, *intervals: Interval) -> list[Interval]:
     ]
 
 
-def opaque(op: OpSpec, *intervals: Interval) -> list[Interval]:
+def opaque(op: Computing, *intervals: Interval) -> list[Interval]:
     """Outputs of an operator of which nothing is known: masked unless every input is exact."""
     known = all(b.any is None and (b.exact or bool((b.lo == b.hi).all())) for b in intervals)
     return [
@@ -140,7 +143,7 @@ def opaque(op: OpSpec, *intervals: Interval) -> list[Interval]:
     ]
 
 
-def outputs(op: OpSpec, *tensors: Tensor) -> list[Tensor]:
+def outputs(op: Computing, *tensors: Tensor) -> list[Tensor]:
     """What `op.torch` returns, as a list."""
     result = op.torch(*tensors)
     return list(result) if isinstance(result, (tuple, list)) else [result]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 import traceback
@@ -10,21 +11,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
-from nnfuzz.generate.coverage_target import coverage_target_for
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.coverage_target import CoverageTargets
+from nnfuzz.generate.resizing import Resizable
+from nnfuzz.generate.symbolic import Generated, generate
 from nnfuzz.inputs.search import Found, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.sizes import joined
+from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
-from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.resized import sized
 from nnfuzz.testcase.seeds import SeedLibrary
 
 Report = Callable[[str], None]
@@ -33,6 +39,8 @@ ATTEMPTS = 3
 """Graphs tried for one index until inputs are found; all but the last get a small budget."""
 QUICK = SearchConfig(restarts=2, steps=12)
 """A new graph costs a tenth of what the last two of a hundred graphs cost the full search."""
+DIMENSIONS = 4
+"""How many dimensions of a graph may become symbolic ones before it is exported without any."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,8 @@ class Parts:
 class CaseGenerator:
     """Makes the test cases of a configuration with one exporter.
 
-    catalog: what graphs are made of; narrowed: for most of them, without what they shall avoid.
+    catalog: what graphs are made of; targets: what some of them begin with; narrowed: the same
+    without what most of them shall avoid.
     """
 
     def __init__(self, seed: int, config: CaseConfig, parts: Parts) -> None:
@@ -64,6 +73,7 @@ class CaseGenerator:
         self._exporters = parts.exporters
         self.generate = admitted_by_schema(_generate(config), self.specs)
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
+        self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
         self.restrained = replace(
@@ -71,42 +81,44 @@ class CaseGenerator:
             refused=self.generate.refused | avoided,
             avoid=frozenset(config.avoid) - avoided,
         )
-        self.narrowed = self.catalog
+        self.narrowed = self.targets
         if avoided:
-            self.narrowed = Catalog(self.specs, self.restrained, parts.motifs)
+            narrowed = Catalog(self.specs, self.restrained, parts.motifs)
+            self.narrowed = CoverageTargets(narrowed)
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
         rng = random.Random(f"{self.seed}/{index}")
         if self.config.restrains(self.seed, index):
             return self._make(index, rng, self.narrowed, self.restrained, report)
-        return self._make(index, rng, self.catalog, self.generate, report)
+        return self._make(index, rng, self.targets, self.generate, report)
 
     def probe(self, key: str, instance: int, report: Report) -> TestCase | NotProduced:
         """A test case of a single operator with the given signature. Raises: KeyError."""
         rng = random.Random(f"probe/{key}/{instance}")
         config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
-        return self._make(-1, rng, self.catalog.only(key), config, report)
+        targets = CoverageTargets(self.catalog.only(key))
+        return self._make(-1, rng, targets, config, report)
 
     def _make(
         self,
         index: int,
         rng: random.Random,
-        catalog: Catalog,
+        targets: CoverageTargets,
         config: GenerateConfig,
         report: Report,
     ) -> TestCase | NotProduced:
         case = _Attempt(index, self.config.exporter, report)
         graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
         turn = index // self.config.among  # so that this exporter has every target in turn
-        coverage_target = coverage_target_for(catalog, self.seed, turn) if index >= 0 else None
+        target = targets.pick(self.seed, turn) if index >= 0 else None
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):
                     start = rng.choice(graphs) if graphs else None
-                    made = generate(catalog, config, rng, start, coverage_target)
+                    made = generate(targets.catalog, config, rng, start, target)
                     made.graph.verify()
-                    graph, exporter = sized(made, self.config, rng, index)
+                    graph, exporter = _sized(made, self.config, rng, index)
                     case.graph = graph.to_json()
                 with case.phase("inputs"):
                     budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
@@ -195,3 +207,38 @@ class _Attempt:
             seconds=self.seconds,
             generated_for=self.generated_for,
         )
+
+
+# -- symbolic dimensions --------------------------------------------------------------------------
+
+
+def _sized(
+    made: Generated, config: CaseConfig, rng: random.Random, index: int
+) -> tuple[Graph, str]:
+    """The graph, at several sizes if it gets a symbolic dimension, and what exports it.
+
+    Probes, whose index is negative, get none.
+    """
+    if index >= 0 and config.dynamic and made.resizable and rng.random() < config.dynamic:
+        whole = _at_several_sizes(made.resizable, rng, config.opset)
+        if whole is not None:
+            return whole, DYNAMIC
+    return made.graph, config.exporter
+
+
+def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> Graph | None:
+    """The graph at several sizes (nnfuzz.ir.sizes) for which one model is right, if there is one.
+
+    Raises: as `emit_model` does.
+    """
+    for family in itertools.islice(resizable.families(rng), DIMENSIONS):
+        whole = joined(family)
+        whole.verify()
+        types = {name: whole.type(name) for name in whole.weights}
+        weights = {name: np.zeros(t.shape, t.dtype.numpy) for name, t in types.items()}
+        try:
+            emit_dynamic(whole, weights, opset)
+        except SizeError:
+            continue
+        return whole
+    return None

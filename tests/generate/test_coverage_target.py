@@ -6,7 +6,7 @@ import random
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.coverage_target import CYCLE, TURNS, coverage_target_for
+from nnfuzz.generate.coverage_target import CYCLE, TURNS, CoverageTargets
 from nnfuzz.generate.symbolic import generate
 from nnfuzz.spec.registry import OpRegistry
 
@@ -16,8 +16,9 @@ CONFIG = GenerateConfig(nodes=2, motifs=0, refused=frozenset({"Abs(float16)->flo
 
 def test_every_dtype_and_rank_of_every_operator_is_a_coverage_target():
     catalog = Catalog(SPECS, CONFIG)
+    targets = CoverageTargets(catalog)
     for spec, signatures in catalog.signatures.items():
-        mine = [target for target in catalog.coverage_targets if target.spec is spec]
+        mine = [target for target in targets.all if target.spec is spec]
         lo, hi = spec.inputs[0].ranks
         assert {target.rank for target in mine} == set(range(lo, hi + 1))
         assert {s.key for target in mine for s in target.signatures} == {s.key for s in signatures}
@@ -25,15 +26,17 @@ def test_every_dtype_and_rank_of_every_operator_is_a_coverage_target():
 
 def test_all_coverage_targets_have_their_turn_and_most_graphs_have_none():
     catalog = Catalog(SPECS, CONFIG)
-    count = len(catalog.coverage_targets) * CYCLE // len(TURNS) + CYCLE
-    found = [coverage_target_for(catalog, 7, index) for index in range(count)]
-    assert {id(s) for s in found if s} == {id(s) for s in catalog.coverage_targets}
+    targets = CoverageTargets(catalog)
+    count = len(targets.all) * CYCLE // len(TURNS) + CYCLE
+    found = [targets.pick(7, index) for index in range(count)]
+    assert {id(s) for s in found if s} == {id(s) for s in targets.all}
     assert sum(s is None for s in found) >= count / 2
 
 
 def test_a_graph_begins_with_its_coverage_target():
     catalog = Catalog(SPECS, CONFIG)
-    for number, target in enumerate(catalog.coverage_targets):
+    targets = CoverageTargets(catalog)
+    for number, target in enumerate(targets.all):
         graph = generate(catalog, CONFIG, random.Random(number), coverage_target=target).graph
         graph.verify()
         keys = {s.key for s in target.signatures}
