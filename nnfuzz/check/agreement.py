@@ -94,7 +94,7 @@ def _rounded(
 def _decided(
     op: OpSpec, arrays: Sequence[np.ndarray], inputs: Sequence[Tensor]
 ) -> Sequence[Interval] | None:
-    """What the outputs may be where a rounding error decides."""
+    """The outputs that are possible where a rounding error decides (`OpSpec.decided`)."""
     u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
     return op.decided(u, *[Interval(x, x) for x in inputs])
 
@@ -115,7 +115,7 @@ def _differs(
 
 
 def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
-    """Claims about numbers that inputs within the domain refute.
+    """Numeric claims of a spec that do not hold on inputs within its domain, as messages.
 
     Finite results, `feasible`, `value_range`, `margins` without sign or NaN, and PyTorch's own
     result within the rounding error that `radius` grants.

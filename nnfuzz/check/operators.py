@@ -98,7 +98,7 @@ class _Check:
         return self.report
 
     def guarded(self, name: str, check: Callable[[Signature], None], signature: Signature) -> None:
-        """A spec that raises where it must not is a problem of the spec."""
+        """Run a check; an exception out of the spec becomes a problem of the spec."""
         try:
             check(signature)
         except Exception as error:
@@ -106,7 +106,7 @@ class _Check:
             self.report.problem(f"{name} with {binding}: {type(error).__name__}: {error}")
 
     def dealt(self, count: int) -> list[Signature]:
-        """`count` signatures that some opset admits, all equally often, in random order."""
+        """`count` signatures that some opset admits, in random order, each about equally often."""
         signatures = [s for s in self.spec.signatures() if legal_opsets(self.spec, s)]
         rounds = -(-count // len(signatures))
         dealt = [s for _ in range(rounds) for s in self.draw.shuffled(signatures)]

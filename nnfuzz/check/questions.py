@@ -95,12 +95,12 @@ class Questions:
         self.good: list[Kind] = []
 
     def served(self) -> None:
-        """The last question was of a good kind."""
+        """Record that the last question could be answered."""
         if self.last is not None and self.last not in self.good:
             self.good.append(self.last)
 
     def draw_one(self, good: bool = False) -> Question | None:
-        """The next one, if it could be solved; `good`: of a kind that is known to be good."""
+        """The next question, None if it has no solution. good: of a kind that had an answer."""
         self.last = self.draw.choice(self.good) if good and self.good else self._next()
         signature, opsets = self.last
         lo, hi = self.spec.inputs[0].ranks

@@ -56,7 +56,7 @@ class CheckReport:
         return self.refused / self.accepted if self.accepted else 0.0
 
     def problem(self, text: str) -> None:
-        """Keep a problem; after the twentieth the operator is hopeless anyway."""
+        """Add a problem, up to MOST_PROBLEMS of them."""
         if len(self.problems) < MOST_PROBLEMS and text not in self.problems:
             self.problems.append(text)
 

@@ -1,7 +1,7 @@
 """The cheap check: do outputs agree with PyTorch's up to a few ULP? NumPy only.
 
-It runs in the parent process for every test case. A yes is final (unless the test case is sampled
-for a full verdict), a no means that the envelope has to decide.
+It runs in the parent process for every test case. If outputs agree, that is final (unless the test
+case is sampled for a full verdict); if they do not, the envelope decides.
 """
 
 from __future__ import annotations

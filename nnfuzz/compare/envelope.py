@@ -29,9 +29,9 @@ from nnfuzz.spec.operator import OpSpec, flatten
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """What one output may be: `ref` and the ends in float64 (or the discrete dtype), as arrays.
+    """Reference and bounds of one output, as arrays in float64 (or the discrete dtype).
 
-    any: bool array, True where nothing can be said.
+    any: bool array, True for elements that cannot be compared.
     """
 
     dtype: DType
@@ -54,7 +54,7 @@ class Envelope:
 
     @cached_property
     def admitted(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ends that a verdict goes by: floats may be one unit in the last place off."""
+        """The bounds of a verdict: the ends, for floats one unit in the last place further out."""
         if not self.dtype.is_float:
             return self.lo, self.hi
         return self.lo - self.ulp, self.hi + self.ulp
@@ -168,7 +168,7 @@ def enclosed(
     precisions: Sequence[Precision | None],
     u: float = 0.0,
 ) -> list[Interval]:
-    """What the outputs may be, rounding included, around their references.
+    """Intervals of the outputs of one operator around their references, rounding included.
 
     precisions: per output, None for discrete ones. u: the greatest unit roundoff of the inputs'
     dtypes. Raises: ReferenceFault.
@@ -192,7 +192,9 @@ def enclosed(
 
 
 def admitted(op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType]) -> list[Interval]:
-    """What correct implementations may yield for exact inputs; dtypes are those of the outputs.
+    """Intervals of what correct implementations compute from exact inputs.
+
+    dtypes: of the outputs.
 
     Floats come in float64. Raises: ReferenceFault.
     """
@@ -207,7 +209,7 @@ def _composed(
     refs: Sequence[Tensor],
     precisions: Sequence[Precision | None],
 ) -> list[Interval]:
-    """The same, step by step; floats within are of the outputs' dtype."""
+    """`enclosed` for a composite, step by step; floats inside have the outputs' dtype."""
     precision = next((p for p in precisions if p is not None), None)
     u = precision.u if precision else 0.0
 
@@ -224,7 +226,7 @@ def _composed(
 def _interval(
     op: OpSpec, u: float, inputs: list[Interval], refs: Sequence[Tensor]
 ) -> list[Interval]:
-    """What `op.decided` or `op.interval` says; exact inputs of the latter yield the reference."""
+    """`op.decided`, else `op.interval`; the reference itself for exact inputs of the latter."""
     intervals = op.decided(u, *inputs)
     if intervals is None:
         if all(b.exact and b.any is None for b in inputs):
@@ -312,7 +314,7 @@ def _error_free(
 
 
 def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
-    """Whether a node may become part of the sum that one of its inputs is, and its numbers too."""
+    """Whether a compiler may add or multiply a node's other inputs into the sum that `name` is."""
     if not node.op.joining or len(set(node.inputs)) == 1:
         return False
     if node.op.joining == "first":

@@ -48,7 +48,7 @@ def lift(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[Graph, dict[st
 
 
 class LiftError(ValueError):
-    """A graph that has no counterpart of higher precision."""
+    """A graph cannot be retyped to wider floating dtypes."""
 
 
 def _wider(dtype: DType) -> DType:

@@ -53,7 +53,7 @@ def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Te
 
 
 def whole(interval: Interval) -> bool:
-    """Whether an interval holds one integer per element."""
+    """Whether every element of an interval is one known integer."""
     return interval.exact and bool((interval.lo == interval.lo.round()).all())
 
 

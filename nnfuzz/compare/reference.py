@@ -38,7 +38,7 @@ def reference(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tenso
 
 
 def lifted(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Inputs and weights as tensors of their own, floats in float64."""
+    """Copies of inputs and weights as tensors, floats in float64."""
     return {
         name: _lifted(np.asarray(params[name]), graph.type(name).dtype)
         for name in (*graph.inputs, *graph.weights)
@@ -69,7 +69,7 @@ def step(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def rounded(value: Tensor, dtype: DType) -> np.ndarray:
-    """A value of the reference as an array of its dtype: what a perfect compiler returns."""
+    """A value of the reference rounded to its dtype, as an array."""
     with np.errstate(over="ignore"):
         return value.numpy().astype(dtype.numpy)
 

@@ -1,4 +1,4 @@
-"""The operators a campaign generates from, indexed for quick picks."""
+"""The operators that generation may use, with their signatures, indexed for random picks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DTyp
 
 @dataclass(frozen=True)
 class Signature:
-    """One binding of an operator's type variables."""
+    """A signature of an operator: one binding of its type variables, and the output's dtype.
+
+    first: dtype of the first input. key: see `signature_key`. weight: relative frequency.
+    """
 
     binding: Mapping[str, DType]
     output: DType
@@ -40,7 +43,7 @@ W = TypeVar("W", bound=Weighted)
 
 
 class NothingLeft(ValueError):
-    """A catalog without any operator."""
+    """No operator is left to generate from."""
 
 
 class Catalog:

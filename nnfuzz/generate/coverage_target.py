@@ -18,13 +18,17 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import OpSpec
 
 CYCLE = 5
+"""Length of the cycle of test cases; two in five begin with a coverage target."""
 TURNS = (1, 3)
-"""Of so many graphs in a row, the ones that begin with a coverage target."""
+"""The positions in the cycle whose graphs begin with a coverage target."""
 
 
 @dataclass(frozen=True)
 class CoverageTarget:
-    """An operator, signatures that share the dtype of one input or of the output, and a rank."""
+    """What a graph shall begin with: an operator, a dtype and a rank.
+
+    signatures: those that share the dtype of one input or of the output. rank: of the first input.
+    """
 
     spec: type[OpSpec]
     signatures: tuple[Signature, ...]

@@ -1,4 +1,4 @@
-"""A graph while it grows: types, placeholders, knowledge of its numbers, and the witness."""
+"""The growing graph: types, placeholders, ranges of values, and a solution of its constraints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nnfuzz.spec.operator import OpSpec
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """A state of a Growth."""
+    """A saved state of a `Growth`, for `Growth.restore`."""
 
     values: dict[str, Value]
     nodes: list[Node]
@@ -234,7 +234,7 @@ class Growth:
     # -- numbers ------------------------------------------------------------------------------
 
     def _revised(self, news: dict[str, Known]) -> dict[str, Known] | None:
-        """What is known of all values that the news concern; None if no input is left."""
+        """Ranges of all values that a new node affects; None if that leaves no valid input."""
         found = dict(news)
         for node in self.graph.nodes:
             if not any(name in found for name in node.inputs):

@@ -1,4 +1,4 @@
-"""What is known about the numbers of a growing graph, so that no valid input is ruled out."""
+"""Ranges of the values of a growing graph: insertions that leave no valid input are refused."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 6
+"""Special ranges kept per value; more of them cost time at every later node."""
 EDGE = 1e-3
+"""Share of a range next to its ends that the input search does not reach."""
 FEWEST, FEW = 2, 4
-"""Of how many whole numbers a valid one must be, if not all of them are; and what is no choice."""
+"""An operator that admits only some integers must leave FEWEST of them to choose from; where fewer
+than FEW numbers are possible, each of them is expected to occur."""
 FARTHEST = 1
-"""How remote an input of a demanding operator may be."""
+"""Largest `Known.remote` of an input with which an operator can be given what it demands."""
 TOP = 2**63
-"""Larger numbers of type uint64 are hardly drawn, and valid for modular operators only."""
+"""uint64 from here on is rarely drawn: it is valid for modular operators only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +55,11 @@ class Known:
 
     @property
     def few(self) -> bool:
-        """Whether so few numbers are possible that each should be expected."""
+        """Whether so few integers are possible that every one of them must be expected to occur."""
         return self.whole and _numbers(*self.range) < FEW
 
     def same(self, other: Known) -> bool:
-        """Whether as much is known."""
+        """Whether both hold the same information."""
         mine, its = (
             (k.range, k.special, k.whole, k.fixed, k.away, k.copied, k.remote)
             for k in (self, other)
@@ -67,7 +70,7 @@ class Known:
 def derive(
     op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]
 ) -> Iterator[Known] | None:
-    """What is known about each output, without an end; None if no result is finite."""
+    """Knowledge of the outputs, as an endless iterator; None if no input gives finite results."""
     ranges = _ranges(inputs)
     fixed = op.constant or _given(op, inputs)
     if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
@@ -98,7 +101,7 @@ def derive(
 
 
 def _given(op: OpSpec, inputs: Sequence[Known]) -> bool:
-    """Whether there is no choice of the inputs; nobody chooses what is moved by its index."""
+    """Whether no input can be chosen: each is fixed, one of very few numbers, or an index."""
     indexed = isinstance(op, Indexed)
     patterns = op.patterns(len(inputs))
     return all(
@@ -108,13 +111,13 @@ def _given(op: OpSpec, inputs: Sequence[Known]) -> bool:
 
 
 def _narrow(special: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
-    """The special ranges that say more than the bounds of all elements."""
+    """The special ranges that are narrower than the bounds of all elements."""
     lo, hi = bounds
     return tuple(r for r in dict.fromkeys(special) if r[0] > lo or r[1] < hi)[:MOST_SPECIAL]
 
 
 def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Known]:
-    """One object per output, since they are unlike values."""
+    """One `Known` per output; distinct objects, since they are distinct values."""
     yield first
     for bounds, *special in op.further(*ranges):
         yield Known(bounds, _narrow(special, bounds), fixed=first.fixed, remote=first.remote)
@@ -123,13 +126,13 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Know
 
 
 def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> bool:
-    """Whether the first input has to be brought into a range that it may leave."""
+    """Whether the operator demands a range of its first input that the input may leave."""
     wanted = op.demanded(*ranges) if ranges and types[0].dtype.is_float else None
     return wanted is not None and not (wanted[0] <= ranges[0][0] <= ranges[0][1] <= wanted[1])
 
 
 def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
-    """How far the outputs are from inputs that move them one by one."""
+    """`Known.remote` of the outputs, the operator itself not counted as a demanding one."""
     read = [k.remote for k, p in zip(inputs, op.patterns(len(inputs))) if not p.index] or [0]
     if _moves(op):
         return max(read)
@@ -142,20 +145,20 @@ def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
 
 
 def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
-    """Whether output elements may be equal: copies, made here or of what comes in."""
+    """Whether output elements may be copies of each other, by this operator or an earlier one."""
     enough = any if isinstance(op, DataMovement) else all
     return op.copies or enough(known.copied for known in inputs)
 
 
 def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> bool:
-    """Whether the first output consists of whole numbers, as far as that needs saying."""
+    """Whether every element of the first output is known to be a whole number."""
     if op.whole != "kept":
         return op.whole == "always"
     return all(known.whole or not t.dtype.is_float for known, t in zip(inputs, types))
 
 
 def _chosen(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known], fixed: bool) -> bool:
-    """Whether valid inputs can be chosen: not out of what is fixed, or among very few numbers."""
+    """Whether the inputs can get valid values: not if fixed, or if hardly any are valid."""
     if fixed and isinstance(op, Branched) and not op.constant:
         return all(known.range[0] == known.range[1] for known in inputs)
     for known, type_, bounds in zip(inputs, types, op.valid):
@@ -178,12 +181,12 @@ def _chosen(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known], fi
 
 
 def _numbers(lo: float, hi: float) -> float:
-    """How many whole numbers there are from `lo` to `hi`."""
+    """Number of integers in `[lo, hi]`."""
     return math.floor(hi) - math.ceil(lo) + 1 if math.isfinite(hi - lo) else math.inf
 
 
 def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
-    """The inputs once `op` reads them: bounds cut to the values the operator admits."""
+    """Ranges of the inputs of `op`, cut to the values that it admits."""
     result = list(inputs)
     for i, (known, bounds) in enumerate(zip(inputs, op.valid)):
         if bounds is not None:
@@ -195,12 +198,12 @@ def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
 
 
 def unread(type_: TensorType) -> Known:
-    """What is known of a placeholder. The bounds of integers are of type int."""
+    """Range of a placeholder by its dtype; bounds of integers are of type int."""
     return Known(type_.dtype.limits if not type_.dtype.is_float else ANY_RANGE)
 
 
 def _stored(dtype: DType, range_: Range) -> Range:
-    """Bounds of what is left of a number in a dtype: integers wrap around, all of them or some.
+    """The range of numbers once they are stored in a dtype, where integers wrap around.
 
     Bounds of floats are of type float. Infinite ones of integers are where these end.
     """
@@ -238,7 +241,7 @@ def _finite(ranges: Sequence[Range]) -> bool:
 
 
 def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
-    """The operator of single numbers, if that is defined and finite."""
+    """The operator applied to scalars; None where that is undefined or not finite."""
     try:
         value = value_at(op, *numbers)
     except (RuntimeError, TypeError, IndexError):  # Not for float64, or not of rank 1.
@@ -253,7 +256,7 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
 
 
 def _moves(op: OpSpec) -> bool:
-    """Whether elements come out as they are."""
+    """Whether output elements are unchanged input elements."""
     return isinstance(op, Indexed) or (isinstance(op, DataMovement) and not op.mixes)
 
 

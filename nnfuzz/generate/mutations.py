@@ -22,9 +22,9 @@ from nnfuzz.spec.motif import Operand
 from nnfuzz.spec.operator import OpSpec
 
 NEARBY = (1.0001, 0.999, 0.5, 2.0, -1.0, 0.0)
-"""Factors that make another constant."""
+"""Factors by which a constant is changed: just beside, clearly beside, the sign, zero."""
 TRIES = 4
-"""Operators tried for an extra node."""
+"""Operators drawn until one fits as an extra node."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Inserting(Protocol):
 
 
 def other_constant(m: Inserting, call: Call) -> tuple[str, ...] | None:
+    """One constant operand becomes another number nearby."""
     patterns = call.spec.patterns(len(call.operands))
     pairs = zip(call.operands, patterns)
     places = [i for i, (o, p) in enumerate(pairs) if isinstance(o, int | float) and not p.index]
@@ -67,7 +68,7 @@ def other_constant(m: Inserting, call: Call) -> tuple[str, ...] | None:
 
 
 def other_attribute(m: Inserting, call: Call) -> tuple[str, ...] | None:
-    """One of the given attributes is next to what it was, or drawn."""
+    """One of the given attributes takes a nearby value, or is drawn anew."""
     if not call.attributes:
         return None
     name = m.draw.choice(list(call.attributes))
@@ -98,7 +99,7 @@ def _near(m: Inserting, value: Any) -> Any:
 
 
 def swapped(m: Inserting, call: Call) -> tuple[str, ...] | None:
-    """The first two operands in the other order."""
+    """The first two operands change places."""
     if len(call.operands) < 2 or call.operands[0] == call.operands[1]:
         return None
     first, second, *rest = call.operands
@@ -106,7 +107,8 @@ def swapped(m: Inserting, call: Call) -> tuple[str, ...] | None:
 
 
 def sibling(m: Inserting, call: Call) -> tuple[str, ...] | None:
-    """Another operator of the same family, data movement aside: that would lead astray."""
+    """Another operator of the same family takes the place; not of data movement, whose
+    shapes would not fit."""
     bases = call.spec.__bases__
     if issubclass(call.spec, DataMovement) or bases == (OpSpec,):
         return None
@@ -119,13 +121,13 @@ def sibling(m: Inserting, call: Call) -> tuple[str, ...] | None:
 
 
 def detour(m: Inserting, call: Call) -> tuple[str, ...] | None:
-    """One more node behind, which the rest of the motif reads."""
+    """A unary node is put behind the operator; the rest of the motif reads that."""
     outputs = m.insert(call)
     return outputs and (*(_unary(m, call, outputs[0]) or outputs[:1]), *outputs[1:])
 
 
 def other_reader(m: Inserting, call: Call) -> tuple[str, ...] | None:
-    """Something else reads the value too: another node, or the caller of the model."""
+    """The value gets a second reader: another node, or it becomes an output of the model."""
     outputs = m.insert(call)
     if outputs and (m.draw.chance(0.5) or not _unary(m, call, outputs[0])):
         m.growth.exposed.add(outputs[0])

@@ -22,7 +22,7 @@ class Placeholder:
     range: Range | None = None
 
     def known(self, type_: TensorType) -> Known:
-        """What is known of its numbers."""
+        """The range of its values (nnfuzz.generate.knowledge)."""
         if self.range is not None:
             return Known(self.range)
         known = unread(type_)

@@ -12,9 +12,9 @@ from nnfuzz.solve.propagation import solve
 from nnfuzz.spec.draw import Draw, Sizes
 
 SIZES = 3
-"""How many sizes a graph is wanted at."""
+"""Sizes at which a model with a symbolic dimension runs: its own, and two more."""
 TRIES = 4
-"""Values tried for one of the other sizes."""
+"""Values tried for each of the other sizes before the dimension is given up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Resizable:
         return self.graph.concrete(env)
 
     def _resized(self, graphs: Sequence[Graph], other: Graph) -> bool:
-        """Whether inputs differ from those of each graph, and no weight does or is too large."""
+        """Whether an input differs in size from each graph so far, and no weight does."""
         shapes = _shapes(other, other.inputs)
         return (
             all(_shapes(graph, graph.inputs) != shapes for graph in graphs)

@@ -31,10 +31,13 @@ BINNING_SEARCHES = 2
 EXTRA_OUTPUT = 0.05
 """Probability that a value with readers is an output too."""
 ATTEMPTS_PER_OPERATOR = 3
+"""Insertions tried of a picked operator before another one is picked."""
 ATTEMPTS_PER_NODE = 40
+"""Operators picked for one node before the graph stays as small as it is."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
+"""Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from nnfuzz.spec.carriers import array, rounded
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
 
 BETAS = (0.5, 0.9)
+"""Adam's decay rates; short memories, since a search takes tens of steps."""
 SLOWER, FASTER = 0.6, 1.05
 """Factors of the rate after a step that made the loss larger, or smaller."""
 TINY = 1e-6
@@ -33,7 +34,7 @@ HALVED = 0.5
 
 
 class _As(torch.autograd.Function):
-    """A value with somebody else's derivative."""
+    """Autograd function: the value of one tensor with the derivative of another."""
 
     @staticmethod
     def forward(ctx, proxy: Tensor, value: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ class Descent:
         """Steps since the loss last fell by a tenth."""
 
     def _leaf(self, x: Tensor) -> Tensor:
-        """A copy to move; off the integers, since |x| has no direction to move in at 0."""
+        """A copy for autograd, moved off integers: at 0, |x| has no direction to move in."""
         theta = x.to(torch.float64, copy=True)
         if x.is_floating_point():
             return theta
@@ -181,7 +182,7 @@ class Descent:
     def _outside(
         self, violation: Violation, values: Values, carried: Values, slack: float
     ) -> Tensor | None:
-        """How much a node is violated; None where that cannot be changed."""
+        """Sum of the violations of a node; None where the parameters cannot change it."""
         node = self.program.graph.nodes[violation.position]
         inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:

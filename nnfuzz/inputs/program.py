@@ -29,7 +29,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True)
 class Violation:
-    """The topologically first node, by position, that has no valid result."""
+    """The topologically first node, by position, whose result is not valid."""
 
     position: int
     cause: Cause
@@ -81,7 +81,7 @@ class Program:
         return None
 
     def _results(self, position: int, inputs: Sequence[Tensor]) -> Any:
-        """What the operator computes; None outside of its domain."""
+        """The outputs of an operator; None for inputs outside of its domain."""
         op = self.graph.nodes[position].op
         if isinstance(op, Composite):
             terms, results = op.attempt(*inputs)
@@ -111,10 +111,10 @@ class Program:
         return len(self.graph.nodes)
 
 
-def admitted(graph: Graph) -> dict[str, Range]:
-    """Of inputs and weights, the range that operators admit which read them, data movement aside.
+def admitted_ranges(graph: Graph) -> dict[str, Range]:
+    """Ranges of inputs and weights that the operators behind them admit, through data movement.
 
-    Values that every range is missing for are missing; contradictory ones too.
+    Values without any bound are left out, and those with contradictory bounds.
     """
     found: dict[str, Range] = {}
     for node in reversed(graph.nodes):

@@ -1,4 +1,4 @@
-"""Which ranges the readers of inputs and weights would like, found by walking the graph backwards.
+"""Input range hints: ranges of inputs and weights in which the nodes that read them are valid.
 
 A hint is a closed range of a value in which its readers have valid results. It is a heuristic: it
 makes the first draw succeed more often, and the gradient search takes over where it does not.
@@ -61,7 +61,7 @@ def _of_outputs(node: Node, found: RangeHints) -> Range | None:
 
 
 def _particular(op: OpSpec) -> bool:
-    """Whether the operator refuses some moderate numbers."""
+    """Whether the operator is undefined for some moderate numbers."""
     return bool(op.valid) or (pointwise(op) and type(op).domain is not OpSpec.domain)
 
 
@@ -105,7 +105,7 @@ def _cut(have: Range, bounds: Range) -> Range:
 
 
 def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list[list[Range]]:
-    """Ranges to try, per input. What an index may be depends on shapes, not on hints."""
+    """Ranges to try, per input; those of an index follow from shapes."""
     patterns = op.patterns(len(dtypes))
     if pointwise(op) and any(p.index for p in patterns):
         return [[]]
@@ -115,7 +115,7 @@ def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list
 
 
 def _alike(options: Sequence[Sequence[Range]]) -> Iterator[list[Range]]:
-    """The same choice for all inputs."""
+    """Combinations that take the same range for every input."""
     for i in range(max(map(len, options))):
         yield [o[min(i, len(o) - 1)] for o in options]
 
@@ -127,7 +127,7 @@ def _mixed(
     wanted: Range | None,
     rng: np.random.Generator,
 ) -> list[Range] | None:
-    """One of the combinations that will do, at random; None if none is found."""
+    """A random combination of ranges under which the node is valid; None if none is found."""
     if pointwise(op) and len(options) <= TABLED:
         key = type(op), tuple(op.attributes.items()), tuple(dtypes), tuple(map(tuple, options))
         places = _table(*key, wanted)
@@ -170,7 +170,7 @@ def _pointwise_valid(
     ranges: tuple[Range, ...],
     wanted: Range | None,
 ) -> bool:
-    """Evaluated once per question: the same ones come up in graph after graph."""
+    """Cached `_valid_on_samples`: the same operators and ranges come up in every graph."""
     op = spec(**dict(attributes))
     samples = [_sample(d, r, i) for i, (d, r) in enumerate(zip(dtypes, ranges))]
     return bool(_in_domain(op, samples)) and bool(_as_wanted(op, samples, wanted))
@@ -222,7 +222,7 @@ def _steep(term: torch.Tensor) -> torch.Tensor:
 
 
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
-    """Numbers from one end of a range to the other; inputs run through theirs at unlike pace."""
+    """Numbers that run through a range; each input in another order, so that they combine."""
     lo, hi = max(range_[0], -100.0), min(range_[1], 100.0)
     points = torch.linspace(min(lo, hi), max(lo, hi), SAMPLES, dtype=torch.float64)
     if lo < 0 < hi:
@@ -243,7 +243,7 @@ _ORDERS = tuple(
 def _by_ranges(
     op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
 ) -> bool:
-    """Whether interval arithmetic says so."""
+    """Whether `valid` and `value_range` imply that the ranges are valid and the outputs wanted."""
     for bounds, (lo, hi) in zip(op.valid, ranges):
         if bounds is not None and not bounds[0] <= lo <= hi <= bounds[1]:
             return False

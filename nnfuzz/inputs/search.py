@@ -19,7 +19,7 @@ import numpy as np
 
 from nnfuzz.inputs.descent import Descent, as_array
 from nnfuzz.inputs.draws import draw
-from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted, index_ranges
+from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted_ranges, index_ranges
 from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.ir.graph import Graph
@@ -27,7 +27,7 @@ from nnfuzz.spec.carriers import tensor
 from nnfuzz.spec.operator import Range
 
 NUDGE = 0.02
-"""The rate of gradient steps away from edges."""
+"""Learning rate of the steps away from the edges of decisions."""
 BACK = 0.7
 """Factor of the rate after a step for one operator violated an earlier one again."""
 
@@ -107,8 +107,8 @@ class _Search:
             for name, (lo, hi) in graph.prescribed.items()
             if name in indices and not indices[name][0] <= lo <= hi <= indices[name][1]
         ]
-        """A motif that was changed may prescribe what the operator does not take any more."""
-        self.limits = admitted(graph)
+        """Prescribed weights that an operator cannot take as an index; mutated motifs have such."""
+        self.limits = admitted_ranges(graph)
         self.decisive = decisive(self.program)
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0
@@ -147,7 +147,7 @@ class _Search:
         return violation
 
     def _descend(self, values: Values, violation: Violation) -> bool:
-        """Step until no node is violated; whether that came to pass."""
+        """Step until no node is violated; False if the budget ends before."""
         descent, rate, held = None, self.settings.rate, set()
         for _ in range(min(self.settings.steps, 10 + 2 * len(self.graph.nodes))):
             if descent is None or descent.violation != violation:

@@ -1,4 +1,4 @@
-"""How far decisions are from their edges: elements that a rounding error can turn over.
+"""Stability: elements next to a discontinuity, which a rounding error can take across it.
 
 Floor, Cast to integers, comparisons, ArgMax and the like jump. An element next to a jump can not be
 compared between compilers, nor can anything that depends on it, so the search prefers parameters
@@ -17,7 +17,7 @@ from nnfuzz.inputs.program import Program, Values
 from nnfuzz.spec.operator import OpSpec
 
 AMPLIFIED = 32
-"""Rounding errors grow on the way to a decision: edges within this many units are too near."""
+"""Units in the last place within which an edge is too near: errors grow on the way to it."""
 
 
 def tolerance(inputs: list[Tensor]) -> float:
@@ -30,7 +30,7 @@ def tolerance(inputs: list[Tensor]) -> float:
 
 
 def decisive(program: Program) -> list[int]:
-    """Positions of the nodes that jump somewhere, except where both operands are one value."""
+    """Positions of nodes with a discontinuity, except where both operands are one value."""
     return [
         i
         for i, node in enumerate(program.graph.nodes)
@@ -53,7 +53,7 @@ def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tu
 
 
 def stable_share(program: Program, positions: list[int], values: Values) -> float:
-    """The share of decided elements, over all decisive nodes, that rounding does not turn over.
+    """Share of the elements of all decisive nodes that are not next to a discontinuity.
 
     1 if there is none. Each node weighs the same.
     """

@@ -109,6 +109,6 @@ def exporters() -> dict[str, Exporter]:
 
 
 def all_exporters() -> dict[str, Exporter]:
-    """With DYNAMIC, which takes a graph at several sizes and writes one model for all of them."""
+    """`exporters`, and DYNAMIC, which writes one model for a graph at several sizes."""
     dynamic = Exporter(DYNAMIC, opset_range("direct"), lower=emit_dynamic)
     return {**exporters(), DYNAMIC: dynamic}

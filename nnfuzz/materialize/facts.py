@@ -1,4 +1,4 @@
-"""What is known of the values of a model, and of what single nodes make of them."""
+"""Known types and constants of the values of an ONNX model, and single nodes run on them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def is_static(type_: onnx.TypeProto | None) -> bool:
 
 
 def line(error: Exception) -> str:
-    """The first words of a message."""
+    """The first line of an error message, shortened."""
     text = " ".join(str(error).replace("[ShapeInferenceError]", "").split())
     return text[:200] or type(error).__name__
 
@@ -79,7 +79,7 @@ def line(error: Exception) -> str:
 def outputs_of(
     found: Facts, node: onnx.NodeProto, needed: Iterable[str], more: Arrays | None = None
 ) -> dict[str, onnx.TypeProto]:
-    """What ONNX infers. more: constants besides those that are known."""
+    """Types of a node's outputs by ONNX shape inference. more: constants besides the known ones."""
     schema = onnx.defs.get_schema(node.op_type, found.opset)
     types = {name: found.types[name] for name in needed}
     known = {n: found.constants[n] for n in types if n in found.constants} | dict(more or {})

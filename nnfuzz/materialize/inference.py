@@ -38,12 +38,12 @@ RANDOM = frozenset(
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike "
     "Dropout".split()
 )
-"""Results that differ from run to run, or may."""
+"""Operators whose results may differ from run to run."""
 PLAIN = frozenset("Constant ConstantOfShape Identity".split())
-"""Operators without which a graph is no poorer where their inputs are constants."""
+"""Operators that are folded where all their inputs are constants: no test is lost by that."""
 DRAWS = 3
 SMALL = 16
-"""Elements of constants that may say something about shapes."""
+"""Largest constant, in elements, that may describe a shape."""
 
 
 def infer(graph: onnx.GraphProto, opset: int) -> Facts:
@@ -135,7 +135,7 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
 
 
 def _telling(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
-    """Whether all that a node reads are numbers about shapes, not weights."""
+    """Whether all inputs of a node are small constants that describe shapes, not weights."""
     if not all(name in found.constants for name in needed):
         return False
     arrays = [found.constants[name] for name in needed]

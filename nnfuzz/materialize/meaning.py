@@ -61,7 +61,7 @@ def _same(lowered: onnx.GraphProto, node: onnx.NodeProto, source: Source) -> boo
 
 
 def _implied(name: str, value: Any) -> bool:
-    """Whether an attribute says nothing."""
+    """Whether an attribute has the value that the standard implies when it is left out."""
     return isinstance(value, list) and value == [IMPLIED.get(name)] * len(value)
 
 

@@ -24,9 +24,9 @@ DECISIVE = frozenset(
     "num_mel_bins output_shape pads repeats roi scales shape size sizes split start starts "
     "steps".split()
 )
-"""What the standard calls inputs that are hardly ever data."""
+"""Names, in the standard, of inputs that are hardly ever data."""
 MOST = 16
-"""Elements of such an input."""
+"""Largest decisive input, in elements."""
 ATTEMPTS = 64
 
 
@@ -85,7 +85,7 @@ def _differ(outputs: Types, wanted: Mapping[str, TensorType]) -> bool:
 
 
 def decides(type_: TensorType | None) -> bool:
-    """Whether an input may be one of these."""
+    """Whether an input is small enough to decide on shapes: rank 0 or 1, up to MOST integers."""
     return type_ is not None and type_.rank < 2 and type_.numel <= MOST and not type_.dtype.is_bool
 
 

@@ -1,4 +1,4 @@
-"""Which nodes of a model become one node of a graph, and which none.
+"""Groups nodes of a model that have to become one opaque node, and drops those that cannot.
 
 A value that a graph cannot hold (a sequence, a string, a tensor of open size) stays inside of a
 **region**, the nodes that make and read it. Nodes that cannot be taken at all are left out: what
@@ -61,11 +61,11 @@ class _Parting:
             name: i for i, n in enumerate(nodes) if i not in self.lost for name in n.output if name
         }
         self.group: dict[int, int] = {}
-        """The least node of the group of each."""
+        """By node, the smallest position in its group."""
         self._link()
 
     def _lose(self) -> None:
-        """What needs a value that only lost nodes can make is lost as well."""
+        """Drop nodes that read values which only dropped nodes compute."""
         made = {n for i, node in enumerate(self.nodes) if i not in self.lost for n in node.output}
         for i, node in enumerate(self.nodes):
             if not all(name in self.held or name in made for name in self.reads[i]):
@@ -74,7 +74,7 @@ class _Parting:
                 made.difference_update(node.output)
 
     def _link(self) -> None:
-        """Those that share values without a type are together."""
+        """Group nodes that share a value without a type: no tensor, or of unknown size."""
         for i in range(len(self.nodes)):
             if i in self.lost:
                 continue

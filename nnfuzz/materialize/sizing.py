@@ -10,9 +10,9 @@ import onnx
 from onnx import numpy_helper
 
 UNKNOWN_SIZE = 2
-"""What all of them are if nothing speaks against it."""
+"""Size of every open dimension unless nodes fail with it."""
 COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
-"""What they are tried with next, all alike at first, then drawn for each."""
+"""Sizes tried next: first the same for every dimension, then drawn for each."""
 ATTEMPTS = 32
 MOST, LARGEST, LITERALS = 16, 256, 8
 """Elements of constants that are looked at, what counts as a size, and how many of those."""

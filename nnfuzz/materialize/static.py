@@ -153,7 +153,7 @@ def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """All of them, those of sub-graphs included."""
+    """All nodes of a graph, those of sub-graphs included."""
     for node in graph.node:
         yield node
         for body in bodies(node):

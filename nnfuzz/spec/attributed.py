@@ -48,7 +48,7 @@ class Attributed:
 
     @classmethod
     def draw_given(cls, draw: Draw, given: Mapping[str, Any], *types: TensorType) -> Self:
-        """The same with some attributes given, which those declared later may depend on."""
+        """`draw` with some attributes given; those declared later may depend on them."""
         op = cls.__new__(cls)
         for name, declaration in cls.declared.items():
             drawn = name not in given
@@ -57,7 +57,10 @@ class Attributed:
 
     @classmethod
     def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
-        """An instance for backward insertion. Operators that change the rank fit it to `output`."""
+        """An instance for backward insertion. Default: `draw`.
+
+        Operators that change the rank override it, so that they yield the rank of `output`.
+        """
         return cls.draw(draw, first)
 
     @property
@@ -72,7 +75,7 @@ class Attributed:
 
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
-        """The instance that a node of a foreign model is; whether it really is gets checked.
+        """The instance that a node of an imported model looks like; `means` checks that it is one.
 
         fields: with the constant inputs that the spec declares as attributes. takes, gives: types
         of the other inputs, and of the outputs. Default: every attribute by its name.

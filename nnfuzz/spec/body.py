@@ -1,4 +1,4 @@
-"""Bodies: small programs that an operator holds as an attribute (the branches of If and the like).
+"""Bodies: small programs that an operator holds as an attribute, such as the branches of If.
 
 A body's values are its arguments and then the results of its steps, one each, all of one type. So
 any type that every step admits is fine, and a body needs no types of its own.
@@ -77,7 +77,7 @@ class Body:
             raise ValueError(f"{self.arguments} arguments of one type, not {list(values)}")
 
     def conditions(self, type_: TensorType) -> Iterator[Bool]:
-        """Whether the steps admit values of a type and yield the same type."""
+        """Conditions under which every step admits values of a type and yields the same type."""
         for step in self.steps:
             types = [type_] * len(step.inputs)
             patterns = step.op.patterns(len(types))
@@ -157,7 +157,7 @@ class Body:
         return Body(self.arguments, tuple(steps), tuple(map(moved, self.outputs))).pruned()
 
     def pruned(self) -> Body:
-        """Without the steps that no output needs."""
+        """The body without the steps that no output needs."""
         needed = set(self.outputs)
         for i in reversed(range(len(self.steps))):
             if self.arguments + i in needed:

@@ -1,4 +1,4 @@
-"""The dice of generation: one seeded source of choices and of fresh variables."""
+"""Random choices of generation and fresh integer variables, from one seeded source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sizes:
 class Draw:
     """Random choices for one test case; the same `rng` state gives the same choices.
 
-    `kinds` remembers how each variable wants to be binned.
+    `kinds` maps each variable to its kind of attribute binning (see `Sym.kind`).
     """
 
     rng: random.Random

@@ -20,7 +20,7 @@ Function = Callable[..., Tensor]
 
 
 class Computing(Protocol):
-    """What an operator spec is here (OpSpec, which builds on this module)."""
+    """The part of `OpSpec` that intervals need; OpSpec itself builds on this module."""
 
     def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]: ...
 
@@ -60,7 +60,7 @@ class Interval:
         return Interval(self.lo, self.hi, more if self.any is None else self.any | more)
 
     def far(self) -> Tensor:
-        """The end of greater magnitude."""
+        """The end of greater absolute value, by element."""
         if self.exact or self.lo.dtype is torch.bool:
             return self.hi
         return torch.where(self.lo.abs() > self.hi.abs(), self.lo, self.hi)
@@ -78,7 +78,7 @@ class Interval:
 
 
 def joined(*intervals: Interval, like: Tensor | None = None) -> Tensor | None:
-    """The masks of broadcasting inputs, or-ed; expanded to the shape of `like`."""
+    """The union of the masks of broadcasting inputs, expanded to the shape of `like`."""
     masks = [b.any for b in intervals if b.any is not None]
     if not masks:
         return None
@@ -97,7 +97,7 @@ def reached(op: Computing, *intervals: Interval, weights: Sequence[int] = ()) ->
 
 
 def torch_mask(f: Function, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
-    """`reached` for a function."""
+    """The mask of `reached`, for a function instead of an operator."""
     found = None
     for i, interval in enumerate(intervals):
         if interval.any is None:
@@ -253,19 +253,19 @@ def periodic(f: Function, interval: Interval, maximum_at: float) -> Interval:
 
 
 def holds_multiple(interval: Interval, offset: float, period: float) -> Tensor:
-    """Whether `[lo, hi]` holds a number `offset + n * period`."""
+    """Mask of elements whose interval contains `offset + n * period` for some integer n."""
     return ((interval.lo - offset) / period).ceil() <= ((interval.hi - offset) / period).floor()
 
 
 def holds(interval: Interval, value: float = 0.0) -> Tensor:
-    """Whether `[lo, hi]` holds a number."""
+    """Mask of elements whose interval contains the value."""
     return (interval.lo <= value) & (interval.hi >= value)
 
 
 def uncertain(f: Function, *intervals: Interval) -> Interval:
-    """An elementwise function without structure: anything may come of an input that is not exact.
+    """Ends of an elementwise function of which nothing is known between points.
 
-    Such elements are masked; booleans become the interval from False to True.
+    Elements with an input that is not exact are masked; booleans become the interval [False, True].
     """
     y = f(*[b.lo for b in intervals])
     open_ = [Interval(b.lo, b.lo, b.lo != b.hi) for b in intervals if not b.exact]

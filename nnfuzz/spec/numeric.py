@@ -1,4 +1,4 @@
-"""The numbers of an operator: where it is finite, what may come out, how far it may round."""
+"""What an operator spec says of values: where it is finite, its range, its rounding error."""
 
 from __future__ import annotations
 
@@ -71,25 +71,28 @@ class Numeric:
         return ()
 
     def magnitude(self, *ranges: Range) -> float:
-        """What no element of the first output is closer to 0 than. Default: 0, nothing is known."""
+        """Lower bound of |y|, y an element of the first output; 0 (the default) if unknown."""
         return 0.0
 
     whole: ClassVar[str] = ""
-    """When every element of the (first) output is a whole number: "always", or "kept" where all
-    inputs are whole numbers; "" for nothing of the kind."""
+    """When every element of the first output is a whole number: "always"; "kept", if all elements
+    of the inputs are; "" if that is unknown."""
 
     constant: ClassVar[bool] = False
     """Whether the outputs follow from shapes and attributes, whatever the values of the inputs."""
 
     copies: ClassVar[bool] = False
-    """Whether several output elements may be one and the same input element."""
+    """Whether one input element may become several output elements, as in Expand or Gather."""
 
     differing: ClassVar[bool] = False
-    """Whether only elements that differ from each other are valid, such as for a variance."""
+    """Whether inputs with equal elements are invalid: a variance of 0 that is divided by."""
 
     def demanded(self, *ranges: Range) -> Range | None:
-        """A range that floats of the first input are hardly brought into where operators in front
-        mix many elements; None where that is no concern. Default: none."""
+        """The range that a float first input must be in, if gradient descent hardly gets it there.
+
+        It does not where operators in front mix many elements, so generation places this operator
+        near placeholders only. None, the default: any input will do.
+        """
         return None
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
@@ -101,8 +104,8 @@ class Numeric:
         return 0.0
 
     monotone: ClassVar[tuple[int, ...]] = ()
-    """Per input, +1 where every output element grows with it and -1 where it falls; the last
-    entry repeats. What `interval` goes by when it is not overridden."""
+    """Per input, +1 if every output element grows with it, -1 if it falls; the last entry repeats.
+    The default `interval` relies on it."""
 
     exactness: ClassVar[str] = ""
     """When the result has no rounding error at all: "rounded", wherever it is representable in
@@ -119,7 +122,7 @@ class Numeric:
     + - * and bitwise operators."""
 
     within: ClassVar[Range] = ANY_RANGE
-    """The range that results of a correct implementation do not leave, not even by rounding."""
+    """The range that no correct implementation leaves, not even by a rounding error."""
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.

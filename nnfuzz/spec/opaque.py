@@ -93,7 +93,7 @@ class Opaque(OpSpec):
         return DType(self.gives[0][0])
 
     def torch(self, *tensors: Tensor) -> list[Tensor]:
-        """Through NumPy; floats stay as wide as they come in."""
+        """Computed by onnx.reference on NumPy arrays; floats keep the dtype that they come in."""
         from nnfuzz.spec import carriers
 
         kinds = [t.dtype for t in _types(self.takes)]

@@ -17,7 +17,7 @@ ENTRY_POINTS = "nnfuzz.opspecs"
 
 
 class OpRegistry:
-    """Operator classes by name, in order of registration; waivers on them."""
+    """Operator classes by name, in order of registration, and their waivers."""
 
     def __init__(self, specs: Iterable[type[OpSpec]] = (), waivers: Waivers = NONE) -> None:
         self._specs: dict[str, type[OpSpec]] = {}

@@ -33,7 +33,7 @@ class Unexportable:
         return ranks.count(0) >= min(self.scalars, len(ranks))
 
     def concerns(self, exporter: str, opset: int, dtypes: Sequence[DType]) -> bool:
-        """The same for inputs of any rank."""
+        """`covers` for inputs of any rank."""
         return (
             self.exporter == exporter
             and not (self.below and opset >= self.below)

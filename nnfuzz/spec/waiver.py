@@ -47,7 +47,7 @@ class Waiver:
 
 
 class Waivers:
-    """All that is declared, by the operator's name."""
+    """Waivers by the operator's name."""
 
     def __init__(self, declared: Mapping[str, Sequence[Waiver]] | None = None) -> None:
         self._declared = {name: tuple(found) for name, found in (declared or {}).items()}
@@ -56,16 +56,16 @@ class Waivers:
         return iter(self._declared)
 
     def of(self, name: str) -> tuple[Waiver, ...]:
-        """Those on one operator, in order of declaration."""
+        """The waivers of one operator, in order of declaration."""
         return self._declared.get(name, ())
 
     def and_also(self, more: Mapping[str, Sequence[Waiver]]) -> Waivers:
-        """These and others, each once."""
+        """These waivers and others, each once."""
         names = dict.fromkeys([*self, *more])
         return Waivers({n: dict.fromkeys([*self.of(n), *more.get(n, ())]) for n in names})
 
     def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Waiver]:
-        """What concerns an operator on such inputs (concrete) at an opset, bodies included."""
+        """Waivers that apply to an operator, or to its bodies, on concrete types at an opset."""
         found = [d for d in self.of(op.name) if d.covers(op, opset, types)]
         for inner, inputs in op.executes(*types):
             found += self.covering(inner, opset, inputs)

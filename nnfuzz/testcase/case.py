@@ -56,16 +56,16 @@ class CaseConfig:
 
     @property
     def exporters(self) -> tuple[str, ...]:
-        """All of them, the first one first."""
+        """The names of all exporters that take turns, `exporter` first."""
         return self.exporter, *(name for name, _ in self.others)
 
     def written_by(self, opsets: Mapping[str, int]) -> CaseConfig:
-        """With these exporters, each at its opset, instead."""
+        """The configuration with these exporters instead, each at its opset."""
         (exporter, opset), *others = opsets.items()
         return replace(self, exporter=exporter, opset=opset, others=tuple(others))
 
     def only(self, exporter: str) -> CaseConfig:
-        """That of the test cases which one of the exporters writes. Raises: KeyError."""
+        """The configuration of the test cases of one of the exporters. Raises: KeyError."""
         opset = {self.exporter: self.opset, **dict(self.others)}[exporter]
         mark = refusal(exporter, "")
         here = (key.removeprefix(mark) for key in self.refused)

@@ -35,6 +35,7 @@ from nnfuzz.testcase.seeds import SeedLibrary
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
+"""A probe asks for one operator: nothing else may be what fails."""
 ATTEMPTS = 3
 """Graphs tried for one index until inputs are found; all but the last get a small budget."""
 QUICK = SearchConfig(restarts=2, steps=12)

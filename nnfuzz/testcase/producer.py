@@ -79,7 +79,7 @@ class Producer:
         return {spec.name: list(spec.bound().values()) for spec in specs}
 
     def generator_for(self, index: int) -> CaseGenerator:
-        """The one that the test case of an index comes from."""
+        """The generator that makes the test case of an index."""
         return list(self.generators.values())[(self.seed + index) % len(self.generators)]
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:

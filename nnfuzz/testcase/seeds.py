@@ -69,7 +69,7 @@ class SeedLibrary:
 
 
 def _load(config: CaseConfig, registry: OpRegistry) -> SeedModels:
-    """As SeedLibrary.load."""
+    """`SeedLibrary.load` without its cache."""
     files = config.seed_models
     if digest(files) != config.seed_digest:
         raise SeedError("the seed models have changed since the campaign began; start a new one")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from nnfuzz.inputs.program import admitted
+from nnfuzz.inputs.program import admitted_ranges
 from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -69,4 +69,4 @@ def test_admitted_ranges_are_the_intersection_of_all_readers():
             ("y", op("Add"), "su"),
         ],
     )
-    assert admitted(graph) == {"x": (0.0, 1.0)}
+    assert admitted_ranges(graph) == {"x": (0.0, 1.0)}
