@@ -1,4 +1,4 @@
-"""What a concrete graph consists of, small enough to keep for every test of a campaign."""
+"""Features of a concrete graph for counting diversity: small enough to keep for every test."""
 
 from __future__ import annotations
 

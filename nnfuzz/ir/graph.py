@@ -186,7 +186,7 @@ def pruned(
     weights: Iterable[str],
     outputs: Iterable[str],
 ) -> Graph:
-    """A graph of what the outputs need, and of nothing else."""
+    """The part of a graph that the outputs depend on."""
     outputs = list(dict.fromkeys(outputs))
     needed, kept = set(outputs), []
     for node in reversed(list(nodes)):

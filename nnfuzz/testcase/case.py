@@ -86,7 +86,7 @@ class CaseConfig:
 
 
 def refusal(exporter: str, signature: str) -> str:
-    """How `CaseConfig.refused` says that one exporter's models shall do without a signature."""
+    """The entry of `CaseConfig.refused` for an operator signature and one exporter only."""
     return f"{exporter}:{signature}"
 
 
