@@ -36,6 +36,8 @@ class OpSignature:
 
 
 class Weighted(Protocol):
+    """Anything that is picked in proportion to a weight."""
+
     weight: float
 
 

@@ -64,9 +64,11 @@ class Graph:
     prescribed: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def type(self, name: str) -> TensorType:
+        """The type of a value. Raises: KeyError."""
         return self.values[name].type
 
     def types(self, names: Iterable[str]) -> list[TensorType]:
+        """The types of several values."""
         return [self.values[name].type for name in names]
 
     def producer(self) -> dict[str, Node]:

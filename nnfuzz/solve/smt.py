@@ -69,6 +69,7 @@ class SmtSolver:
             z.Z3_solver_assert(self._ctx, self._solver, term)
 
     def push(self) -> None:
+        """Open a scope, which the matching `pop` closes."""
         z.Z3_solver_push(self._ctx, self._solver)
         self._vars.append([])
 
