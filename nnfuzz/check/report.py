@@ -48,7 +48,6 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the operator has no problem."""
         return not self.problems
 
     @property

@@ -105,7 +105,6 @@ def find_tests(root: str | Path) -> list[TestFolder]:
 
 
 def test_name(case: TestCase) -> str:
-    """The name of a test's folder."""
     return f"test_nnfuzz_seed{case.seed}_{case.index:06d}"
 
 

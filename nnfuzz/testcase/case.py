@@ -86,7 +86,7 @@ class CaseConfig:
 
 
 def refusal(exporter: str, signature: str) -> str:
-    """The entry of `CaseConfig.refused` for an operator signature and one exporter only."""
+    """How `CaseConfig.refused` says that one exporter's models shall do without a signature."""
     return f"{exporter}:{signature}"
 
 

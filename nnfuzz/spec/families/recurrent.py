@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LONGEST = 10
-"""Largest number of steps; more take the reference too long, which runs them one by one."""
+"""Steps; the reference runs them one by one."""
 
 
 def _drawn_activations(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[str, ...]:
-    """Activation functions; mostly none, which stands for the defaults."""
+    """Mostly none, which means the defaults."""
     if draw.chance(0.6):
         return ()
     return tuple(
@@ -60,7 +60,7 @@ class Recurrent(Composite):
     """No step jumps."""
 
     gates: ClassVar[str] = ""
-    """Letters of the gates, in the order of the rows of W."""
+    """In the order of the rows of W."""
     peepholes: ClassVar[str] = ""
     optional: ClassVar[tuple[str, ...]] = ("B", "initial_h")
     states: ClassVar[tuple[str, ...]] = ("initial_h",)

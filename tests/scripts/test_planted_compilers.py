@@ -1,0 +1,142 @@
+"""The planted compilers: right but for their faults, and they know which of them a model meets."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from planted import blamed, immature
+from planted.faults import Death, FaultyCompiler, sites
+from planted.nodewise import Interpreter
+
+from nnfuzz.execute.conformance import check_backend, standard_probes
+from nnfuzz.execute.outcome import Stage
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+
+ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 2.5, -1.0]], np.float32)
+ONE = {"x": ROWS}
+
+
+def model(*nodes, outputs=("y",), dtype=TensorProto.FLOAT, shape=(2, 3)):
+    """(operator, inputs, output, attributes) from x of a dtype to outputs of the same."""
+    made = [helper.make_node(op, list(ins), [out], **attrs) for op, ins, out, attrs in nodes]
+    ins = [helper.make_tensor_value_info("x", dtype, shape)]
+    outs = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph(made, "g", ins, outs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def causes(*nodes, inputs=ONE, **rest):
+    return immature.causes_of(model(*nodes, **rest).SerializeToString(), inputs)
+
+
+@pytest.mark.parametrize("exporter", ["direct", "torchscript"])
+def test_without_faults_the_interpreter_is_right(exporter):
+    producer = Producer(5, CaseConfig(exporter=exporter))
+    cases = [c for c in map(producer.produce, range(12)) if isinstance(c, TestCase)]
+    agreed = 0
+    for case in cases:
+        outputs = Interpreter(onnx.load_model_from_string(case.model))(case.inputs)
+        assert outputs.keys() == case.expected.keys()
+        agreed += all(
+            np.allclose(outputs[n].astype(float), x.astype(float), 1e-2, 1e-3, equal_nan=True)
+            for n, x in case.expected.items()
+        )
+    assert agreed > len(cases) * 0.7  # roughly: judging is the envelope's business
+
+
+def test_bodies_are_walked():
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["c", "x"], ["d"]),
+            helper.make_node("Identity", ["g"], ["h"]),
+            helper.make_node("Sin", ["d"], ["s"]),
+        ],
+        "body",
+        [helper.make_tensor_value_info(n, t, s) for n, t, s in
+         (("i", TensorProto.INT64, []), ("g", TensorProto.BOOL, []),
+          ("c", TensorProto.FLOAT, [2, 3]))],
+        [helper.make_tensor_value_info(n, t, s) for n, t, s in
+         (("h", TensorProto.BOOL, []), ("d", TensorProto.FLOAT, [2, 3]),
+          ("s", TensorProto.FLOAT, [2, 3]))],
+    )  # fmt: skip
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y", "z"], body=body)
+    graph = helper.make_graph(
+        [loop],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_empty_tensor_value_info(n) for n in "yz"],
+        [helper.make_tensor("n", TensorProto.INT64, [], [2])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    found = Interpreter(proto)(ONE)
+    np.testing.assert_array_equal(found["y"], ROWS * 3)
+    np.testing.assert_allclose(found["z"], np.sin([ROWS * 2, ROWS * 3]), rtol=1e-6)
+    assert [site.op for site in sites(proto)] == ["Loop", "Add", "Identity", "Sin"]
+    assert immature.causes_of(proto.SerializeToString(), ONE) == {"capture_lost"}
+
+
+def test_sixty_operators_and_forty_causes():
+    assert len(immature.FAULTS) == 40
+    assert len(immature.FAULTS.operators()) == 60
+    assert all(fault.text for fault in immature.FAULTS)
+
+
+def test_the_cause_of_a_failure_is_known():
+    sin, relu = ("Sin", "x", "y", {}), ("Relu", "x", "y", {})
+    assert causes(relu) == set()
+    assert causes(sin) == {"sine_negated"}
+    assert causes(("Celu", "x", "y", {})) == {"activation_missing"}
+    # What does not reach an output is no cause, and what comes first hides the rest.
+    assert causes(relu, ("Sin", "x", "s", {})) == set()
+    assert causes(("Sin", "x", "s", {}), ("Hardmax", "s", "y", {})) == {"hardmax_hangs"}
+    both = causes(("Sin", "x", "s", {}), ("Round", "x", "y", {}), outputs=("s", "y"))
+    assert both == {"sine_negated", "half_rounded_up"}
+    wide = {"x": ROWS.astype(np.float64) / 3}
+    exp = ("Exp", "x", "y", {})
+    assert causes(exp, inputs=wide, dtype=TensorProto.DOUBLE) == {"double_in_float"}
+
+
+def test_deaths_are_told_and_do_not_happen():
+    proto = model(("Hardmax", "x", "y", {}))
+    with pytest.raises(Death, match="hang"):
+        FaultyCompiler(immature.FAULTS).check(proto, Stage.COMPILE)
+
+
+def test_the_blamed_compiler_has_ten_faults_of_each_kind():
+    sizes = {where: 0 for _, where in blamed.COORDINATES}
+    for faults, where in blamed.COORDINATES:
+        sizes[where] += len(faults)
+    kernels = len(blamed.GPU) + len(blamed.NEWER) + len(blamed.KERNEL)
+    assert len(blamed.OPTIMISER) == kernels == len(blamed.IMPORTER) == len(blamed.EXPORTER) == 10
+    assert sizes == {"pipeline": 10, "device": 4, "release": 3, "compiler": 13}
+
+
+def test_a_fault_is_met_at_its_targets_only():
+    after = model(("Sub", "xx", "s", {}), ("Relu", "s", "y", {})).SerializeToString()
+    alone = model(("Relu", "x", "y", {})).SerializeToString()
+    inputs = {"x": ROWS}
+    sigmoid = model(("Sigmoid", "x", "y", {})).SerializeToString()
+    assert blamed.causes_at(alone, inputs, "cpu", "1.0", "O3") == set()
+    assert blamed.causes_at(after, inputs, "cpu", "1.0", "O0") == set()
+    assert blamed.causes_at(after, inputs, "cpu", "1.0", "O3") == {"fuses_sub_relu"}
+    assert blamed.causes_at(sigmoid, inputs, "gpu", "1.0", "O3") == set()
+    assert blamed.causes_at(sigmoid, inputs, "gpu", "1.1", "O0") == {"sigmoid_since_1_1"}
+    assert blamed.coordinate_of("sigmoid_since_1_1") == "release"
+
+
+def test_an_exporter_is_corrupted():
+    proto = model(("Transpose", "x", "t", {"perm": [0, 1]}), ("Neg", "t", "y", {}))
+    data = proto.SerializeToString()
+    assert blamed.badly_exported(data, "export_loses_alpha") is None
+    changed = onnx.load_model_from_string(blamed.badly_exported(data, "export_loses_perm"))
+    assert [list(node.attribute) for node in changed.graph.node] == [[], []]
+
+
+def test_the_blamed_compiler_conforms(request):
+    plugin = request.path.parents[2] / "scripts" / "planted" / "blamed.py"
+    probes = [p for p in standard_probes() if p.name != "matmul with a weight"]
+    fates = check_backend("blamed", [plugin], probes)
+    assert fates["add"] == "ok"
