@@ -10,18 +10,19 @@ from typing import Any
 from nnfuzz.execute.registry import BackendSpec, labelled
 from nnfuzz.testcase.case import CaseConfig
 
-SCHEMA = 1
+SCHEMA = 2
 # What a resumed campaign may change: none of them decides what a test case is or how it is judged.
 LIMITS = (
     "time_limit",
     "tests_limit",
     "workers",
     "producers",
-    "probe_seconds",
-    "learn",
     "reduce",
-    "throttle",
 )
+PROBES_PER_SECOND = 20
+"""That a campaign with --tests takes for a second of probing, so that no clock decides: between
+Apache TVM's 10 and ONNX Runtime's 60 on two cores."""
+TESTS_PER_PROBED = 4  # a short campaign gets few probes in advance
 
 
 class ConfigError(ValueError):
@@ -74,10 +75,11 @@ class CampaignConfig:
     levels: for every backend; empty means each backend's default pair. time_limit: seconds in
     all sessions together. tests_limit: indexes. workers: processes per backend. full_check: share
     of agreeing tests that is judged by the envelope all the same. known: ids of signatures that are
-    counted, but are no findings. probe_seconds: time for single-operator probes before the start.
+    counted, but are no findings. probe_seconds: time for single-operator probes before the start;
+    with tests_limit it stands for a number of them (`probed_first`).
     learn: whether `unsupported` outcomes lead to probes, and probes to refusals (a new epoch).
-    reduce: whether findings are reduced. throttle: how often a reduced finding must occur before
-    generation keeps away from its operators; 0 for never.
+    reduce: whether findings are reduced. throttle: how often a failure must occur before generation
+    keeps away from the operators that it is associated with; 0 for never.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -115,6 +117,14 @@ class CampaignConfig:
         """Whether the index gets the full check even if its results agree at first sight."""
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
+
+    @property
+    def probed_first(self) -> int | None:
+        """How many signatures are probed before the first test; None if time decides."""
+        if self.tests_limit is None:
+            return None
+        wanted = int(self.probe_seconds * PROBES_PER_SECOND)
+        return min(wanted, self.tests_limit // TESTS_PER_PROBED)
 
     def to_json(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

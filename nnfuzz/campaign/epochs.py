@@ -1,28 +1,35 @@
-"""What is generated from now on: refusals and restraints become an epoch of the producers."""
+"""What is generated from now on: the configuration of each epoch, decided at its first index.
+
+Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.campaign.schedule). What is
+refused and avoided in it follows from the tests below begins(e - 1) and from the probes that these
+made necessary, and from nothing else. The epoch in between keeps the producers busy while
+stragglers end. So the tests of a campaign are a function of its seed and settings, however many
+workers there are and however fast they are, and a resumed campaign comes to the same by going
+through its tests again.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.flight import TEST
 from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.pools import ProducerPool
-from nnfuzz.campaign.probe import Prober
-from nnfuzz.campaign.recorder import Evidence, Recorder
+from nnfuzz.campaign.probe import Probe, Prober
+from nnfuzz.campaign.recorder import Recorder
+from nnfuzz.campaign.rows import AvoidedRow, Observed
+from nnfuzz.campaign.schedule import begins
+from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
-EPOCH_SECONDS = 2.0  # least time between two epochs: each interrupts the producers
-EPOCH_SHARE = 0.05  # and the least share of the time so far
 
 
 class Epochs:
     """The current epoch of a campaign, and when the next one begins.
 
-    number, refused: of the current epoch; refused holds signatures, see nnfuzz.campaign.probe.
+    number: -1 before the first one. refused: signatures, see nnfuzz.campaign.probe.
     """
 
     def __init__(
@@ -33,84 +40,124 @@ class Epochs:
         prober: Prober,
         throttle: Throttle,
         observer: Observer,
-        number: int,
-        refused: Iterable[str] = (),
     ) -> None:
-        """number, refused: where the session begins."""
-        self.number = number
-        self.refused = set(refused)
+        self.number = -1
+        self.refused: set[str] = set(config.case.refused)
         self.throttle = throttle
         self._config = config
         self._recorder = recorder
+        self._store = recorder.store
         self._producers = producers
         self._prober = prober
         self._observer = observer
-        self._restrains = replace(config.case, avoid=("anything",)).restrains
-        self._told = len(self.refused)
-        self._began = 0.0
+        self._learned = 0  # the epoch before which all tests are taken into account
+        self._told = 0
+        self._last = self._store.last_epoch()
+        self._avoided: list[AvoidedRow] = []
 
-    def renew(self, now: bool = False) -> None:
-        """Starts a new epoch if what is to be generated has changed, at most every few seconds."""
-        age = time.monotonic() - self._began
-        if not now and age < max(EPOCH_SECONDS, EPOCH_SHARE * self._recorder.seconds()):
-            return
-        self._began = time.monotonic()
+    @property
+    def end(self) -> int:
+        """The first index that is not in the current epoch."""
+        return begins(self.number + 1)
+
+    def advance(self, next_index: int) -> None:
+        """Begins the next epoch, and learns for the one after it, as far as that can be done.
+
+        next_index: the first one that was not handed out yet.
+        """
+        while self._prober.idle:
+            if self._learned < self.number:
+                if not self._learn():
+                    return
+            elif next_index >= self.end:
+                self._begin()
+            else:
+                return
+
+    def _learn(self) -> bool:
+        """Takes the tests of the epoch before the current one, once they are all recorded."""
+        first, end = begins(self._learned), begins(self._learned + 1)
+        if self._recorder.recorded.length < end:
+            return False
+        self._learned += 1
+        tests = self._store.observed(first, end)
+        if self._config.learn:
+            self._prober.learn(tests, begins(self.number + 1), most=end - first)
+        self._throttle(tests)
+        return True
+
+    def _begin(self) -> None:
+        """Has test cases be made with what is refused and avoided by now."""
+        self._avoid_failing()
+        self.number += 1
         reasons = self._new_refusals()
-        if not self._throttled() and not reasons:
-            return
         avoided = self.throttle.avoided
+        changed = bool(reasons) or avoided != self._avoided or not self.number
         self.refused |= reasons.keys()
-        self.number = self._recorder.store.add_epoch(self.refused, reasons, avoided)
-        case = replace(
-            self._config.case,
-            refused=tuple(sorted(self.refused)),
-            avoid=tuple(row.item for row in avoided),
-        )
-        self._producers.configure(self.number, case)
-
-    def watch(self, evidence: Evidence) -> None:
-        """Has the throttle look at tests that were made without restraint though there was some."""
-        case = evidence.case
-        if case is None or evidence.origin != TEST or evidence.epoch != self.number:
-            return
-        if not self._restrains(case.seed, case.index):
-            shown = (failure.signature.hash for failure in evidence.confirmed)
-            self.throttle.watch(case.graph, shown)
+        self._avoided = avoided
+        if changed:
+            self._store.set_epoch(self.number, self.refused, reasons, avoided)
+            case = replace(
+                self._config.case,
+                refused=tuple(sorted(self.refused)),
+                avoid=tuple(row.item for row in avoided),
+            )
+            self._producers.configure(self.number, case)
 
     def _new_refusals(self) -> dict[str, str]:
         """Signatures that turned out not to be supported, with the reasons."""
         reasons = self._prober.refused()
-        refused = set(self._config.case.refused) | set(reasons)
+        new = reasons.keys() - self.refused
         avoided = {row.item for row in self.throttle.avoided}
-        new = refused - self.refused
-        if not new or not self._prober.left(refused) - avoided:
+        if not new or not self._prober.left(self.refused | new) - avoided:
             return {}
         if len(self.refused | new) > TELLING * self._told:
             self._told = len(self.refused | new)
-            self._observer.note(
+            self._note(
                 f"{self._told} of {len(self._prober.keys)} operator signatures are refused for "
                 f"generation by now, since they are not supported: {_some(new)}"
             )
-        return {key: reasons.get(key, "") for key in sorted(new)}
+        return {key: reasons[key] for key in sorted(new)}
 
-    def _throttled(self) -> bool:
-        """Whether the list of what generation keeps away from has changed; says so."""
+    def _throttle(self, tests: Iterable[Observed]) -> None:
+        """Changes the list of what generation keeps away from, and says so."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
-        recorder = self._recorder
-        new = self.throttle.learn(recorder.findings(), recorder.reductions, gone)
-        for row in new:
-            self._observer.note(
-                f"generation keeps away from {row.item} from now on, but in "
-                f"{self._config.case.unrestrained:.0%} of the tests: {row.why} [{row.signature}]"
-            )
-        lifted = self.throttle.lift()
-        for row in lifted:
-            self._observer.note(
-                f"{row.item} no longer fails and is generated again: {row.why} [{row.signature}]"
-            )
-        return bool(new or lifted)
+        for row in self.throttle.learn(tests, self.number + 1, gone | self.refused):
+            self._tell(row)
+        for row in self.throttle.lift():
+            self._note(f"{row.item} no longer fails and is generated again [{row.signature}]")
+
+    def _avoid_failing(self) -> None:
+        """Keeps away from the signatures of which every single-operator model fails."""
+        failing = self._prober.failing()
+        if not failing:
+            return
+        shown, before = self._store.failures_of_probes(), set(self.throttle.avoided)
+        for key in sorted(failing):
+            probes = [shown.get(str(Probe(key, number)), {}) for number in range(INSTANCES)]
+            if all(probes):
+                exporter = key.partition(":")[0]
+                seen = [Observed(-1, 0, "run", exporter, (), {}, found) for found in probes]
+                self.throttle.avoid(key, seen, f"fails by itself: {failing[key]}", self.number + 1)
+        for row in self.throttle.avoided:
+            if row not in before:
+                self._tell(row)
+
+    def _tell(self, row: AvoidedRow) -> None:
+        found = self._recorder.rows.get(row.signature)
+        title = f": {found.title}" if found else ""
+        self._note(
+            f"generation keeps away from {row.item} from now on, but in "
+            f"{self._config.case.unrestrained:.0%} of the tests: {row.why}{title} "
+            f"[{row.signature}]"
+        )
+
+    def _note(self, text: str) -> None:
+        """Says it, unless an earlier session has."""
+        if self.number >= self._last:
+            self._observer.note(text)
 
 
-def _some(keys: set[str], count: int = 4) -> str:
+def _some(keys: Collection[str], count: int = 4) -> str:
     shown = sorted(keys)[:count]
     return ", ".join(shown) + (", ..." if len(keys) > count else "")

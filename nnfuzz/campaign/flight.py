@@ -41,7 +41,7 @@ class Services(Protocol):
     """What a flight needs from the campaign."""
 
     def judge(self, job: Job) -> None: ...
-    def knows(self, signature: str) -> bool: ...
+    def knows(self, signature: str, index: int) -> bool: ...
     def landed(self, flight: Flight, evidence: Evidence) -> None: ...
 
 
@@ -166,7 +166,7 @@ class Flight:
         Exceptions come from the same code on the same model: one suffices. What is known already
         is believed, but for mismatches, whose signatures say little.
         """
-        known = self.services.knows(failure.signature.hash)
+        known = self.services.knows(failure.signature.hash, self.case.index)
         if failure.kind is OutcomeKind.MISMATCH:
             return 1 if known else REPEATS
         if known:
@@ -234,7 +234,7 @@ class Flight:
             failure.kind is OutcomeKind.MISMATCH
             and self.case.exporter not in ("direct", DYNAMIC)
             and accused_party(self._verdict, failure.backend) == IMPORTER_OR_KERNEL
-            and not self.services.knows(failure.signature.hash)
+            and not self.services.knows(failure.signature.hash, self.case.index)
         )
 
     def _lowered(self, event: Reply | Fault | Death, epoch: int, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""What producers work on next: the indices of a campaign, and probes in between."""
+"""What producers work on next: the indexes of a campaign, and probes in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -15,35 +15,40 @@ Produced = Callable[[dict[str, Any], Probe | None, Reply | Fault | Death, int, f
 
 
 class JobSource:
-    """Jobs for producers, made when one is idle."""
+    """Jobs for producers, made when one is idle.
+
+    end: the first index that must not be handed out yet. next_index: the first one that was neither
+    handed out nor done earlier.
+    """
 
     def __init__(
         self, limit: int | None, done: Collection[int], prober: Prober, produced: Produced
     ) -> None:
-        """limit: tests of the campaign; None: no end. done: the indices of earlier sessions."""
+        """limit: tests of the campaign; None: no end. done: the indexes of earlier sessions."""
+        self.end = 0
         self._limit = limit
         self._done = done
         self._prober = prober
         self._produced = produced
-        self._indexes = self._remaining()
-        self._asked = 0
         self._turn = False
+        self.next_index = -1
+        self._take()
 
     @property
     def left(self) -> bool:
         """Whether some index was not asked for yet."""
-        return self._limit is None or len(self._done) + self._asked < self._limit
+        return self._limit is None or self.next_index < self._limit
 
     def test(self) -> Job | None:
         """The next test case, or every other time a probe while there are any."""
         self._turn = not self._turn
-        if self._turn and len(self._prober):
+        waits = not self.left or self.next_index >= self.end
+        if (self._turn or waits) and len(self._prober):
             return self.probe()
-        index = next(self._indexes, None)
-        if index is None:
+        if waits:
             return None
-        self._asked += 1
-        header = {"do": "produce", "index": index}
+        header = {"do": "produce", "index": self.next_index}
+        self._take()
         return Job(header, partial(self._produced, header, None))
 
     def probe(self) -> Job | None:
@@ -53,9 +58,7 @@ class JobSource:
         header = probe.job()
         return Job(header, partial(self._produced, header, probe))
 
-    def _remaining(self) -> Iterator[int]:
-        index = 0
-        while self._limit is None or index < self._limit:
-            if index not in self._done:
-                yield index
-            index += 1
+    def _take(self) -> None:
+        self.next_index += 1
+        while self.next_index in self._done:
+            self.next_index += 1

@@ -3,7 +3,8 @@
     next index -> producer -> test case -> every backend at its levels -> cheap comparison
         -> judge (a producer's job; when outputs differ, or the test is sampled)
         -> repetition in fresh workers -> finding folder -> one transaction
-        -> reduction beside it -> what fails again and again is avoided from the next epoch on
+        -> reduction beside it
+        -> at the first index of each epoch: what is refused and avoided from there on
 
 The parent runs no compiler and no PyTorch; whatever dies costs one index.
 """
@@ -32,7 +33,6 @@ from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced, TestCase
 
 TICK_SECONDS = 0.25
-PROBE_SECONDS_PER_TEST = 0.05  # a short campaign gets few probes in advance
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
 
 
@@ -65,7 +65,6 @@ class Loop:
         self.faults = 0
         self._stopped = stopped
         self._probing = False
-        self._thorough = False
         self._reducing = False
         self._jobs = JobSource(config.tests_limit, recorder.store.done(), prober, self._produced)
         self._flights: set[Flight] = set()
@@ -76,25 +75,24 @@ class Loop:
 
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
-        if self.epochs.refused:
-            self.observer.note(
-                f"{len(self.epochs.refused)} operator signatures are left out: not supported, "
-                "as earlier probes and campaigns have shown"
-            )
         self._probe_first()
         while not self._over():
+            self.epochs.advance(self._jobs.next_index)
+            self._jobs.end = self.epochs.end
             self._step(self._jobs.test)
         self._settle()
+        self.recorder.complete = True
         self.recorder.store.stop_clock()
         self._reduce_rest()
         self._tick(final=True)
 
     def probe(self, keys: Iterable[str]) -> None:
-        """Probes the signatures at every level, and nothing else. Raises: PoolError."""
-        self._probing = self._thorough = True
+        """Probes the signatures, and nothing else. Raises: PoolError."""
+        self._probing = True
         self.prober.ask(keys)
-        while not self._stopped() and (len(self.prober) or self._busy()):
+        while not self._stopped() and (not self.prober.idle or self._busy()):
             self._step(self._jobs.probe)
+        self.recorder.complete = True
         self._tick(final=True)
 
     def seconds(self) -> float:
@@ -108,26 +106,25 @@ class Loop:
         return sum(pool.seconds for pool in self.backends) / (wall * lanes)
 
     def _probe_first(self) -> None:
-        """Probes until the budget is spent; the rest is learnt by and by."""
-        if self._probe_budget() <= 0:
-            return
-        self.prober.ask_all()
-        deadline = time.monotonic() + self._probe_budget()
-        self._probing = True
-        while time.monotonic() < deadline and not self._over():
-            if not len(self.prober) and not self._busy():
-                break
-            self._step(self._jobs.probe)
-        self.prober.forget_waiting()
-        self._probing = False
-        self.epochs.renew(now=True)
+        """Probes as many signatures as the settings say, or until time is up.
 
-    def _probe_budget(self) -> float:
-        config = self.config
-        shares = [config.probe_seconds]
-        shares += [config.time_limit / 10] if config.time_limit else []
-        shares += [config.tests_limit * PROBE_SECONDS_PER_TEST] if config.tests_limit else []
-        return min(shares)
+        A campaign that goes on asks for what it asked for in the beginning.
+        """
+        store, deadline = self.recorder.store, math.inf
+        if store.last_epoch() >= 0:
+            self.prober.ask(store.probed_first())
+        elif self.config.probed_first is not None:
+            self.prober.ask_all(self.config.probed_first)
+        elif self.config.probe_seconds:
+            self.prober.ask_all()
+            limit = self.config.time_limit or math.inf
+            deadline = time.monotonic() + min(self.config.probe_seconds, limit / 10)
+        self._probing = True
+        while not self.prober.idle and not self._over():
+            if time.monotonic() >= deadline:
+                self.prober.forget_waiting()
+            self._step(self._jobs.probe)
+        self._probing = False
 
     def _settle(self) -> None:
         """Gives verdicts and confirmations a few more seconds, unless the user is waiting."""
@@ -208,10 +205,13 @@ class Loop:
         index = header.get("index", -1)
         if not isinstance(event, Reply):
             self._keep(lost(header, probe, event, epoch))
+            if probe:
+                self.prober.finished(probe, {})
         elif "failed" in event.header:
             failed = NotProduced(**event.header["failed"])
-            self._learn_failure(probe, failed)
             self._keep(not_produced(header, probe, failed, epoch))
+            if probe:
+                self.prober.not_produced(probe, failed)
         else:
             case = TestCase.from_frame(event.header["case"], event.blobs)
             pools = self._pools_of(probe)
@@ -221,9 +221,9 @@ class Loop:
     def _pools_of(self, probe: Probe | None) -> list[tuple[BackendPool, tuple[str, ...]]]:
         if probe is None:
             return [(pool, pool.levels) for pool in self.backends]
-        names = self.prober.backends(probe) or [self.backends[0].name]
-        count = None if self._thorough else 1
-        return [(pool, pool.levels[:count]) for pool in self.backends if pool.name in names]
+        names = self.prober.backends(probe)
+        levels = self.prober.levels
+        return [(pool, levels[pool.name]) for pool in self.backends if pool.name in names]
 
     # -- what comes back ----------------------------------------------------------------------
 
@@ -231,8 +231,8 @@ class Loop:
         """For flights: hands a verdict's job to the next free producer."""
         self.producers.urgent.append(job)
 
-    def knows(self, signature: str) -> bool:
-        return self.recorder.knows(signature)
+    def knows(self, signature: str, index: int) -> bool:
+        return self.recorder.knows(signature, index)
 
     def landed(self, flight: Flight, evidence: Evidence) -> None:
         """For flights: keeps the evidence and learns from it."""
@@ -243,24 +243,13 @@ class Loop:
             figures.full_check_finds += any(
                 failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
+        self._keep(evidence)
         if flight.probe:
             self.prober.finished(flight.probe, flight.outcomes)
-        elif self.config.learn:
-            self.prober.learn(flight.case, flight.outcomes)
-        self.epochs.watch(evidence)
-        self._keep(evidence)
-
-    def _learn_failure(self, probe: Probe | None, failed: NotProduced) -> None:
-        if probe:
-            self.prober.not_produced(probe, failed)
-        elif self.config.learn:
-            self.prober.learn_export(failed)
 
     def _keep(self, evidence: Evidence) -> None:
         self.faults += sum(event.kind == FAULT for event in evidence.events)
         self.recorder.record(evidence)
-        if not self._probing:
-            self.epochs.renew()
 
     # -- watching -----------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Job:
 
 @dataclass
 class _ProducerLane:
-    epoch: int = -1
+    epoch: int = -2  # of the configuration that the worker was told; -2: it has none
     sandbox: Sandbox | None = None
     job: Job | None = None
     began: float = 0.0
@@ -69,7 +69,7 @@ class ProducerPool:
         self.server = ForkServer(settings.preload, warm=(settings.service, self._arguments()))
         self.urgent: deque[Job] = deque()
         self.lanes = [_ProducerLane() for _ in range(count)]
-        self.epoch = 0
+        self.epoch = -1
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:

@@ -46,6 +46,7 @@ def reduce_campaign(
     if changed:
         renew_variants(store)
     recorder.forget_failed_reductions()
+    recorder.complete = True
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
     try:
         while reducer.waiting() and not stopped():

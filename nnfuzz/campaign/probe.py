@@ -1,37 +1,59 @@
 """Which single-operator models to run next, and what the answers refuse.
 
-Full probing takes minutes on a slow compiler. A campaign therefore (1) takes what the cache knows,
-(2) spends a few seconds on probes before it starts, one signature of every operator first, and
-(3) learns while it fuzzes: a test that ran vouches for its signatures, and one that met
-`unsupported` has those of its signatures probed that nothing has vouched for yet; only those whose
-operator the backend's message names, if there are any.
+Full probing takes minutes on a slow compiler. A campaign therefore (1) runs a batch of probes
+before it starts, one signature of every operator first, and (2) learns while it fuzzes: a test that
+ran vouches for its signatures, and one that met `unsupported` has those of its signatures probed
+that nothing has vouched for yet; only those whose operator the backend's message names, if there
+are any. What is asked follows from the tests of earlier epochs (nnfuzz.campaign.epochs), and an
+answer that is known already is not asked for again: so the answers come to count at the same index
+however long they take.
 
 Exporters write operators in different ways, so what a backend takes is known per exporter: keys are
-"EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). Probing in advance does with one of them
-at a time: another exporter is asked for where a backend refuses what the first one makes, and then
-one refusal says enough.
+"EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). The keys of one signature are probed one
+after the other: another exporter is asked for where a backend refuses what the first one makes, and
+then one refusal says enough.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from nnfuzz.campaign.support import INSTANCES, UNSUPPORTED, Support, signature_keys
+from nnfuzz.campaign.rows import Observed
+from nnfuzz.campaign.schedule import PLACE_BITS, place_of
+from nnfuzz.campaign.support import (
+    FAILING,
+    INSTANCES,
+    NOTHING,
+    OK,
+    UNSUPPORTED,
+    Answer,
+    Answers,
+    Support,
+    answer_of,
+)
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.testcase.case import NotProduced, TestCase, refusal
+from nnfuzz.testcase.case import NotProduced, refusal
+
+Keep = Callable[[str, str, int, int, Mapping[str, Answer]], None]
+"""Takes backend, signature, instance, the index before which it was asked, and answers by level."""
+_STRIDE = 64  # places per signature: more than there are instances with all exporters
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One single-operator model: the `instance`-th of a signature with an exporter."""
+    """One single-operator model: the `instance`-th of a signature with an exporter.
+
+    place: see nnfuzz.campaign.schedule.place_of.
+    """
 
     key: str
     instance: int
+    place: int = 0
 
     def __str__(self) -> str:
         return f"probe {self.key} {self.instance}"
@@ -39,8 +61,16 @@ class Probe:
     def job(self) -> dict[str, Any]:
         """What the producer is asked for."""
         exporter, _, signature = self.key.partition(":")
-        number = {"instance": self.instance}
+        number = {"instance": self.instance, "place": self.place}
         return {"do": "probe", "exporter": exporter, "signature": signature, **number}
+
+
+@dataclass
+class _Chain:
+    """The probes of one signature, one after the other. keys: still to be probed."""
+
+    place: int
+    keys: deque[str] = field(default_factory=deque)
 
 
 class Prober:
@@ -48,40 +78,67 @@ class Prober:
 
     def __init__(
         self,
-        tables: Mapping[str, Support],
+        levels: Mapping[str, Sequence[str]],
         keys: Sequence[str],
         variables: Mapping[str, Sequence[int]],
+        answers: Answers | None = None,
+        keep: Keep = lambda *told: None,
     ) -> None:
-        """keys: every signature of the campaign with every exporter that writes it, by exporters in
-        the order in which they are to be asked; variables: see `signature_keys`.
+        """levels: that probes run at, by backend. keys: every signature of the campaign with every
+        exporter that writes it, by exporters in the order in which they are to be asked; variables:
+        see `signature_keys`. answers: those that are known already. keep: is told every answer
+        that counts.
         """
-        self.tables = tables
+        self.levels = levels
+        self.tables = {name: Support(name) for name in levels}
         self.keys = keys
         self.variables = variables
+        self.answers = answers or Answers()
+        self._keep = keep
         self._known = frozenset(keys)
-        self._exporters = {key.partition(":")[0] for key in keys}
+        self._exporters = list(dict.fromkeys(key.partition(":")[0] for key in keys))
         self._alike: dict[str, list[str]] = {}
         for key in keys:
             self._alike.setdefault(signature_of(key), []).append(key)
         self._queue: deque[Probe] = deque()
+        self._chains: dict[str, _Chain] = {}
         self._asked: set[str] = set()
 
-    def ask(self, keys: Iterable[str]) -> None:
-        """Queues first probes of the signatures that some backend knows nothing of."""
-        for key in keys:
-            if key not in self._asked and any(t.unknown([key]) for t in self.tables.values()):
-                self._asked.add(key)
-                self._queue.append(Probe(key, 0))
+    @property
+    def idle(self) -> bool:
+        """Whether every probe that was asked for has been answered."""
+        return not self._chains
 
-    def ask_all(self) -> None:
-        """Asks for every signature with one exporter."""
+    def ask(self, keys: Iterable[str], before: int = 0) -> None:
+        """Has the signatures probed that some backend knows nothing of, and none refuses.
+
+        before: the index from which on the answers count.
+        """
+        place = place_of(before - 1) + 1
+        for key in keys:
+            if key in self._asked or not self._undecided(key) or self._bad(key):
+                continue
+            self._asked.add(key)
+            chain = self._chains.get(signature_of(key))
+            if chain:
+                chain.keys.append(key)
+                continue
+            self._chains[signature_of(key)] = _Chain(place)
+            self._queue_up(Probe(key, 0, place))
+            place += _STRIDE
+
+    def ask_all(self, most: int | None = None) -> None:
+        """Asks for every signature with one exporter, or for that many of them."""
         promising = map(self._promising, self._alike)
-        self.ask(by_turns([key for key in promising if key is not None]))
+        self.ask(by_turns([key for key in promising if key is not None])[:most])
 
     def forget_waiting(self) -> None:
-        """Empties the queue; what was in it may be asked again."""
-        self._asked -= {probe.key for probe in self._queue if not probe.instance}
-        self._queue = deque(probe for probe in self._queue if probe.instance)
+        """Empties the queue but for signatures that were begun; the rest may be asked again."""
+        waiting = [probe for probe in self._queue if not probe.instance]
+        for probe in waiting:
+            self._queue.remove(probe)
+            for key in (probe.key, *self._chains.pop(signature_of(probe.key)).keys):
+                self._asked.discard(key)
 
     def next(self) -> Probe | None:
         """The next probe; those that finish a signature go first."""
@@ -92,67 +149,104 @@ class Prober:
 
     def backends(self, probe: Probe) -> list[str]:
         """The backends that a probe is run on."""
-        return [name for name, table in self.tables.items() if table.unknown([probe.key])]
+        return [name for name in self._undecided(probe.key) if self._answer(name, probe) is None]
 
     def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
-        """Takes the outcomes of a probe by backend."""
-        answers = []
-        for name, ran in outcomes.items():
-            enough = 1 if self._lacked_elsewhere(name, probe.key) else INSTANCES
-            answers.append(self.tables[name].probed(probe.key, ran, enough))
-        self._go_on(probe, any(answers))
+        """Takes the outcomes of a probe by backend; none where nnfuzz itself failed."""
+        for name in self.backends(probe):
+            ran = outcomes.get(name, ())
+            found = {o.level: answer_of(o) for o in ran} or {Answers.ANY: Answer(NOTHING)}
+            self.answers.add(name, probe.key, probe.instance, found)
+        self._go_on(probe)
 
     def not_produced(self, probe: Probe, failed: NotProduced) -> None:
-        """Takes a probe that has no model: an exporter's failure counts against the signature."""
-        if failed.stage != "export":
-            return
-        message = f"export: {failed.message.splitlines()[0] if failed.message else ''}"
-        answers = [table.failed(probe.key, False, message) for table in self.tables.values()]
-        self._go_on(probe, any(answers))
+        """Takes a probe that has no model: what its exporter says counts for every backend."""
+        kind = NOTHING
+        if failed.stage == "export":
+            kind = UNSUPPORTED if failed.unsupported else FAILING
+        first = failed.message.splitlines()[0] if failed.message else ""
+        for name in self.backends(probe):
+            found = {Answers.ANY: Answer(kind, f"{failed.stage}: {first}")}
+            self.answers.add(name, probe.key, probe.instance, found)
+        self._go_on(probe)
 
-    def _go_on(self, probe: Probe, undecided: bool) -> None:
-        """Has the next instance probed, or where the signature is refused the next exporter."""
+    def _answer(self, name: str, probe: Probe) -> Answer | None:
+        return self.answers.get(name, probe.key, probe.instance, self.levels[name])
+
+    def _undecided(self, key: str) -> list[str]:
+        return [name for name, table in self.tables.items() if table.unknown([key])]
+
+    def _queue_up(self, probe: Probe) -> None:
+        """Has a probe run unless it is answered already; then goes on."""
+        if self.backends(probe):
+            first = probe.place == self._chains[signature_of(probe.key)].place
+            add = self._queue.append if first else self._queue.appendleft
+            add(probe)
+        else:
+            self._go_on(probe)
+
+    def _go_on(self, probe: Probe) -> None:
+        """Applies the answers; has the next instance probed, or the next key of the signature."""
+        undecided = False
+        for name in self._undecided(probe.key):
+            enough = 1 if self._lacked_elsewhere(name, probe.key) else INSTANCES
+            answer = self._answer(name, probe) or Answer(NOTHING)
+            levels = self.answers.levels(name, probe.key, probe.instance)
+            self._keep(name, probe.key, probe.instance, probe.place >> PLACE_BITS, levels)
+            undecided |= self.tables[name].answered(probe.key, answer, enough)
         if undecided:
-            self._queue.appendleft(Probe(probe.key, probe.instance + 1))
-        elif self._refuses(probe.key):
-            other = self._promising(signature_of(probe.key))
-            if other is not None and other not in self._asked:
-                self._asked.add(other)
-                self._queue.appendleft(Probe(other, 0))
+            self._queue_up(Probe(probe.key, probe.instance + 1, probe.place + 1))
+            return
+        signature = signature_of(probe.key)
+        chain = self._chains[signature]
+        other = self._promising(signature) if self._bad(probe.key) else None
+        if other is not None and other not in self._asked:
+            self._asked.add(other)
+            chain.keys.append(other)
+        if chain.keys:
+            self._queue_up(Probe(chain.keys.popleft(), 0, probe.place + 1))
+        else:
+            del self._chains[signature]
 
     def _promising(self, signature: str) -> str | None:
-        """The signature with the first exporter that no backend refuses."""
-        return next((key for key in self._alike[signature] if not self._refuses(key)), None)
+        """The signature with the first exporter for which no backend has failed."""
+        return next((key for key in self._alike[signature] if not self._bad(key)), None)
 
     def _lacked_elsewhere(self, backend: str, key: str) -> bool:
         """Whether a backend lacks the signature with some other exporter."""
         entries, signature = self.tables[backend].entries, signature_of(key)
         others = (entries.get(refusal(name, signature)) for name in self._exporters)
-        return any(entry is not None and entry.status == UNSUPPORTED for entry in others)
+        return any(entry is not None and entry.refused for entry in others)
 
-    def _refuses(self, key: str) -> bool:
+    def _bad(self, key: str) -> bool:
         found = (table.entries.get(key) for table in self.tables.values())
-        return any(entry is not None and entry.refused for entry in found)
+        return any(entry is not None and entry.bad for entry in found)
 
-    def learn(self, case: TestCase, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
-        """Takes the outcomes of a campaign's test by backend."""
-        keys = self._keys_in(case)
-        for name, ran in outcomes.items():
-            table = self.tables[name]
-            if ran and all(o.kind in (OutcomeKind.OK, OutcomeKind.MISMATCH) for o in ran):
-                table.ran(keys)
-            else:
-                told = [o.message for o in ran if o.kind is OutcomeKind.UNSUPPORTED]
-                self.ask(named(sorted(table.unknown(keys)), told) if told else ())
+    def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> None:
+        """Takes what tests of the campaign have shown, and asks for at most so many signatures.
 
-    def learn_export(self, failed: NotProduced) -> None:
-        """Takes a test that its exporter could not write."""
-        if failed.unsupported and failed.graph:
-            self.ask(sorted(self._keys_in(failed)))
+        before: see `ask`.
+        """
+        wanted: dict[str, None] = {}
+        for test in tests:
+            for table, levels in self._shown_by(test):
+                if levels and all(kind in _RAN for kind, _ in levels):
+                    table.ran(self._keys_in(test))
+        for test in tests:
+            keys = self._keys_in(test)
+            for backend, levels in test.outcomes.items():
+                told = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
+                tables = [self.tables[backend]] if backend in self.tables else self.tables.values()
+                unknown = {key for table in tables for key in table.unknown(keys)}
+                wanted.update(dict.fromkeys(named(sorted(unknown), told) if told else ()))
+        self.ask([key for key in wanted if key not in self._asked][:most], before)
 
-    def _keys_in(self, case: TestCase | NotProduced) -> list[str]:
-        found = signature_keys(case.graph or {}, self.variables)
-        keys = (refusal(case.generated_for, key) for key in found)
+    def _shown_by(self, test: Observed) -> list[tuple[Support, Sequence[tuple[str, str]]]]:
+        found = test.outcomes.items()
+        return [(self.tables[name], levels) for name, levels in found if name in self.tables]
+
+    def _keys_in(self, test: Observed) -> list[str]:
+        keys = (refusal(test.exporter, item) for item in test.items)
         return [key for key in keys if key in self._known]  # operators of seed models may not be
 
     def refused(self) -> dict[str, str]:
@@ -161,6 +255,14 @@ class Prober:
             key: f"{name}: {why}"
             for name, table in self.tables.items()
             for key, why in table.refused().items()
+        }
+
+    def failing(self) -> dict[str, str]:
+        """Signatures of which every probe failed on some backend, with "backend: why"."""
+        return {
+            key: f"{name}: {why}"
+            for name, table in self.tables.items()
+            for key, why in table.failing().items()
         }
 
     def left(self, refused: Collection[str]) -> set[str]:
@@ -172,9 +274,12 @@ class Prober:
         }
 
     def decided(self) -> int:
-        """How many signatures are known to be supported or refused on every backend."""
+        """How many signatures are known to be supported or not on every backend."""
         unknown = {key for table in self.tables.values() for key in table.unknown(self.keys)}
         return len(self.keys) - len(unknown)
+
+
+_RAN = (OK, OutcomeKind.MISMATCH.value)
 
 
 def signature_of(key: str) -> str:

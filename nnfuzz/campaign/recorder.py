@@ -20,9 +20,12 @@ from nnfuzz.campaign.rows import (
     TestRow,
     merged,
 )
+from nnfuzz.campaign.schedule import PLACE_BITS, Prefix, begins, epoch_of, place_of
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.support import signature_keys
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding_folder import folder_name
@@ -60,6 +63,11 @@ class Evidence:
     comparable: float | None = None
     events: Sequence[EventRow] = ()
 
+    @property
+    def place(self) -> int:
+        """In the order of all tests and probes, see nnfuzz.campaign.schedule.place_of."""
+        return int(self.job.get("place", place_of(self.index)))
+
 
 WriteFinding = Callable[[Path, Failure, Evidence], None]
 
@@ -73,8 +81,14 @@ class Recorder:
         known: Sequence[str],
         write: WriteFinding,
         announce: Callable[[FindingRow], None],
+        variables: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
+        """variables: see nnfuzz.campaign.support.signature_keys."""
         self.store = store
+        self.recorded = Prefix(store.done())
+        self.complete = False  # whether nothing is to come of any index
+        self._variables = variables or {}
+        self._first_tests = store.first_tests()
         self.figures = Statistics()
         self.rows = {row.signature: row for row in store.signatures()}
         self.reductions = store.reductions()
@@ -85,6 +99,7 @@ class Recorder:
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
+        self._ignored = frozenset(known)
         self._known = {*known, *(s for s, r in self.reductions.items() if r.refined in known)}
         self._earlier = store.seconds_before()
         self._write = write
@@ -94,9 +109,14 @@ class Recorder:
         for row in store.tests():
             self.figures.add(row)
 
-    def knows(self, signature: str) -> bool:
-        """Whether the failure has been confirmed before, or is to be ignored."""
-        return signature in self.rows or signature in self._known
+    def knows(self, signature: str, index: int) -> bool:
+        """Whether a failure is to be ignored, or was confirmed before in the view of a test.
+
+        What the epoch before has shown does not count, since its tests may be under way.
+        """
+        first = self._first_tests.get(signature)
+        before = begins(epoch_of(index) - 1)
+        return signature in self._ignored or (first is not None and first < before)
 
     def record(self, evidence: Evidence) -> None:
         """Keeps one test. When it returns, nothing of it can be lost."""
@@ -112,6 +132,10 @@ class Recorder:
         self.store.record(Record(test, tuple(findings), tuple(seen), tuple(evidence.events)))
         if test:
             self.figures.add(test)
+            self.recorded.add(test.index)
+            for failure in evidence.confirmed:
+                first = self._first_tests.setdefault(failure.signature.hash, test.index)
+                self._first_tests[failure.signature.hash] = min(first, test.index)
         self._count(findings, seen)
 
     def findings(self) -> list[FindingRow]:
@@ -123,6 +147,11 @@ class Recorder:
     def unreduced(self) -> list[FindingRow]:
         """Signatures that no reduction was tried for."""
         return [row for row in self.rows.values() if row.signature not in self.reductions]
+
+    def settled(self, row: FindingRow) -> bool:
+        """Whether no earlier test or probe can take the place of the first one any more."""
+        done = self.recorded.length + (row.origin == "test")
+        return self.complete or row.place >> PLACE_BITS < done
 
     def forget_failed_reductions(self) -> None:
         """Has them tried again: `unreduced` names them anew."""
@@ -196,7 +225,7 @@ class Recorder:
         row = self.rows.get(signature)
         if row is None:
             return True
-        return signature not in self.reductions and evidence.index < row.first_index
+        return signature not in self.reductions and evidence.place < row.place
 
     def _finding(self, failure: Failure, evidence: Evidence) -> FindingRow:
         name = folder_name(failure)
@@ -218,6 +247,7 @@ class Recorder:
             found_at=before.found_at if before else self.seconds(),
             party=accused_party(evidence.verdict, failure.backend),
             occurrences=before.occurrences if before else 0,
+            place=evidence.place,
         )
         self._suspect(row)
         return row
@@ -237,6 +267,7 @@ class Recorder:
     def _test_row(self, evidence: Evidence) -> TestRow | None:
         if evidence.origin != "test":
             return None
+        made = evidence.case or evidence.failed
         return TestRow(
             evidence.index,
             evidence.status,
@@ -246,7 +277,13 @@ class Recorder:
             evidence.comparable,
             _features(evidence),
             evidence.case.motifs if evidence.case else (),
+            made.digest() if made else "",
+            made.generated_for if made else "",
+            self._items(made.graph) if made and made.graph else (),
         )
+
+    def _items(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
+        return (*sorted(signature_keys(graph, self._variables)), *edge_keys(graph))
 
 
 def _alike(row: FindingRow) -> tuple[str, ...]:
@@ -262,6 +299,7 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
         evidence.index,
         evidence.origin,
         bucket,
+        f"{failure.backend} {failure.kind.value} {failure.stage.value}",
         ",".join(failure.levels),
         repeated,
         tried,

@@ -62,7 +62,7 @@ class Reducer:
         """
         if self.busy or not self.config.reduce or self.spent - self._free > allowed:
             return
-        waiting = self.recorder.unreduced()
+        waiting = [row for row in self.recorder.unreduced() if self.recorder.settled(row)]
         if not waiting:
             return
         self._row, self._began = min(waiting, key=self._order), time.monotonic()

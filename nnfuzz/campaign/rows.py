@@ -15,7 +15,7 @@ class TestRow:
 
     outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
     features: of the graph, if there is one (`Store.features` reads them back). motifs: see
-    TestCase.
+    TestCase. digest: of the test case, the same wherever it is made. exporter, items: see Observed.
     """
 
     __test__ = False
@@ -28,6 +28,32 @@ class TestRow:
     comparable: float | None = None
     features: Features | None = None
     motifs: tuple[str, ...] = ()
+    digest: str = ""
+    exporter: str = ""
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What an epoch learns from one test, or from one probe.
+
+    exporter: whose models it is made for. items: the operator signatures and the edges of its
+    graph, in order. outcomes: backend -> (kind, message) per level. failures: confirmed ones, by
+    signature; "BACKEND KIND STAGE" of each.
+    """
+
+    index: int
+    epoch: int
+    status: str
+    exporter: str
+    items: tuple[str, ...]
+    outcomes: Mapping[str, tuple[tuple[str, str], ...]]
+    failures: Mapping[str, str]
+
+    @property
+    def ran(self) -> bool:
+        """Whether there was a model, or at least an exporter that failed to make one."""
+        return self.status in ("run", "export")
 
 
 @dataclass(frozen=True)
@@ -52,7 +78,8 @@ class FindingRow:
     by_levels: occurrences by the levels at which it failed ("O0,O3"). Once it is reduced: refined,
     the signature of the reduced model; pattern, its operators for people; nodes, how many there
     were and are; duplicates: other signatures that turned out to be this finding; suspects: those
-    that are not reduced, of models that contain the pattern.
+    that are not reduced, of models that contain the pattern. place: of the first occurrence in the
+    order of tests and probes (nnfuzz.campaign.schedule.place_of).
     """
 
     signature: str
@@ -74,20 +101,23 @@ class FindingRow:
     duplicates: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
+    place: int = 0
 
 
 @dataclass(frozen=True)
 class Occurrence:
     """That a signature was seen. bucket: "finding", "known" (asked to be ignored), "flaky".
 
-    levels: that failed, with commas between. repeated, tried: how many of how many runs in fresh
-    workers failed in the same way. title: of the signature, where it has no finding (flaky).
+    kind: "BACKEND KIND STAGE". levels: that failed, with commas between. repeated, tried: how many
+    of how many runs in fresh workers failed in the same way. title: of the signature, where it has
+    no finding (flaky).
     """
 
     signature: str
     index: int
     origin: str = "test"
     bucket: str = "finding"
+    kind: str = ""
     levels: str = ""
     repeated: int = 0
     tried: int = 0

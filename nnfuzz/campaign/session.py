@@ -23,7 +23,7 @@ from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support import Support
+from nnfuzz.campaign.support import Answers, Support
 from nnfuzz.campaign.support_cache import SupportCache, SupportTables
 from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.writer import finding_writer
@@ -95,7 +95,7 @@ def run_probes(
 ) -> tuple[Result, dict[str, Support]]:
     """Probes every signature on every backend, at every level; returns the tables by backend."""
     store.begin_session()
-    with _open(store, config, registry, observer, cache, stopped, refuse=False) as session:
+    with _open(store, config, registry, observer, cache, stopped, thorough=True) as session:
         try:
             session.loop.probe(session.prober.keys)
         finally:
@@ -111,10 +111,11 @@ class _Session:
     loop: Loop
     prober: Prober
     versions: Versions
-    tables_on_disk: SupportTables
+    support: SupportTables
+    support_used: list[dict[str, Any]]
 
     def save_support(self) -> None:
-        self.tables_on_disk.save(self.prober.tables, self.prober.keys)
+        self.support.save(self.prober.tables, self.prober.answers, self.prober.keys)
 
     def _known_seen(self) -> set[str]:
         """Signatures of failures to be ignored that occurred, refined ones as well."""
@@ -142,6 +143,7 @@ class _Session:
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
+            "support_tables": self.support_used,
             "avoided": [asdict(row) for row in self.loop.epochs.throttle.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
@@ -164,7 +166,7 @@ def _open(
     observer: Observer,
     cache: SupportCache,
     stopped: Callable[[], bool],
-    refuse: bool = True,
+    thorough: bool = False,
 ) -> Iterator[_Session]:
     with ExitStack() as stack:
         producers = ProducerPool(config.producer, config.seed, config.producers, config.case)
@@ -175,22 +177,26 @@ def _open(
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
-        tables_on_disk = SupportTables(cache, config, versions.backends, versions.libraries)
-        tables = tables_on_disk.load()
-        epoch, refused = _first_epoch(store, config, tables if refuse else {})
-        avoided = store.avoided_in(epoch)
-        case = replace(config.case, refused=refused, avoid=tuple(row.item for row in avoided))
-        producers.configure(epoch, case)
-        prober = _prober(producers, tables, observer)
+        support = SupportTables(cache, config, versions.backends, versions.libraries)
+        answers = Answers()
+        used = support.load(answers)
+        store.load_answers(answers)
+        levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
+        prober = _prober(producers, levels, answers, store, observer)
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
-        recorder = Recorder(store, config.known, write, observer.finding)
+        recorder = Recorder(store, config.known, write, observer.finding, prober.variables)
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)
-        signatures = sorted(prober.left(()))
-        throttle = Throttle(store, config.throttle, signatures, prober.variables, avoided)
-        epochs = Epochs(config, recorder, producers, prober, throttle, observer, epoch, refused)
+        throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
+        epochs = Epochs(config, recorder, producers, prober, throttle, observer)
         loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
-        yield _Session(config, store, recorder, loop, prober, versions, tables_on_disk)
+        yield _Session(config, store, recorder, loop, prober, versions, support, used)
+
+
+def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:
+    """Whether the test of an index is made without restraint."""
+    case = replace(config.case, avoid=("anything",))
+    return lambda index: not case.restrains(config.seed, index)
 
 
 def _versions(pools: list[BackendPool], store: Store) -> Versions:
@@ -205,25 +211,13 @@ def _versions(pools: list[BackendPool], store: Store) -> Versions:
     return versions
 
 
-def _first_epoch(
-    store: Store, config: CampaignConfig, tables: dict[str, Support]
-) -> tuple[int, tuple[str, ...]]:
-    """The epoch that a session begins with: the last one, or what the cache refuses."""
-    last = store.last_epoch()
-    if last and not config.throttle and store.avoided_in(last[0]):
-        return store.add_epoch(last[1], {}), tuple(last[1])
-    if last:
-        return last[0], tuple(last[1])
-    reasons = {
-        key: f"{name}: {why}"
-        for name, table in tables.items()
-        for key, why in table.refused().items()
-    }
-    refused = tuple(sorted({*config.case.refused, *reasons}))
-    return store.add_epoch(refused, reasons), refused
-
-
-def _prober(producers: ProducerPool, tables: dict[str, Support], observer: Observer) -> Prober:
+def _prober(
+    producers: ProducerPool,
+    levels: dict[str, tuple[str, ...]],
+    answers: Answers,
+    store: Store,
+    observer: Observer,
+) -> Prober:
     """Asks a producer which signatures there are with which exporters.
 
     Raises: ConfigError, PoolError.
@@ -234,7 +228,8 @@ def _prober(producers: ProducerPool, tables: dict[str, Support], observer: Obser
             observer.note(note)
         found = event.header["signatures"]
         keys = [refusal(name, key) for name, signatures in found.items() for key in signatures]
-        return Prober(tables, keys, event.header.get("variables", {}))
+        variables = event.header.get("variables", {})
+        return Prober(levels, keys, variables, answers, store.add_answers)
     text = describe(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))

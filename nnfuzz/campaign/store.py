@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from nnfuzz.campaign.rows import EventRow, Record, TestRow
+from nnfuzz.campaign.rows import EventRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps
 from nnfuzz.campaign.tables.findings import Findings
 from nnfuzz.campaign.tables.restraints import Restraints
@@ -45,7 +46,7 @@ class Store(Sessions, Restraints, Findings):
     def _add_test(self, test: TestRow, now: float) -> None:
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
         self._db.execute(
-            "INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 test.index,
                 test.status,
@@ -54,6 +55,9 @@ class Store(Sessions, Restraints, Findings):
                 dumps(test.outcomes),
                 dumps(seconds),
                 test.comparable,
+                test.digest,
+                test.exporter,
+                "\n".join(test.items),
             ],
         )
         if test.features:
@@ -77,9 +81,12 @@ class Store(Sessions, Restraints, Findings):
 
     def tests(self) -> Iterator[TestRow]:
         """All rows by index."""
-        query = "SELECT idx, status, epoch, outcomes, seconds, comparable FROM tests ORDER BY idx"
-        motifs = dict(self._rows("motifs", "SELECT idx, names FROM motifs"))
-        for index, status, epoch, outcomes, seconds, comparable in self._db.execute(query):
+        query = """
+            SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items
+            FROM tests ORDER BY idx"""
+        motifs = dict(self._db.execute("SELECT idx, names FROM motifs"))
+        for index, status, epoch, outcomes, seconds, *rest, items in self._db.execute(query):
+            comparable, digest, exporter = rest
             yield TestRow(
                 index,
                 status,
@@ -88,7 +95,37 @@ class Store(Sessions, Restraints, Findings):
                 json.loads(seconds),
                 comparable,
                 motifs=tuple(motifs.get(index, "").split()),
+                digest=digest,
+                exporter=exporter,
+                items=tuple(items.splitlines()),
             )
+
+    def observed(self, first: int, end: int) -> list[Observed]:
+        """What there is to learn from the tests from an index to another one, which is excluded."""
+        query = """
+            SELECT idx, signature, kind FROM occurrences
+            WHERE idx >= ? AND idx < ? AND origin = 'test' AND bucket != 'flaky'
+            ORDER BY idx, signature"""
+        failures: dict[int, dict[str, str]] = {}
+        for index, signature, kind in self._db.execute(query, [first, end]):
+            failures.setdefault(index, {})[signature] = kind
+        query = """
+            SELECT idx, epoch, status, exporter, items, outcomes FROM tests
+            WHERE idx >= ? AND idx < ? ORDER BY idx"""
+        return [
+            Observed(
+                index,
+                epoch,
+                status,
+                exporter,
+                tuple(items.splitlines()),
+                {name: _kinds(levels) for name, levels in json.loads(outcomes).items()},
+                failures.get(index, {}),
+            )
+            for index, epoch, status, exporter, items, outcomes in self._db.execute(
+                query, [first, end]
+            )
+        ]
 
     def done(self) -> set[int]:
         """The indexes that need no more work."""
@@ -99,7 +136,7 @@ class Store(Sessions, Restraints, Findings):
         query = "SELECT idx, graph FROM features ORDER BY idx"
         if latest is not None:
             query = f"SELECT * FROM ({query} DESC LIMIT {int(latest)}) ORDER BY idx"
-        for index, text in self._rows("features", query):
+        for index, text in self._db.execute(query):
             yield index, Features.from_json(json.loads(text))
 
     def events(self) -> list[EventRow]:
@@ -116,3 +153,11 @@ class Store(Sessions, Restraints, Findings):
             (self.folder / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty: other files are the user's
                 self.folder.rmdir()
+
+
+def _kinds(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """(kind, message) of what nnfuzz.campaign.judgement.brief has made of outcomes."""
+    return tuple(
+        (told, "") if isinstance(told, str) else (told["kind"], told.get("message", ""))
+        for told in levels.values()
+    )

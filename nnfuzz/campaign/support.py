@@ -1,27 +1,55 @@
-"""Which operator signatures the backends support: learnt from probes and tests, cached on disk.
+"""Which operator signatures the backends support: learnt from probes and tests.
 
 A signature such as "Add(float16)->float16" is `ok` for a backend once a test or probe with it ran
 at every level; `unsupported` once every probe of it (INSTANCES of them) met the backend's own
-statement that it is not implemented; `failing` once every probe failed and one for another
-reason. The last two are refused for generation. `failing` is reported as a finding and is not
-taken from the cache, so that every campaign reports it anew.
+statement that it is not implemented; `failing` once every probe failed and one in another way.
 
-Test cases stay a function of (seed, index, configuration): the refusals are part of the
-configuration (`CaseConfig.refused`), a change of them starts a new epoch, and each test names the
-epoch that it was made under. The store keeps the refusals of every epoch.
+Only what is unsupported is refused for generation. What fails is a finding, whether it is a wrong
+result, an exception or a crash: generation keeps away from it as from other findings that keep
+occurring (nnfuzz.campaign.throttle), in all but the tests that are made without restraint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
-_WHY = {UNSUPPORTED: "", FAILING: "always fails: "}
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one probe showed. kind: OK, UNSUPPORTED, FAILING; NOTHING if there was nothing to run.
+
+    message: one line on the failure.
+    """
+
+    kind: str
+    message: str = ""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether later campaigns may rely on it: what fails has to be reported by each anew."""
+        return self.kind in (OK, UNSUPPORTED)
+
+
+def answer_of(outcome: Outcome) -> Answer:
+    """What an outcome of a probe says."""
+    if outcome.ok:
+        return Answer(OK)
+    unsupported = outcome.kind is OutcomeKind.UNSUPPORTED
+    return Answer(UNSUPPORTED if unsupported else FAILING, describe(outcome))
+
+
+def worst(answers: Iterable[Answer]) -> Answer:
+    """Of the answers at several levels, what counts: a failure first, then what is unsupported."""
+    by_kind = {answer.kind: answer for answer in reversed(list(answers))}
+    return next(by_kind[k] for k in (FAILING, UNSUPPORTED, OK, NOTHING) if k in by_kind)
 
 
 @dataclass
@@ -35,6 +63,11 @@ class Entry:
 
     @property
     def refused(self) -> bool:
+        return self.status == UNSUPPORTED
+
+    @property
+    def bad(self) -> bool:
+        """Whether no probe of it ran."""
         return self.status in (UNSUPPORTED, FAILING)
 
 
@@ -56,36 +89,62 @@ class Support:
             if entry is None or not entry.status:
                 self.entries[key] = Entry(OK)
 
-    def probed(self, key: str, outcomes: Sequence[Outcome], enough: int = INSTANCES) -> bool:
-        """Notes a probe's outcomes; returns whether another probe is needed for a decision.
+    def answered(self, key: str, answer: Answer, enough: int = INSTANCES) -> bool:
+        """Notes the answer of a probe; returns whether another one is needed for a decision.
 
         enough: how many must meet the backend's own statement that it lacks the signature.
         """
-        bad = [o for o in outcomes if not o.ok]
-        if not bad:
+        entry = self.entries.setdefault(key, Entry())
+        if entry.status or answer.kind == NOTHING:
+            return False
+        if answer.kind == OK:
             self.entries[key] = Entry(OK)
             return False
-        worst = next((o for o in bad if o.kind is not OutcomeKind.UNSUPPORTED), bad[0])
-        return self.failed(key, worst.kind is OutcomeKind.UNSUPPORTED, describe(worst), enough)
-
-    def failed(self, key: str, unsupported: bool, message: str, enough: int = INSTANCES) -> bool:
-        """As `probed`, for a probe that failed."""
-        entry = self.entries.setdefault(key, Entry())
-        if entry.status:
-            return False
         entry.tries += 1
-        entry.failures += not unsupported
-        entry.message = message
+        entry.failures += answer.kind == FAILING
+        entry.message = answer.message
         if entry.tries >= (INSTANCES if entry.failures else enough):
             entry.status = FAILING if entry.failures else UNSUPPORTED
         return not entry.status
 
     def refused(self) -> dict[str, str]:
         """Refused signature -> why."""
-        return {k: f"{_WHY[e.status]}{e.message}" for k, e in self.entries.items() if e.refused}
+        return {k: e.message for k, e in self.entries.items() if e.refused}
 
-    def to_json(self) -> dict[str, Any]:
-        return {key: asdict(entry) for key, entry in self.entries.items() if entry.status}
+    def failing(self) -> dict[str, str]:
+        """Signature of which every probe failed, not all of them as unsupported -> why."""
+        return {k: e.message for k, e in self.entries.items() if e.status == FAILING}
+
+
+class Answers:
+    """The answers of probes, by backend, signature and instance, for every level that was run.
+
+    They are a memo: a probe with a known answer is not run again, and counts where it is asked.
+    """
+
+    ANY = ""
+    """The level of an answer that holds for all of them: no model could be made."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, int], dict[str, Answer]] = {}
+
+    def get(self, backend: str, key: str, instance: int, levels: Sequence[str]) -> Answer | None:
+        """What is known of a probe at some levels; None unless all of it is."""
+        found = self.levels(backend, key, instance)
+        if self.ANY in found:
+            return found[self.ANY]
+        known = [found[level] for level in levels if level in found]
+        return worst(known) if known and len(known) == len(levels) else None
+
+    def levels(self, backend: str, key: str, instance: int) -> Mapping[str, Answer]:
+        return self._found.get((backend, key, instance), {})
+
+    def add(self, backend: str, key: str, instance: int, answers: Mapping[str, Answer]) -> None:
+        self._found.setdefault((backend, key, instance), {}).update(answers)
+
+    def of(self, backend: str) -> dict[tuple[str, int], dict[str, Answer]]:
+        """(signature, instance) -> level -> answer."""
+        return {place[1:]: levels for place, levels in self._found.items() if place[0] == backend}
 
 
 def describe(outcome: Outcome) -> str:

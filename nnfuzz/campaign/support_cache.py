@@ -8,12 +8,12 @@ import importlib.util
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.support import FAILING, OK, Entry, Support
+from nnfuzz.campaign.support import FAILING, OK, Answer, Answers, Entry, Support
 from nnfuzz.execute.backend import BackendOptions
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.case import refusal
@@ -21,10 +21,17 @@ from nnfuzz.testcase.case import refusal
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 _ENGINE = ("spec", "materialize", "generate", "inputs")
 
+Found = dict[tuple[str, int], dict[str, Answer]]
+"""(signature, instance) -> level -> answer."""
+
 
 @dataclass(frozen=True)
 class SupportCache:
-    """Support tables as JSON files in one folder; a file's name is a digest of all they rest on."""
+    """Support tables as JSON files in one folder; a file's name is a digest of all they rest on.
+
+    Campaigns take the answers of probes from it, and nothing else: with or without it they ask the
+    same probes for the same indexes, and so generate the same.
+    """
 
     folder: Path
     ignored: bool = False  # nothing is taken from it, but what is learnt is kept
@@ -35,11 +42,18 @@ class SupportCache:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
 
-    def load(self, path: Path, backend: str) -> Support:
-        """What campaigns may rely on; an empty table if there is no usable file."""
-        found = None if self.ignored else self._read(path)
-        entries = found[1].entries if found else {}
-        return Support(backend, {k: e for k, e in entries.items() if e.status != FAILING})
+    def load(self, path: Path) -> Found:
+        """The answers of probes in a file; nothing if there is no usable one."""
+        data = None if self.ignored else _json(path)
+        try:
+            return {
+                (key, number): {level: Answer(*answer) for level, answer in levels.items()}
+                for key, instances in (data or {}).get("answers", {}).items()
+                for number, levels in enumerate(instances)
+                if levels
+            }
+        except (AttributeError, TypeError):
+            return {}
 
     def newest(self, backend: str) -> tuple[dict[str, Any], Support] | None:
         """The table of a backend that was saved last, and what it is about."""
@@ -74,16 +88,25 @@ class SupportCache:
         return versions.get(backend, ""), merged
 
     def _read(self, path: Path) -> tuple[dict[str, Any], Support] | None:
+        data = _json(path)
         try:
-            data = json.loads(path.read_text())
             entries = {key: Entry(**value) for key, value in data.pop("entries").items()}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError):
             return None
+        data.pop("answers", None)
         return data, Support(data.get("backend", ""), entries)
 
-    def save(self, path: Path, support: Support, about: Mapping[str, Any]) -> None:
-        """Writes all or nothing; a folder that cannot be written costs no campaign."""
-        text = json.dumps({**about, "entries": support.to_json()}, indent=1)
+    def save(self, path: Path, support: Support, found: Found, about: Mapping[str, Any]) -> None:
+        """Adds to a file, all or nothing; a folder that cannot be written costs no campaign.
+
+        support: for people (`nnfuzz ops`). found: answers, of which the lasting ones are kept.
+        """
+        before = self._read(path)
+        entries = before[1].entries if before else {}
+        entries |= {key: entry for key, entry in support.entries.items() if entry.status}
+        shown = {key: asdict(entry) for key, entry in entries.items() if entry.status != FAILING}
+        answers = _by_instance(self.load(path) | found)
+        text = json.dumps({**about, "entries": shown, "answers": answers}, indent=1)
         draft = path.with_suffix(f".{os.getpid()}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +114,24 @@ class SupportCache:
             os.replace(draft, path)
         except OSError:
             draft.unlink(missing_ok=True)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _by_instance(found: Found) -> dict[str, list[dict[str, list[str]]]]:
+    """The lasting answers as JSON."""
+    table: dict[str, list[dict[str, list[str]]]] = {}
+    for (key, instance), levels in sorted(found.items()):
+        lasting = {level: list(astuple(a)) for level, a in levels.items() if a.lasting}
+        row = table.setdefault(key, [])
+        row += [{}] * (instance + 1 - len(row))
+        row[instance] = lasting
+    return table
 
 
 class SupportTables:
@@ -114,7 +155,6 @@ class SupportTables:
         about = {
             "specs": specs_digest(config.case.plugins),
             "libraries": dict(libraries),
-            "levels": list(config.levels),
         }
         self._paths = {}
         for spec in config.backends:
@@ -125,16 +165,17 @@ class SupportTables:
                 path = cache.path(plain, versions[spec.label], basis)
                 self._paths[spec.label, name] = path
 
-    def load(self) -> dict[str, Support]:
-        """What campaigns may rely on, by backend."""
-        tables: dict[str, Support] = {}
+    def load(self, answers: Answers) -> list[dict[str, Any]]:
+        """Adds what campaigns may rely on; returns path and number of answers of every table."""
+        used = []
         for (backend, exporter), path in self._paths.items():
-            table = tables.setdefault(backend, Support(backend))
-            found = self._cache.load(path, backend).entries
-            table.entries |= {refusal(exporter, key): entry for key, entry in found.items()}
-        return tables
+            found = self._cache.load(path)
+            for (key, instance), levels in found.items():
+                answers.add(backend, refusal(exporter, key), instance, levels)
+            used += [{"path": str(path), "entries": len(found)}] if found else []
+        return used
 
-    def save(self, tables: Mapping[str, Support], keys: Iterable[str]) -> None:
+    def save(self, tables: Mapping[str, Support], answers: Answers, keys: Iterable[str]) -> None:
         """keys: all that the campaign may generate."""
         keys = list(keys)
         for (backend, exporter), path in self._paths.items():
@@ -144,6 +185,11 @@ class SupportTables:
                 for key, entry in tables[backend].entries.items()
                 if key.startswith(mark)
             }
+            found = {
+                (key.removeprefix(mark), instance): levels
+                for (key, instance), levels in answers.of(backend).items()
+                if key.startswith(mark)
+            }
             about = {
                 "backend": backend,
                 "versions": self._versions[backend],
@@ -151,7 +197,7 @@ class SupportTables:
                 "opset": self._opsets[exporter],
                 "signatures": sum(key.startswith(mark) for key in keys),
             }
-            self._cache.save(path, Support(backend, entries), about)
+            self._cache.save(path, Support(backend, entries), found, about)
 
 
 def specs_digest(plugins: Iterable[str] = ()) -> str:

@@ -1,45 +1,57 @@
-"""Keeps generation away from what has failed the same way often enough.
+"""Keeps generation away from what has failed in the same way often enough.
 
-A finding that keeps occurring teaches nothing more, and hides what else its models would show. Once
-it is reduced and has occurred `tame` times, its operator signature (one operator) or one of its
-edges (more) goes on the list of what generation avoids, from the next epoch on. A share of the
-tests is made without the list (CaseConfig.unrestrained): there the finding should still occur, and
-if it does not, the entry is lifted.
+A failure that keeps occurring teaches nothing more, and hides what else its models would show. Once
+it has occurred `threshold` times, reduced or not, the tests so far are counted: which operator
+signature, or which edge between two operators, do they have in common that other tests lack? It is
+avoided from the next epoch on. Some tests are made without restraint (CaseConfig.unrestrained):
+there it should still fail, and if it does not, the entry is lifted.
 
-An entry must be worth it: of the tests that contain it, a sufficient share has to fail. Since
-reduction ends at float32 where it can, other dtypes of the same operators are looked at as well.
+Failures are counted twice, by raw signature and by what every failure of that kind has in common
+(backend, kind and stage), since one wrong kernel shows under many signatures. What to avoid is the
+item that is associated most (G-test), among those whose tests fail often enough for it to be
+worthwhile. Everything here is a function of the tests of earlier epochs, in the order of their
+indexes.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support import signature_keys
-from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.edges import edge_key, edge_keys, is_edge
-from nnfuzz.ir.features import Features
+from nnfuzz.campaign.rows import AvoidedRow, Observed
+from nnfuzz.ir.edges import is_edge
+from nnfuzz.testcase.case import refusal
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Of the tests with a signature (an edge) that must fail before it is avoided."""
-LEAST = 3  # tests that failed with an entry
-LATEST = 5000  # tests that shares are estimated from
+SIGNIFICANT = 20.0
+"""Of the G statistic: one item in about 100,000 innocent ones gets there by chance."""
+LEAST = 2  # tests that failed with one of several dtypes of what is avoided
+LATEST = 5000  # tests that are counted
 PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 
 
-_DTYPES = tuple(dtype.value for dtype in DType)
+@dataclass(frozen=True)
+class _Test:
+    """items: with and without the exporter, see `refusal`; named: the same with their operators and
+    edges whatever the dtype. groups: of failures, with a signature of each; see `_groups`.
+    """
+
+    exporter: str
+    items: frozenset[str]
+    named: frozenset[str]
+    groups: Mapping[str, str]
 
 
 @dataclass
 class _Watch:
-    """An entry, and what tests without restraint have shown since."""
+    """An entry, and what tests without restraint have shown since. groups: of its failures."""
 
     row: AvoidedRow
+    groups: frozenset[str]
+    since: int
     seen: int = 0
     failed: int = 0
 
@@ -49,29 +61,36 @@ class _Watch:
         return not self.failed and self.seen >= math.ceil(PATIENCE / self.row.share)
 
 
+@dataclass(frozen=True)
+class _Suspect:
+    """An item that tests which fail in one way have in common; `seen` of them have it."""
+
+    item: str
+    failed: int
+    seen: int
+    association: float
+
+    @property
+    def order(self) -> tuple[float, float, str]:
+        """The most associated one first."""
+        return -self.association, -self.failed / self.seen, self.item
+
+
 class Throttle:
     """The list of what is avoided, and why."""
 
     def __init__(
-        self,
-        store: Store,
-        threshold: int,
-        keys: Sequence[str],
-        variables: Mapping[str, Sequence[int]],
-        avoided: Iterable[AvoidedRow] = (),
+        self, threshold: int, keys: Collection[str], unrestrained: Callable[[int], bool]
     ) -> None:
-        """threshold: occurrences; 0: nothing is added. keys: all signatures; variables: see
-        nnfuzz.campaign.support.signature_keys. avoided: what the session begins with.
+        """threshold: occurrences; 0: nothing is avoided. keys: all signatures. unrestrained:
+        whether the test of an index is made without restraint.
         """
-        self.store = store
         self.threshold = threshold
         self._keys = frozenset(keys)
-        self._variables = variables
-        self._watches = {row.item: _Watch(row) for row in avoided}
-        self._next: dict[str, int] = {}
-        self._group: dict[str, str] = {}
+        self._unrestrained = unrestrained
+        self._tests: deque[_Test] = deque(maxlen=LATEST)
+        self._watches: dict[str, _Watch] = {}
         self._lifted: set[str] = set()
-        self._refused: frozenset[str] = frozenset()
 
     @property
     def avoided(self) -> list[AvoidedRow]:
@@ -79,42 +98,31 @@ class Throttle:
         return [self._watches[item].row for item in sorted(self._watches)]
 
     def learn(
-        self,
-        findings: Iterable[FindingRow],
-        reductions: Mapping[str, ReductionRow],
-        refused: Iterable[str] = (),
+        self, tests: Iterable[Observed], epoch: int, refused: Collection[str] = ()
     ) -> list[AvoidedRow]:
-        """Adds what has failed often enough; returns what is new.
+        """Takes the tests of an epoch and adds what has failed often enough; returns what is new.
 
-        refused: signatures that are not generated anyway.
+        epoch: from which on it is avoided. refused: signatures that are not generated anyway.
         """
-        new = []
-        self._refused = frozenset(refused)
-        for row in findings:
-            for signature in _all(row) if row.refined else ():
-                self._group[signature] = row.signature
-            if not self._due(row):
-                continue
-            self._next[row.signature] = 2 * row.occurrences  # if it is not worth it by now
-            found = self._worst(row, reductions.get(row.signature))
-            self._watches.update((entry.item, _Watch(entry)) for entry in found)
-            new += found
-        return new
+        for test in tests:
+            self._watch(test)
+            if test.ran:
+                self._tests.append(_test(test))
+        found: list[AvoidedRow] = []
+        while self.threshold and (new := self._worst(refused)):
+            for row, groups in new:
+                self._watches[row.item] = _Watch(row, groups, epoch)
+            found += [row for row, _ in new]
+        return found
 
-    def watch(self, graph: Mapping[str, Any], failed: Iterable[str]) -> None:
-        """Takes a test that was made without restraint, with the signatures that it showed.
-
-        A failure that is not reduced yet may be any of the known ones.
-        """
-        if not self._watches:
+    def avoid(self, item: str, failures: Sequence[Observed], why: str, epoch: int) -> None:
+        """Adds what always fails by itself. failures: of its single-operator models."""
+        if not self.threshold or item in self._watches or item in self._lifted:
             return
-        items = {*signature_keys(graph, self._variables), *edge_keys(graph)}
-        groups = {self._group.get(signature, "") for signature in failed}
-        for item in items & self._watches.keys():
-            watch = self._watches[item]
-            watch.seen += 1
-            known = self._group.get(watch.row.signature, watch.row.signature)
-            watch.failed += not groups.isdisjoint((known, ""))
+        if self._admissible(item, ()):
+            groups = {g for test in failures for s in test.failures for g in _groups(test, s)}
+            signature = min(s for test in failures for s in test.failures)
+            self._watches[item] = _Watch(AvoidedRow(item, signature, why), frozenset(groups), epoch)
 
     def lift(self) -> list[AvoidedRow]:
         """Takes off the list what has stopped failing; returns it."""
@@ -124,64 +132,107 @@ class Throttle:
             self._lifted.add(row.item)
         return stopped
 
-    def _due(self, row: FindingRow) -> bool:
-        if not self.threshold or not row.refined:
-            return False
-        return row.occurrences >= self._next.get(row.signature, self.threshold)
+    def _watch(self, test: Observed) -> None:
+        """A failure of the same kind may be the known one, whatever its signature."""
+        if not test.ran or not self._unrestrained(test.index):
+            return
+        groups = {group for signature in test.failures for group in _groups(test, signature)}
+        for item in (*test.items, *(refusal(test.exporter, item) for item in test.items)):
+            watch = self._watches.get(item)
+            if watch and test.epoch >= watch.since:
+                watch.seen += 1
+                watch.failed += not watch.groups.isdisjoint(groups)
 
-    def _worst(self, row: FindingRow, reduction: ReductionRow | None) -> list[AvoidedRow]:
-        """The part of the reduced graph whose tests fail most, for all dtypes where enough do."""
-        graph = reduction.graph if reduction else None
-        items = list(self._items(graph)) if graph else []
-        bad = {i for signature in _all(row) for i in self.store.where(signature)}
-        shares = self._shares(items, bad)
-        worst = max(items, key=lambda name: shares[name], default="")
-        found = []
-        for item in items:
-            needed = EDGE_SHARE if is_edge(item) else SIGNATURE_SHARE
-            if _bare(item) == _bare(worst) and shares[item] >= needed:
-                share = round(shares[item], 3)
-                why = f"{row.title}: {row.occurrences} times, in {share:.0%} of its tests"
-                found.append(AvoidedRow(item, row.signature, why, share))
-        return found
+    def _worst(self, refused: Collection[str]) -> list[tuple[AvoidedRow, frozenset[str]]]:
+        """What is associated most with failing in one way, for all dtypes where enough do."""
+        tests = [t for t in self._tests if t.items.isdisjoint(self._watches)]
+        groups = Counter(group for test in tests for group in test.groups)
+        due = sorted(group for group, count in groups.items() if count >= self.threshold)
+        seen = Counter(item for test in tests for item in test.named) if due else Counter[str]()
+        suspects = ((s, group) for group in due for s in self._suspects(tests, group, seen))
+        for suspect, group in sorted(suspects, key=lambda found: found[0].order):
+            if entries := self._entries(suspect, tests, group, refused):
+                return entries
+        return []
 
-    def _items(self, graph: Mapping[str, Any]) -> Iterator[str]:
-        """What generation could do without: the only operator's signatures, or the edges."""
-        if len(graph["nodes"]) > 1:
-            bare = {_bare(key) for key in edge_keys(graph)}
-            items = {f"{edge}({dtype})" for edge in bare for dtype in _DTYPES}
-        else:
-            taken = {item for item in self._watches if not is_edge(item)}
-            operator = graph["nodes"][0]["op"]
-            items = {key for key in self._keys if _bare(key) == operator}
-            if not self._keys - taken - items - self._refused:
-                return  # nothing would be left to generate
-        yield from sorted(items - self._watches.keys() - self._lifted - self._refused)
+    def _suspects(
+        self, tests: Sequence[_Test], group: str, seen: Mapping[str, int]
+    ) -> Iterator[_Suspect]:
+        """Items that could be to blame for a group."""
+        mark = _exporter(group)
+        count = sum(test.exporter == mark for test in tests) if mark else len(tests)
+        bad = [test for test in tests if group in test.groups]
+        failed = Counter(item for test in bad for item in test.named if _exporter(item) == mark)
+        for item, times in failed.items():
+            if times >= self.threshold and times / seen[item] >= _needed(item):
+                associated = association(times, seen[item], len(bad), count)
+                if associated >= SIGNIFICANT:
+                    yield _Suspect(item, times, seen[item], associated)
 
-    def _shares(self, items: Sequence[str], bad: set[int]) -> dict[str, float]:
-        """Of the latest tests with each item, the share that failed; 0 for too few to tell."""
-        traces = {item if is_edge(item) else item.rpartition("->")[0]: item for item in items}
-        there: Counter[str] = Counter()
-        failed: Counter[str] = Counter()
-        for index, found in self.store.features(LATEST):
-            for trace in traces.keys() & self._traces(found):
-                there[traces[trace]] += 1
-                failed[traces[trace]] += index in bad
-        told = {item for item in items if failed[item] >= LEAST}
-        return {item: failed[item] / there[item] if item in told else 0.0 for item in items}
+    def _entries(
+        self, suspect: _Suspect, tests: Sequence[_Test], group: str, refused: Collection[str]
+    ) -> list[tuple[AvoidedRow, frozenset[str]]]:
+        """What to avoid for a suspect: itself, or for an operator or edge its dtypes."""
+        items = {suspect.item}
+        if _bare(suspect.item) == suspect.item:
+            items = {i for t in tests for i in t.items if _bare(i) == suspect.item}
+        entries: list[tuple[AvoidedRow, frozenset[str]]] = []
+        for item in sorted(items - self._lifted - {*refused}):
+            seen = [t for t in tests if item in t.items]
+            bad = [t for t in seen if group in t.groups]
+            share = round(len(bad) / len(seen), 3)
+            if share < _needed(item) or (len(bad) < LEAST and len(items) > 1):
+                continue
+            if not self._admissible(item, {*refused, *(row.item for row, _ in entries)}):
+                continue
+            (signature, _), *_ = Counter(t.groups[group] for t in bad).most_common(1)
+            why = f"{len(bad)} of {len(seen)} tests with it failed"
+            entries.append((AvoidedRow(item, signature, why, share), frozenset({group})))
+        return entries
 
-    def _traces(self, found: Features) -> set[str]:
-        """The edges, and the signatures without outputs, that features may stand for."""
-        nodes = [(op, dtypes.split(",")) for op, dtypes, _ in found.nodes]
-        traces = {
-            edge_key(nodes[a][0], nodes[b][0], dtype)
-            for a, b in found.edges
-            for dtype in nodes[b][1]
-        }
-        for op, dtypes in nodes:
-            bound = [dtypes[i] for i in self._variables.get(op, ()) if i < len(dtypes)]
-            traces.add(f"{op}({','.join(bound)})")
-        return traces
+    def _admissible(self, item: str, without: Collection[str]) -> bool:
+        """Whether something is left to generate without it; exporters do not count."""
+        bare = item.rpartition(":")[2]
+        gone = {key.rpartition(":")[2] for key in (*self._watches, *without)}
+        return is_edge(bare) or bool(self._keys - gone - {bare})
+
+
+def association(failed: int, seen: int, bad: int, tests: int) -> float:
+    """The G statistic of having an item and failing; 0 if those with it fail less often.
+
+    failed of `seen` tests with the item failed, `bad` of all `tests`.
+    """
+    if failed * tests <= bad * seen:
+        return 0.0
+    table = (
+        (failed, seen * bad / tests),
+        (seen - failed, seen * (tests - bad) / tests),
+        (bad - failed, (tests - seen) * bad / tests),
+        (tests - seen - bad + failed, (tests - seen) * (tests - bad) / tests),
+    )
+    return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
+
+
+def _groups(test: Observed, signature: str) -> Iterator[str]:
+    """A failure's own signature, and its kind: "BACKEND KIND STAGE", with an exporter's name before
+    a colon where it was the one that failed.
+    """
+    kind = test.failures[signature]
+    mark = f"{test.exporter}:" if kind.endswith(" export") else ""
+    yield mark + signature
+    yield mark + kind
+
+
+def _test(test: Observed) -> _Test:
+    groups = {group: sig for sig in test.failures for group in _groups(test, sig)}
+    items = {*test.items, *(refusal(test.exporter, item) for item in test.items)}
+    named = items | {_bare(item) for item in items}
+    return _Test(test.exporter, frozenset(items), frozenset(named), groups)
+
+
+def _exporter(name: str) -> str:
+    """That of a group or item that is about one only; else ""."""
+    return name.rpartition(":")[0]
 
 
 def _bare(item: str) -> str:
@@ -189,6 +240,5 @@ def _bare(item: str) -> str:
     return item.partition("(")[0]
 
 
-def _all(row: FindingRow) -> tuple[str, ...]:
-    """Suspects count: if they are something else, what is made without restraint will tell."""
-    return row.signature, *row.duplicates, *row.suspects
+def _needed(item: str) -> float:
+    return EDGE_SHARE if is_edge(item) or "->" in _bare(item) else SIGNATURE_SHARE

@@ -145,8 +145,11 @@ def _probe(
 
 
 def _print_support(name: str, support: Support) -> None:
-    refused = support.refused()
-    works = len(support.entries) - len(refused)
-    print(f"{name}: {works} signatures work, {len(refused)} do not")
+    refused, failing = support.refused(), support.failing()
+    works = len(support.entries) - len(refused) - len(failing)
+    print(
+        f"{name}: {works} signatures work, {len(refused)} are not supported, "
+        f"{len(failing)} always fail"
+    )
     for key, why in sorted(refused.items()):
         print(f"  {key}: {why}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -67,12 +69,9 @@ class CaseConfig:
     def only(self, exporter: str) -> CaseConfig:
         """The configuration of the test cases of one of the exporters. Raises: KeyError."""
         opset = {self.exporter: self.opset, **dict(self.others)}[exporter]
-        mark = refusal(exporter, "")
-        here = (key.removeprefix(mark) for key in self.refused)
-        refused = tuple(key for key in here if refusal("", "") not in key)
         among = max(self.among, len(self.exporters))
         own = replace(self, exporter=exporter, opset=opset, others=(), among=among)
-        return replace(own, refused=refused)
+        return replace(own, refused=_of(exporter, self.refused), avoid=_of(exporter, self.avoid))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,6 +82,12 @@ class CaseConfig:
         fields["others"] = tuple((name, opset) for name, opset in fields.get("others", ()))
         sizes = {k: tuple(v) if isinstance(v, list) else v for k, v in data["sizes"].items()}
         return cls(**{**fields, "sizes": Sizes(**sizes)})
+
+
+def _of(exporter: str, keys: Iterable[str]) -> tuple[str, ...]:
+    """Those that hold for an exporter, without its name."""
+    here = (key.removeprefix(refusal(exporter, "")) for key in keys)
+    return tuple(key for key in here if refusal("", "") not in key)
 
 
 def refusal(exporter: str, signature: str) -> str:
@@ -119,6 +124,16 @@ class TestCase:
     discarded: int = 0
     motifs: tuple[str, ...] = ()
     generated_for: str = ""
+
+    def digest(self) -> str:
+        """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""
+        found = hashlib.sha256(json.dumps([self.graph, self.exporter], sort_keys=True).encode())
+        found.update(self.model)
+        for group in _GROUPS:
+            for name, array in sorted(getattr(self, group).items()):
+                found.update(f"{group}/{name} {array.dtype} {array.shape} ".encode())
+                found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
@@ -174,3 +189,10 @@ class NotProduced:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def digest(self) -> str:
+        """16 hexadecimal digits over the graph and why nothing came of it."""
+        text = json.dumps(
+            [self.graph, self.generated_for, self.stage, self.error_type], sort_keys=True
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from nnfuzz.campaign.probe import Probe, Prober, by_turns
-from nnfuzz.campaign.support import INSTANCES, Support, signature_keys
+from nnfuzz.campaign.rows import Observed
+from nnfuzz.campaign.schedule import place_of
+from nnfuzz.campaign.support import (
+    INSTANCES,
+    OK,
+    UNSUPPORTED,
+    Answer,
+    Answers,
+    Support,
+    signature_keys,
+)
 from nnfuzz.campaign.support_cache import SupportCache, specs_digest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.testcase.case import NotProduced, TestCase, refusal
+from nnfuzz.testcase.case import NotProduced, refusal
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
 KEYS = [refusal("direct", signature) for signature in SIGNATURES]
@@ -24,26 +31,39 @@ GRAPH = {
         {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
     ],
 }
-CASE = TestCase(0, 0, GRAPH, b"", {}, {}, {"z": np.zeros(2, np.int8)}, generated_for="direct")
+LEVELS = {"toy": ("O0",)}
 
 
 def outcome(kind: OutcomeKind, level: str = "O0") -> Outcome:
     return Outcome(kind, Stage.IMPORT, "toy", level, message="no such kernel")
 
 
-OK, NO, BAD = (
-    [outcome(k)] for k in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED, OutcomeKind.EXCEPTION)
+GOOD, NO, BAD, WRONG = (
+    [outcome(k)]
+    for k in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED, OutcomeKind.EXCEPTION, OutcomeKind.MISMATCH)
 )
+
+
+def prober_of(keys=KEYS, levels=LEVELS, **more):
+    return Prober(levels, keys, VARIABLES, **more)
 
 
 @pytest.fixture
 def prober():
-    return Prober({"toy": Support("toy")}, KEYS, VARIABLES)
+    return prober_of()
 
 
 def answer(prober, *answers) -> None:
     for ran in answers:
         prober.finished(prober.next(), {"toy": ran})
+
+
+def test(*told, backend="toy", signatures=(SIGNATURES[0], SIGNATURES[2]), exporter="direct"):
+    """An observed test with (kind, message) for each level."""
+    return Observed(0, 1, "run", exporter, signatures, {backend: told}, {})
+
+
+test.__test__ = False
 
 
 def test_signatures_are_read_off_the_graph():
@@ -56,9 +76,17 @@ def test_operators_take_turns():
 
 def test_a_signature_that_runs_needs_one_probe(prober):
     prober.ask_all()
-    answer(prober, OK)
+    answer(prober, GOOD)
     assert prober.tables["toy"].unknown(KEYS) == KEYS[1:]
     assert len(prober) == 2 and prober.refused() == {}
+
+
+def test_a_number_of_signatures_is_asked_for(prober):
+    prober.ask_all(1)
+    answer(prober, NO, NO)
+    assert not prober.idle
+    answer(prober, NO)
+    assert prober.idle and prober.next() is None
 
 
 def test_a_refusal_takes_all_instances(prober):
@@ -67,57 +95,76 @@ def test_a_refusal_takes_all_instances(prober):
     assert prober.refused() == {}
     answer(prober, NO)
     assert prober.refused() == {KEYS[0]: "toy: unsupported in import at O0: no such kernel"}
-    assert prober.next() is None
+    assert prober.next() is None and prober.idle
 
 
 def test_one_good_instance_saves_the_signature(prober):
     prober.ask([KEYS[0]])
-    answer(prober, NO, BAD, OK)
+    answer(prober, NO, BAD, GOOD)
     assert prober.refused() == {} and not prober.tables["toy"].unknown(KEYS[:1])
 
 
-def test_what_always_fails_is_refused_as_failing(prober):
+@pytest.mark.parametrize("answers", [(NO, BAD, NO), (WRONG, WRONG, WRONG)])
+def test_what_always_fails_is_failing_and_not_refused(prober, answers):
     prober.ask([KEYS[0]])
-    answer(prober, NO, BAD, NO)
-    assert prober.refused()[KEYS[0]].startswith("toy: always fails: ")
+    answer(prober, *answers)
+    assert prober.refused() == {} and prober.failing().keys() == {KEYS[0]}
+    assert prober.idle
 
 
-def test_an_exporter_that_always_fails_counts_too(prober):
-    prober.ask(KEYS[:2])
+def test_what_an_exporter_says_counts_too(prober):
+    prober.ask(KEYS)
     for _ in range(INSTANCES):
         prober.not_produced(prober.next(), NotProduced(-1, "export", "cannot export"))
-    assert prober.refused() == {KEYS[0]: "toy: always fails: export: cannot export"}
+    assert prober.failing() == {KEYS[0]: "toy: export: cannot export"}
+    for _ in range(INSTANCES):
+        prober.not_produced(prober.next(), NotProduced(-1, "export", "no", unsupported=True))
+    assert prober.refused() == {KEYS[1]: "toy: export: no"}
     prober.not_produced(prober.next(), NotProduced(-1, "inputs", "no input"))
-    assert prober.next() is None and KEYS[1] not in prober.refused()
+    assert prober.next() is None and KEYS[2] not in prober.refused() and prober.idle
+
+
+def test_a_probe_that_nnfuzz_loses_is_not_waited_for(prober):
+    prober.ask([KEYS[0]])
+    prober.finished(prober.next(), {})
+    assert prober.idle and prober.tables["toy"].unknown([KEYS[0]]) == [KEYS[0]]
 
 
 def test_tests_vouch_for_their_signatures_and_others_are_probed(prober):
-    prober.learn(CASE, {"toy": [*OK, outcome(OutcomeKind.MISMATCH, "O1")]})
+    prober.learn([test(("ok", ""), ("mismatch", ""))], 16)
     assert prober.tables["toy"].unknown(KEYS) == [KEYS[1]]
-    prober.learn(CASE, {"toy": NO})
+    prober.learn([test(("unsupported", "no"))], 16)
     assert prober.next() is None
-    other = {**GRAPH, "nodes": [{"op": "Add", "inputs": ["c", "c"], "outputs": ["c"]}]}
-    for index in (1, 2):
-        case = TestCase(0, index, other, b"", {}, {}, {}, generated_for="direct")
-        prober.learn(case, {"toy": NO})
-    assert prober.next() == Probe(KEYS[1], 0)
+    prober.learn([test(("unsupported", "no"), signatures=[SIGNATURES[1]])] * 2, 32)
+    probe = prober.next()
+    assert (probe.key, probe.instance) == (KEYS[1], 0)
+    assert place_of(31) < probe.place < place_of(32)
     assert prober.next() is None
+
+
+def test_an_epoch_asks_for_few(prober):
+    no = test(("unsupported", "no"), signatures=SIGNATURES)
+    prober.learn([no], 16, most=2)
+    assert len(prober) == 2
+    answer(prober, GOOD, GOOD)
+    prober.learn([no], 32, most=2)
+    assert len(prober) == 1
 
 
 def test_operators_that_the_message_names_are_probed_alone(prober):
-    told = Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, "toy", "O0", message="no Where(16) yet")
-    prober.learn(CASE, {"toy": [told]})
-    assert [prober.next(), prober.next()] == [Probe(KEYS[2], 0), None]
+    prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
+    assert [prober.next().key, prober.next()] == [KEYS[2], None]
+    prober = prober_of()
     prober.tables["toy"].ran([KEYS[2]])
-    prober.learn(CASE, {"toy": [told]})
-    assert [prober.next(), prober.next()] == [Probe(KEYS[0], 0), None]
+    prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
+    assert [prober.next().key, prober.next()] == [KEYS[0], None]
 
 
 def test_probes_that_wait_can_be_put_off(prober):
     prober.ask_all()
     answer(prober, NO)
     prober.forget_waiting()
-    assert prober.next() == Probe(KEYS[0], 1)
+    assert prober.next().instance == 1
     assert prober.next() is None
     prober.ask_all()
     assert len(prober) == 2
@@ -125,60 +172,104 @@ def test_probes_that_wait_can_be_put_off(prober):
 
 def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
     torchscript = [refusal("torchscript", signature) for signature in SIGNATURES[:2]]
-    prober = Prober({"toy": Support("toy")}, [*KEYS, *torchscript], VARIABLES)
+    prober = prober_of([*KEYS, *torchscript])
     prober.ask_all()
     assert len(prober) == len(KEYS)
     answer(prober, *[NO] * INSTANCES)
     assert prober.left(prober.refused()) == set(SIGNATURES)
     probe = prober.next()
-    assert probe == Probe(torchscript[0], 0) and probe.job()["exporter"] == "torchscript"
+    assert (probe.key, probe.instance) == (torchscript[0], 0)
+    assert probe.job()["exporter"] == "torchscript"
     prober.finished(probe, {"toy": NO})  # once is enough
     assert prober.left(prober.refused()) == set(SIGNATURES[1:])
     assert prober.next().key in KEYS[1:]
 
 
+def test_exporters_of_one_signature_wait_for_each_other():
+    torchscript = [refusal("torchscript", signature) for signature in SIGNATURES[:1]]
+    prober = prober_of([*KEYS, *torchscript])
+    prober.ask([KEYS[0], torchscript[0]])
+    probe = prober.next()
+    assert prober.next() is None
+    prober.finished(probe, {"toy": GOOD})
+    assert prober.next().key == torchscript[0]
+
+
 def test_what_an_exporter_does_not_write_is_probed():
     torchscript = [refusal("torchscript", signature) for signature in SIGNATURES]
-    prober = Prober({"toy": Support("toy")}, [*KEYS, *torchscript], VARIABLES)
-    failed = NotProduced(
-        3, "export", "no", unsupported=True, graph=GRAPH, generated_for="torchscript"
-    )
-    prober.learn_export(replace(failed, unsupported=False))
+    prober = prober_of([*KEYS, *torchscript])
+    told = {"backend": "torchscript", "exporter": "torchscript"}
+    prober.learn([test(("exception", "no"), **told)], 0)
     assert prober.next() is None
-    prober.learn_export(failed)
+    prober.learn([test(("unsupported", "no"), **told)], 0)
     assert [prober.next().key, prober.next().key] == [torchscript[0], torchscript[2]]
 
 
 def test_a_probe_runs_where_something_is_unknown():
-    tables = {"one": Support("one"), "two": Support("two")}
-    tables["one"].ran([KEYS[0]])
-    assert Prober(tables, KEYS, VARIABLES).backends(Probe(KEYS[0], 0)) == ["two"]
+    prober = prober_of(levels={"one": ("O0",), "two": ("O0",)})
+    prober.tables["one"].ran([KEYS[0]])
+    assert prober.backends(Probe(KEYS[0], 0)) == ["two"]
 
 
-def test_the_cache_keeps_all_but_what_must_be_reported_again(tmp_path):
+def known(*answers, key=KEYS[0]):
+    found = Answers()
+    for instance, kind in enumerate(answers):
+        found.add("toy", key, instance, {"O0": Answer(kind, "as before")})
+    return found
+
+
+def test_what_is_known_is_not_run_again_and_counts_when_it_is_asked():
+    kept = []
+    prober = prober_of(answers=known(*[UNSUPPORTED] * INSTANCES), keep=lambda *a: kept.append(a))
+    assert prober.refused() == {}
+    prober.ask([KEYS[0]], before=16)
+    assert prober.refused() == {KEYS[0]: "toy: as before"} and prober.idle
+    assert [told[:4] for told in kept] == [("toy", KEYS[0], i, 16) for i in range(INSTANCES)]
+
+
+def test_answers_that_are_missing_in_between_are_run():
+    found = known(UNSUPPORTED, OK)
+    prober = prober_of(answers=found)
+    prober.ask([KEYS[0]])
+    assert prober.idle and prober.refused() == {}
+    thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
+    thorough.ask([KEYS[0]])
+    assert thorough.next().instance == 0
+
+
+def test_the_cache_keeps_the_answers_that_last(tmp_path):
     cache = SupportCache(tmp_path)
     path = cache.path(BackendSpec("toy"), {"toy": "1"}, {})
     assert path != cache.path(BackendSpec("toy"), {"toy": "2"}, {})
-    table = Support("toy")
-    table.ran(KEYS[:1])
-    for ran in [NO] * INSTANCES:
-        table.probed(KEYS[1], ran)
-    for ran in [BAD] * INSTANCES:
-        table.probed(KEYS[2], ran)
-    cache.save(path, table, {"backend": "toy"})
-    again = cache.load(path, "toy")
-    assert again.unknown(KEYS) == [KEYS[2]]
-    assert again.refused().keys() == {KEYS[1]}
+    prober = prober_of()
+    prober.ask(KEYS)
+    answer(prober, GOOD, *[NO] * INSTANCES, NO, BAD, BAD)
+    cache.save(path, prober.tables["toy"], prober.answers.of("toy"), {"backend": "toy"})
+    again = cache.load(path)
+    told = {(key, number): found["O0"].kind for (key, number), found in again.items()}
+    wanted = {(KEYS[1], number): UNSUPPORTED for number in range(INSTANCES)}
+    assert told == {(KEYS[0], 0): OK, **wanted, (KEYS[2], 0): UNSUPPORTED}
     about, everything = cache.newest("toy")
     assert about == {"backend": "toy"}
-    assert everything.refused().keys() == {KEYS[1], KEYS[2]}
-    assert SupportCache(tmp_path, ignored=True).load(path, "toy").unknown(KEYS) == KEYS
+    assert everything.refused().keys() == {KEYS[1]} and KEYS[2] not in everything.entries
+    assert SupportCache(tmp_path, ignored=True).load(path) == {}
 
 
 def test_a_damaged_cache_is_an_empty_one(tmp_path):
-    (tmp_path / "support-toy-1.json").write_text('{"entries": {"a": {"what": 1}}}')
-    assert SupportCache(tmp_path).load(tmp_path / "support-toy-1.json", "toy").entries == {}
+    path = tmp_path / "support-toy-1.json"
+    path.write_text('{"entries": {"a": {"what": 1}}, "answers": {"a": [{"O0": 1}]}}')
+    assert SupportCache(tmp_path).load(path) == {}
     assert SupportCache(tmp_path).newest("toy") is None
+
+
+def test_a_table_is_added_to(tmp_path):
+    cache, path = SupportCache(tmp_path), tmp_path / "support-toy-1.json"
+    for key in ("a", "b"):
+        table = Support("toy")
+        table.ran([key])
+        cache.save(path, table, {(key, 0): {"O0": Answer(OK)}}, {"backend": "toy"})
+    assert cache.load(path).keys() == {("a", 0), ("b", 0)}
+    assert cache.newest("toy")[1].entries.keys() == {"a", "b"}
 
 
 def test_the_digest_follows_plug_ins(tmp_path):

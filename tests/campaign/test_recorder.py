@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nnfuzz.campaign.recorder import Evidence, Recorder
+from nnfuzz.campaign.schedule import begins, place_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.triage.signature import failures
@@ -45,7 +48,26 @@ def test_the_lowest_index_takes_the_folder(recorder, announced, tmp_path):
         row.folder.partition("/")[2]
     ]
     assert [found.first_index for found in announced] == [5]
-    assert recorder.knows(row.signature) and recorder.knows("abc") and not recorder.knows("x")
+    assert recorder.knows("abc", 0) and not recorder.knows("x", 9)
+
+
+def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
+    recorder.record(evidence(begins(2) + 1))
+    signature = FAILURE.signature.hash
+    shown = [recorder.knows(signature, begins(epoch)) for epoch in (2, 3, 4)]
+    assert shown == [False, False, True] and not recorder.knows(signature, -1)
+
+
+def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
+    recorder.record(evidence(2))
+    (row,) = recorder.unreduced()
+    for index, settled in ((0, False), (1, True)):
+        recorder.record(evidence(index, confirmed=()))
+        assert recorder.settled(row) == settled
+    probe = replace(row, origin="probe k 0", place=place_of(2) + 1)
+    assert not recorder.settled(probe)
+    recorder.record(evidence(3, confirmed=()))
+    assert recorder.settled(probe)
 
 
 def test_what_does_not_repeat_is_no_finding(recorder, announced):

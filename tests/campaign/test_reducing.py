@@ -24,11 +24,6 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 
 
-@pytest.fixture(autouse=True)
-def _short_epochs(monkeypatch):
-    monkeypatch.setattr("nnfuzz.campaign.epochs.EPOCH_SECONDS", 0.2)
-
-
 class Notes(Silent):
     def __init__(self):
         self.texts = []
@@ -120,7 +115,7 @@ def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
     assert 5 <= row.occurrences < 100  # 160 without
     assert any(text.startswith("generation keeps away from Relu->Conv") for text in notes)
     with Store.open(tmp_path / "c", write=False) as store:
-        epoch, _ = store.last_epoch()
+        epoch = store.last_epoch()
         (entry,) = store.avoided_in(epoch)
         later = [t.index for t in store.tests() if t.epoch == epoch]
         case = store.config()["case"]

@@ -7,8 +7,9 @@ import sqlite3
 import pytest
 
 from nnfuzz.campaign.recorder import mend
-from nnfuzz.campaign.rows import EventRow, FindingRow, Occurrence, Record, TestRow
+from nnfuzz.campaign.rows import AvoidedRow, EventRow, FindingRow, Occurrence, Record, TestRow
 from nnfuzz.campaign.store import FILE, Store, StoreError
+from nnfuzz.campaign.support import Answer, Answers
 from nnfuzz.ir.features import Features
 
 
@@ -53,11 +54,37 @@ def test_a_record_is_all_or_nothing(store):
 
 
 def test_epochs_keep_their_refusals(store):
-    first = store.add_epoch([], {})
-    second = store.add_epoch({"B", "A"}, {"A": "toy: no"})
-    assert store.last_epoch() == (second, ["A", "B"])
-    assert store.refused_in(first) == () and store.refused_in(second) == ("A", "B")
+    assert store.last_epoch() == -1 and store.refused_in(-1) == store.refused_in(0) == ()
+    store.set_epoch(0, [], {})
+    store.set_epoch(3, {"B", "A"}, {"A": "toy: no"}, [AvoidedRow("C", "sig", "why")])
+    assert store.last_epoch() == 3
+    assert store.refused_in(0) == store.refused_in(2) == ()
+    assert store.refused_in(3) == store.refused_in(9) == ("A", "B")
+    assert store.restraints_in(4) == {"refused": ["A", "B"], "avoid": ["C"]}
     assert store.reasons() == {"A": "toy: no"}
+
+
+def test_answers_of_probes_come_back(store):
+    store.add_answers("toy", "k", 1, 0, {"O0": Answer("ok")})
+    store.add_answers("toy", "l", 0, 16, {"O0": Answer("failing", "why")})
+    answers = Answers()
+    store.load_answers(answers)
+    assert answers.get("toy", "l", 0, ["O0"]) == Answer("failing", "why")
+    assert store.probed_first() == ["k"]
+
+
+def test_what_there_is_to_learn_from_tests(store):
+    told = {"toy": {"O0": "ok", "O1": {"kind": "unsupported", "message": "no"}}}
+    row = TestRow(1, "run", 2, told, exporter="direct", items=("A()->x", "A->B(x)"), digest="0f")
+    seen = Occurrence("a", 1, "test", "known", "toy crash compile")
+    flaky = Occurrence("b", 1, "test", "flaky", "toy crash compile")
+    store.record(Record(row, (), (seen, flaky)))
+    store.record(Record(TestRow(5, "run", 2)))
+    (found,) = store.observed(0, 5)
+    assert found.outcomes == {"toy": (("ok", ""), ("unsupported", "no"))}
+    assert found.failures == {"a": "toy crash compile"} and found.items == row.items
+    assert next(store.tests()) == row
+    assert store.first_tests() == {"a": 1}
 
 
 def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
@@ -114,16 +141,6 @@ def test_features_and_times_of_tests(store):
     assert list(store.features()) == [(1, parts)]
     times = store.elapsed()
     assert sorted(times) == [1, 2] and 0 <= times[1] <= times[2] <= store.session_seconds() + 1
-
-
-def test_campaigns_from_before_there_were_features(store):
-    store.record(Record(TestRow(1, "run", 1)))
-    store._db.execute("DROP TABLE features")
-    assert list(store.features()) == []
-    store.close()
-    with Store.open(store.folder) as again:
-        again.record(Record(TestRow(2, "run", 1, features=Features((("Abs", "", "1"),), ()))))
-        assert [index for index, _ in again.features()] == [2]
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):

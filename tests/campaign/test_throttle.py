@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.campaign.rows import AvoidedRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.throttle import Throttle
-from nnfuzz.ir.features import features
+from nnfuzz.campaign.rows import Observed
+from nnfuzz.campaign.support import signature_keys
+from nnfuzz.campaign.throttle import SIGNIFICANT, Throttle, association
+from nnfuzz.ir.edges import edge_keys
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
 KEYS = [f"{op}(float32)->float32" for op in VARIABLES]
+EXP = KEYS[2]
+WRONG, EXPORT = "toy mismatch compare", "dynamo exception export"
 
 
 def chain(*operators, dtype="float32"):
@@ -24,135 +26,115 @@ def chain(*operators, dtype="float32"):
     }
 
 
-class Campaign:
-    """Tests with graphs, some of which failed with a signature."""
-
-    def __init__(self, folder):
-        self.store = Store.create(folder, {})
-        self.store.begin_session()
-        self.count = 0
-
-    def tests(self, number, graph, *failed):
-        for _ in range(number):
-            row = TestRow(self.count, "run", 1, features=features(graph))
-            seen = tuple(Occurrence(s, self.count) for s in failed)
-            self.store.record(Record(row, (), seen))
-            self.count += 1
+def observed(count, graph, *failures, epoch=0, exporter="direct", kind=WRONG):
+    items = (*sorted(signature_keys(graph, VARIABLES)), *edge_keys(graph))
+    failed = dict.fromkeys(failures, kind)
+    return [Observed(0, epoch, "run", exporter, items, {}, failed) for _ in range(count)]
 
 
-@pytest.fixture
-def campaign(tmp_path):
-    made = Campaign(tmp_path / "c")
-    yield made
-    made.store.close()
-
-
-def found(occurrences, signature="a", refined="r", **more):
-    return FindingRow(
-        signature,
-        0,
-        "mismatch",
-        "compare",
-        "toy",
-        "O1",
-        "wrong",
-        "findings/a",
-        occurrences=occurrences,
-        refined=refined,
-        **more,
-    )
-
-
-def reduced(*operators):
-    return {"a": ReductionRow("a", "r", "wrong", "", chain(*operators), 10, len(operators))}
-
-
-def throttle(campaign, threshold=5, avoided=(), keys=KEYS):
-    return Throttle(campaign.store, threshold, keys, VARIABLES, avoided)
+def throttle(threshold=5, keys=KEYS, unrestrained=lambda index: True):
+    return Throttle(threshold, keys, unrestrained)
 
 
 def items(rows):
     return [row.item for row in rows]
 
 
-def test_an_operator_that_often_fails_is_avoided_once(campaign):
-    campaign.tests(5, chain("Exp", "Abs"), "a")
-    campaign.tests(5, chain("Abs", "Exp"))
-    campaign.tests(50, chain("Abs", "Relu"))
-    taming = throttle(campaign)
-    assert taming.learn([found(4)], reduced("Exp")) == []
-    (row,) = taming.learn([found(5)], reduced("Exp"))
-    assert (row.item, row.signature, row.share) == ("Exp(float32)->float32", "a", 0.5)
-    assert taming.avoided == [row]
-    assert taming.learn([found(500)], reduced("Exp")) == []
+def test_an_operator_that_often_fails_is_avoided_once():
+    made = throttle()
+    some = observed(4, chain("Exp", "Abs"), "a") + observed(50, chain("Abs", "Relu"))
+    assert made.learn(some, 1) == []
+    (row,) = made.learn(observed(1, chain("Exp", "Abs"), "a") + observed(5, chain("Exp")), 2)
+    assert (row.item, row.signature, row.share) == ("Exp->Abs(float32)", "a", 1.0)
+    assert made.avoided == [row]
+    assert made.learn(observed(50, chain("Exp", "Abs"), "a"), 3) == []
 
 
-def test_other_dtypes_of_the_same_operators_are_looked_at(campaign):
-    campaign.tests(5, chain("Relu", "Conv"), "a")
-    campaign.tests(4, chain("Relu", "Conv", dtype="int8"), "a")
-    campaign.tests(2, chain("Relu", "Conv", dtype="int64"), "a")  # too few to tell
-    campaign.tests(9, chain("Relu", "Conv", dtype="float64"))
-    new = throttle(campaign).learn([found(11)], reduced("Relu", "Conv"))
-    assert items(new) == ["Relu->Conv(float32)", "Relu->Conv(int8)"]
+def test_one_wrong_kernel_shows_under_many_signatures():
+    readers = ("Abs", "Relu") * 6
+    some = [t for op in readers for t in observed(1, chain("Exp", op), f"wrong at {op}")]
+    (row,) = throttle().learn(some + observed(60, chain("Abs", "Relu")), 1)
+    assert (row.item, row.share) == (EXP, 1.0)
 
 
-def test_an_operator_that_seldom_fails_is_not_given_up(campaign):
-    campaign.tests(5, chain("Exp", "Abs"), "a")
-    campaign.tests(95, chain("Exp", "Abs"))
-    taming = throttle(campaign)
-    assert taming.learn([found(5)], reduced("Exp")) == []
-    campaign.tests(100, chain("Exp", "Abs"), "a")
-    assert taming.learn([found(9)], reduced("Exp")) == []  # asked again at twice as many
-    assert items(taming.learn([found(105)], reduced("Exp"))) == ["Exp(float32)->float32"]
+def test_an_operator_is_avoided_with_all_dtypes_that_fail():
+    some = [t for d in ("float32", "int8") for t in observed(8, chain("Exp", dtype=d), "a")]
+    some += observed(9, chain("Exp", dtype="float64")) + observed(60, chain("Abs", "Relu"))
+    assert items(throttle().learn(some, 1)) == [EXP, "Exp(int8)->int8"]
 
 
-def test_of_several_edges_the_one_that_fails_most_is_avoided(campaign):
-    campaign.tests(5, chain("Relu", "Conv", "Abs"), "a")
-    campaign.tests(20, chain("Relu", "Conv"))
-    campaign.tests(3, chain("Conv", "Abs"))
-    campaign.tests(9, chain("Conv", "Abs", dtype="float64"))
-    (row,) = throttle(campaign).learn([found(5)], reduced("Relu", "Conv", "Abs"))
-    assert (row.item, row.share) == ("Conv->Abs(float32)", 0.625)
+def test_an_operator_that_seldom_fails_is_not_given_up():
+    some = (
+        observed(6, chain("Exp"), "a") + observed(94, chain("Exp")) + observed(900, chain("Relu"))
+    )
+    assert throttle().learn(some, 1) == []
+    # An edge costs less than an operator: a tenth of its tests is enough.
+    some = observed(12, chain("Exp", "Abs"), "a") + observed(88, chain("Exp", "Abs"))
+    some += observed(900, chain("Relu")) + observed(300, chain("Exp")) + observed(300, chain("Abs"))
+    assert items(throttle().learn(some, 1)) == ["Exp->Abs(float32)"]
 
 
-def test_duplicates_count_with_their_finding(campaign):
-    campaign.tests(3, chain("Exp"), "a")
-    campaign.tests(3, chain("Exp"), "b")
-    taming = throttle(campaign)
-    assert items(taming.learn([found(6, duplicates=("b",))], reduced("Exp"))) == [KEYS[2]]
-    taming.watch(chain("Exp"), ["b"])
-    assert taming._watches[KEYS[2]].failed == 1
+def test_chance_is_no_evidence():
+    some = (
+        observed(5, chain("Exp"), "a")
+        + observed(5, chain("Abs"), "a")
+        + observed(5, chain("Relu"), "a")
+    )
+    assert throttle().learn(some, 1) == []
+    assert association(5, 10, 50, 100) == association(0, 10, 50, 100) == 0
+    assert association(5, 5, 5, 100) > SIGNIFICANT > association(3, 5, 50, 100)
 
 
-@pytest.mark.parametrize("threshold, row", [(0, found(99)), (5, found(99, refined=""))])
-def test_nothing_is_avoided(campaign, threshold, row):
-    campaign.tests(9, chain("Exp"), "a")
-    assert throttle(campaign, threshold).learn([row], reduced("Exp")) == []
+def test_of_two_causes_each_is_avoided():
+    some = observed(20, chain("Relu", "Conv"), "a") + observed(20, chain("Exp"), "b")
+    some += observed(50, chain("Relu", "Abs")) + observed(50, chain("Abs", "Conv"))
+    assert items(throttle().learn(some, 1)) == [EXP, "Relu->Conv(float32)"]
 
 
-def test_something_is_left_to_generate(campaign):
-    campaign.tests(9, chain("Exp"), "a")
-    assert throttle(campaign, keys=KEYS[2:3]).learn([found(9)], reduced("Exp")) == []
-    assert throttle(campaign).learn([found(9)], reduced("Exp"), {*KEYS} - {KEYS[2]}) == []
+def test_what_an_exporter_fails_on_is_avoided_with_it_alone():
+    some = observed(20, chain("Exp"), "a", exporter="dynamo", kind=EXPORT)
+    some += observed(20, chain("Exp")) + observed(20, chain("Abs"), exporter="dynamo")
+    assert items(throttle().learn(some, 1)) == [f"dynamo:{EXP}"]
 
 
-def test_what_no_longer_fails_is_lifted_and_not_avoided_again(campaign):
-    campaign.tests(9, chain("Exp"), "a")
-    row = AvoidedRow(KEYS[2], "a", "why", 0.5)
-    taming = throttle(campaign, avoided=[row])
-    for _ in range(7):
-        taming.watch(chain("Exp", "Abs"), [])
-        taming.watch(chain("Abs"), ["a"])
-        assert taming.lift() == []
-    taming.watch(chain("Exp"), [])
-    assert taming.lift() == [row] and taming.avoided == []
-    assert taming.learn([found(99)], reduced("Exp")) == []
+def test_nothing_is_avoided_without_a_threshold():
+    some = observed(20, chain("Exp"), "a") + observed(60, chain("Abs"))
+    assert throttle(0).learn(some, 1) == []
 
 
-@pytest.mark.parametrize("failed, lifted", [("a", False), ("unheard of", False), ("b", True)])
-def test_only_failures_that_are_surely_others_let_it_be_lifted(campaign, failed, lifted):
-    taming = throttle(campaign, avoided=[AvoidedRow("Relu->Conv(float32)", "a", "why", 1.0)])
-    taming.learn([found(1), found(1, "b", "other")], {})
-    for _ in range(4):
-        taming.watch(chain("Relu", "Conv"), [failed])
-    assert bool(taming.lift()) == lifted
+def test_something_is_left_to_generate():
+    some = observed(20, chain("Exp"), "a") + observed(60, chain("Abs"))
+    assert throttle(keys=[EXP]).learn(some, 1) == []
+    assert throttle().learn(some, 1, refused={*KEYS} - {EXP}) == []
+    assert items(throttle().learn(some, 1)) == [EXP]
+
+
+def test_what_fails_by_itself_is_avoided_at_once():
+    made = throttle()
+    made.avoid(f"direct:{EXP}", observed(3, chain("Exp"), "a"), "always", 4)
+    (row,) = made.avoided
+    assert (row.item, row.signature, row.share) == (f"direct:{EXP}", "a", 1.0)
+
+
+@pytest.fixture
+def avoiding():
+    made = throttle(unrestrained=lambda index: index == 0)
+    made.avoid(EXP, observed(1, chain("Exp"), "a"), "always", 4)
+    return made
+
+
+def test_what_no_longer_fails_is_lifted_and_not_avoided_again(avoiding):
+    avoiding.learn(observed(9, chain("Exp"), epoch=3), 4)  # made before it was avoided
+    avoiding.learn(observed(3, chain("Exp", "Abs"), epoch=4) + observed(9, chain("Abs")), 5)
+    assert avoiding.lift() == []
+    avoiding.learn(observed(1, chain("Exp"), epoch=4), 5)
+    (row,) = avoiding.lift()
+    assert row.item == EXP and avoiding.avoided == []
+    avoiding.avoid(EXP, observed(1, chain("Exp"), "a"), "always", 6)
+    assert avoiding.avoided == []
+
+
+@pytest.mark.parametrize("kind, lifted", [(WRONG, False), ("toy crash compile", True)])
+def test_only_failures_of_another_kind_let_it_be_lifted(avoiding, kind, lifted):
+    avoiding.learn(observed(5, chain("Exp"), "b", epoch=4, kind=kind), 5)
+    assert bool(avoiding.lift()) == lifted

@@ -59,7 +59,7 @@ def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
     for exporter, statuses in (("direct", ("ok", "unsupported")), ("dynamo", ("unsupported", ""))):
         entries = {key: Entry(status) for key, status in zip("ab", statuses)}
         path = cache.path(spec, versions, {"exporter": exporter})
-        cache.save(path, Support("toy", entries), {**about, "exporter": exporter})
+        cache.save(path, Support("toy", entries), {}, {**about, "exporter": exporter})
     version, support = cache.known("toy")
     assert version == "1"
     assert {key: entry.status for key, entry in support.entries.items()} == {

@@ -7,11 +7,11 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
-from nnfuzz.campaign.tables.schema import FILE, LATER, LOCK, SCHEMA, TABLES
+from nnfuzz.campaign.tables.schema import FILE, LOCK, SCHEMA, TABLES
 
 
 class StoreError(RuntimeError):
@@ -77,8 +77,6 @@ class Database:
             if write:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = NORMAL")
-                for name, columns in LATER.items():
-                    self._db.execute(f"CREATE TABLE IF NOT EXISTS {name} {columns}")
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -118,13 +116,6 @@ class Database:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
-
-    def _rows(self, table: str, query: str, values: Sequence[Any] = ()) -> Iterable[Any]:
-        """The result of a query; nothing if the campaign is older than the table."""
-        known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-        if not self._db.execute(known, [table]).fetchone():
-            return ()
-        return self._db.execute(query, values)
 
 
 def _write(path: Path, config: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
 from nnfuzz.campaign.tables.database import Database
@@ -23,13 +22,15 @@ class Findings(Database):
         """The same with one row per signature, whatever reduction has shown."""
         query = """
             SELECT f.signature, f.first_index, f.kind, f.stage, f.backend, f.level, f.title,
-                   f.folder, f.origin, f.found_at, f.party, count(o.idx)
+                   f.folder, f.origin, f.found_at, f.party, f.place, count(o.idx)
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
         levels = self._by_levels()
-        rows = [FindingRow(*row) for row in self._db.execute(query)]
-        return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
+        return [
+            FindingRow(*row, place=place, occurrences=count, by_levels=levels.get(row[0], {}))
+            for *row, place, count in self._db.execute(query)
+        ]
 
     def _by_levels(self) -> dict[str, dict[str, int]]:
         """Signature -> levels that failed -> how often."""
@@ -38,7 +39,7 @@ class Findings(Database):
                 USING (signature, idx, origin) WHERE o.bucket = 'finding'
             GROUP BY r.signature, r.levels ORDER BY count(*) DESC, r.levels"""
         table: dict[str, dict[str, int]] = {}
-        for signature, levels, count in self._rows("repeats", query):
+        for signature, levels, count in self._db.execute(query):
             table.setdefault(signature, {})[levels] = count
         return table
 
@@ -48,12 +49,29 @@ class Findings(Database):
             SELECT o.signature, max(r.title), count(*), sum(r.repeated), sum(r.tried)
             FROM occurrences o JOIN repeats r USING (signature, idx, origin)
             WHERE o.bucket = 'flaky' GROUP BY o.signature ORDER BY count(*) DESC, o.signature"""
-        return [FlakyRow(*row) for row in self._rows("repeats", query)]
+        return [FlakyRow(*row) for row in self._db.execute(query)]
 
     def where(self, signature: str) -> list[int]:
         """The indexes of tests in which a finding occurred."""
         query = "SELECT idx FROM occurrences WHERE signature = ? AND bucket = 'finding'"
         return [row[0] for row in self._db.execute(query, [signature]) if row[0] >= 0]
+
+    def first_tests(self) -> dict[str, int]:
+        """Signature -> lowest index of a test with it that was confirmed, wanted or not."""
+        query = """
+            SELECT signature, min(idx) FROM occurrences
+            WHERE bucket != 'flaky' AND idx >= 0 GROUP BY signature"""
+        return dict(self._db.execute(query).fetchall())
+
+    def failures_of_probes(self) -> dict[str, dict[str, str]]:
+        """Probe -> signature -> "BACKEND KIND STAGE" of what failed in it."""
+        query = """
+            SELECT origin, signature, kind FROM occurrences
+            WHERE bucket != 'flaky' AND origin != 'test' ORDER BY origin, signature"""
+        found: dict[str, dict[str, str]] = {}
+        for origin, signature, kind in self._db.execute(query):
+            found.setdefault(origin, {})[signature] = kind
+        return found
 
     def signatures_in(self, bucket: str) -> set[str]:
         """The signatures that were seen in a bucket."""
@@ -68,7 +86,7 @@ class Findings(Database):
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding
         self._db.execute(
-            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 f.signature,
                 f.first_index,
@@ -81,13 +99,14 @@ class Findings(Database):
                 f.folder,
                 f.found_at,
                 f.party,
+                f.place,
             ],
         )
 
     def _add_occurrence(self, seen: Occurrence) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?)",
-            [seen.signature, seen.index, seen.origin, seen.bucket],
+            "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?, ?)",
+            [seen.signature, seen.index, seen.origin, seen.bucket, seen.kind],
         )
         if seen.levels or seen.tried:
             self._add_repeats(seen)
@@ -129,25 +148,22 @@ class Findings(Database):
             row.after,
             row.seconds,
             row.reason,
+            row.explained,
         ]
         self._db.execute(
-            "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+            "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
         )
-        if row.explained:
-            self._db.execute("INSERT OR REPLACE INTO explained VALUES (?)", [row.signature])
-        else:
-            self._db.execute("DELETE FROM explained WHERE signature = ?", [row.signature])
 
     def reductions(self) -> dict[str, ReductionRow]:
         """What came of each reduction, by signature."""
         query = """
-            SELECT signature, refined, title, pattern, graph, before, after, seconds, reason
+            SELECT signature, refined, title, pattern, graph, before, after, seconds, reason,
+                   explained
             FROM reductions ORDER BY signature"""
-        explained = {row[0] for row in self._rows("explained", "SELECT signature FROM explained")}
         found = {}
-        for signature, refined, title, pattern, graph, *rest in self._rows("reductions", query):
-            told = (signature, refined, title, pattern, json.loads(graph), *rest)
-            found[signature] = ReductionRow(*told, signature in explained)
+        for *told, graph, before, after, seconds, reason, explained in self._db.execute(query):
+            rest = (before, after, seconds, reason, bool(explained))
+            found[told[0]] = ReductionRow(*told, json.loads(graph), *rest)
         return found
 
     def suspect(self, signature: str, refined: str) -> None:
@@ -157,4 +173,4 @@ class Findings(Database):
 
     def suspects(self) -> dict[str, str]:
         """Signature -> refined signature that it may be of."""
-        return dict(self._rows("suspects", "SELECT signature, refined FROM suspects"))
+        return dict(self._db.execute("SELECT signature, refined FROM suspects"))

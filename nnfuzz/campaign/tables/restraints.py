@@ -1,60 +1,62 @@
-"""Under which refusals and restraints the tests of a campaign were made."""
+"""Under which refusals and restraints the tests of a campaign were made, and what probes said."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from nnfuzz.campaign.rows import AvoidedRow
-from nnfuzz.campaign.tables.database import Database
+from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.campaign.tables.database import Database, dumps
 
 
 class Restraints(Database):
-    """An epoch is a configuration of test cases; every test names its own."""
+    """The configuration of test cases by epoch; every test names its own.
 
-    def add_epoch(
+    An epoch that is not among the rows has the configuration of the one before it.
+    """
+
+    def set_epoch(
         self,
+        number: int,
         refused: Iterable[str],
-        reasons: dict[str, str],
+        reasons: Mapping[str, str],
         avoided: Iterable[AvoidedRow] = (),
-    ) -> int:
-        """Records the refusals under which tests from now on are generated; returns its id.
+    ) -> None:
+        """Records what is refused and avoided from an epoch on.
 
         reasons: of the refusals that are new in it. avoided: all that is avoided in it.
         """
-        refused, avoided = sorted(refused), list(avoided)
-        names = [*refused, *sorted(row.item for row in avoided)]
-        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
         with self._transaction():
-            cursor = self._db.execute(
-                "INSERT INTO epochs (hash, refused, reasons) VALUES (?, ?, ?)",
-                [digest, json.dumps(refused), json.dumps(reasons)],
+            self._db.execute(
+                "INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)",
+                [number, dumps(sorted(refused)), dumps(dict(reasons))],
             )
-            epoch = int(cursor.lastrowid or 0)
+            self._db.execute("DELETE FROM avoided WHERE epoch = ?", [number])
             self._db.executemany(
                 "INSERT INTO avoided VALUES (?, ?, ?, ?, ?)",
-                [(epoch, row.item, row.signature, row.why, row.share) for row in avoided],
+                [(number, row.item, row.signature, row.why, row.share) for row in avoided],
             )
-        return epoch
+
+    def _row(self, epoch: int) -> int:
+        query = "SELECT coalesce(max(id), -1) FROM epochs WHERE id <= ?"
+        return int(self._db.execute(query, [epoch]).fetchone()[0])
+
+    def last_epoch(self) -> int:
+        """The newest epoch with a configuration of its own; -1 if there is none."""
+        return int(self._db.execute("SELECT coalesce(max(id), -1) FROM epochs").fetchone()[0])
 
     def avoided_in(self, epoch: int) -> list[AvoidedRow]:
-        """What was avoided in an epoch, by item; nothing for an unknown one."""
+        """What was avoided in an epoch, by item."""
         query = "SELECT item, signature, why, share FROM avoided WHERE epoch = ? ORDER BY item"
-        return [AvoidedRow(*row) for row in self._rows("avoided", query, [epoch])]
+        return [AvoidedRow(*row) for row in self._db.execute(query, [self._row(epoch)])]
 
     def ever_avoided(self) -> list[AvoidedRow]:
         """Everything that was avoided in some epoch, each item once."""
         query = """
             SELECT item, signature, why, share FROM avoided GROUP BY item
             ORDER BY min(epoch), item"""
-        return [AvoidedRow(*row) for row in self._rows("avoided", query)]
-
-    def last_epoch(self) -> tuple[int, list[str]] | None:
-        """Id and refused signatures of the newest epoch."""
-        query = "SELECT id, refused FROM epochs ORDER BY id DESC LIMIT 1"
-        row = self._db.execute(query).fetchone()
-        return (row[0], json.loads(row[1])) if row else None
+        return [AvoidedRow(*row) for row in self._db.execute(query)]
 
     def restraints_in(self, epoch: int) -> dict[str, list[str]]:
         """The fields of CaseConfig that an epoch sets."""
@@ -62,8 +64,9 @@ class Restraints(Database):
         return {"refused": list(self.refused_in(epoch)), "avoid": avoided}
 
     def refused_in(self, epoch: int) -> tuple[str, ...]:
-        """The refused signatures of an epoch; none for an unknown one."""
-        row = self._db.execute("SELECT refused FROM epochs WHERE id = ?", [epoch]).fetchone()
+        """The refused signatures of an epoch."""
+        query = "SELECT refused FROM epochs WHERE id = ?"
+        row = self._db.execute(query, [self._row(epoch)]).fetchone()
         return tuple(json.loads(row[0])) if row else ()
 
     def reasons(self) -> dict[str, str]:
@@ -72,3 +75,26 @@ class Restraints(Database):
         for (text,) in self._db.execute("SELECT reasons FROM epochs ORDER BY id"):
             found.update(json.loads(text))
         return found
+
+    def add_answers(
+        self, backend: str, key: str, instance: int, before: int, levels: Mapping[str, Answer]
+    ) -> None:
+        """Keeps what a probe has said, which was asked for before an index."""
+        told = {level: [answer.kind, answer.message] for level, answer in levels.items()}
+        self._db.execute(
+            "INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?, ?)",
+            [key, instance, backend, before, dumps(told)],
+        )
+
+    def load_answers(self, answers: Answers) -> None:
+        """Adds what the campaign's probes have said."""
+        for key, instance, backend, text in self._db.execute(
+            "SELECT key, instance, backend, answers FROM probes"
+        ):
+            levels = {level: Answer(*told) for level, told in json.loads(text).items()}
+            answers.add(backend, key, instance, levels)
+
+    def probed_first(self) -> list[str]:
+        """The signatures that were probed before the first test."""
+        query = "SELECT DISTINCT key FROM probes WHERE before = 0 ORDER BY key"
+        return [row[0] for row in self._db.execute(query)]

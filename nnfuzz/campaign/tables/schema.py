@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 1
+SCHEMA = 2
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 
@@ -8,32 +8,32 @@ TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
     workers INTEGER NOT NULL, sut TEXT NOT NULL);
-CREATE TABLE epochs (id INTEGER PRIMARY KEY, hash TEXT NOT NULL, refused TEXT NOT NULL,
-    reasons TEXT NOT NULL);
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL);
+CREATE TABLE avoided (epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
+    why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID;
+CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,
+    before INTEGER NOT NULL, answers TEXT NOT NULL, PRIMARY KEY (key, instance, backend))
+    WITHOUT ROWID;
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
-    at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL);
+    at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
+    digest TEXT NOT NULL, exporter TEXT NOT NULL, items TEXT NOT NULL);
+CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL);
+CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL);
 CREATE TABLE findings (signature TEXT PRIMARY KEY, first_index INTEGER NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, origin TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL,
-    party TEXT NOT NULL);
+    party TEXT NOT NULL, place INTEGER NOT NULL);
 CREATE TABLE occurrences (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
-    bucket TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
+    bucket TEXT NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
+CREATE TABLE repeats (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
+    levels TEXT NOT NULL, repeated INTEGER NOT NULL, tried INTEGER NOT NULL,
+    title TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
+CREATE TABLE reductions (signature TEXT PRIMARY KEY, refined TEXT NOT NULL, title TEXT NOT NULL,
+    pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL, after INTEGER NOT NULL,
+    seconds REAL NOT NULL, reason TEXT NOT NULL, explained INTEGER NOT NULL);
+CREATE TABLE suspects (signature TEXT PRIMARY KEY, refined TEXT NOT NULL);
 CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT NULL,
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
     message TEXT NOT NULL, details TEXT NOT NULL);
+CREATE INDEX tests_by_occurrence ON occurrences (idx);
 """
-LATER = {
-    "features": "(idx INTEGER PRIMARY KEY, graph TEXT NOT NULL)",
-    "motifs": "(idx INTEGER PRIMARY KEY, names TEXT NOT NULL)",
-    "repeats": """(signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
-        levels TEXT NOT NULL, repeated INTEGER NOT NULL, tried INTEGER NOT NULL,
-        title TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID""",
-    "reductions": """(signature TEXT PRIMARY KEY, refined TEXT NOT NULL, title TEXT NOT NULL,
-        pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL,
-        after INTEGER NOT NULL, seconds REAL NOT NULL, reason TEXT NOT NULL)""",
-    "suspects": "(signature TEXT PRIMARY KEY, refined TEXT NOT NULL)",
-    "explained": "(signature TEXT PRIMARY KEY)",
-    "avoided": """(epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
-        why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID""",
-}
-"""Not among the tables, since campaigns of schema 1 were made without them."""

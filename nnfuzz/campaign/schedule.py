@@ -1,0 +1,55 @@
+"""Which indexes an epoch covers: a fixed schedule, so that no clock decides what is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+FIRST, LONGEST = 16, 256
+"""Tests in the first epoch, so that a short campaign learns as well; and in a late one, so that
+waiting for its stragglers, once per epoch, costs little."""
+PLACE_BITS = 24
+"""Of a place, see `place_of`; probes that are asked for at one index have the lower ones."""
+
+
+@cache
+def begins(epoch: int) -> int:
+    """The first index of an epoch. Two epochs have the same length, then it doubles."""
+    if epoch <= 0:
+        return 0
+    return begins(epoch - 1) + min(LONGEST, FIRST << min((epoch - 1) // 2, 8))
+
+
+def epoch_of(index: int) -> int:
+    """The epoch that an index belongs to; -1 for probes, which have the index -1."""
+    epoch = -1
+    while begins(epoch + 1) <= index:
+        epoch += 1
+    return epoch
+
+
+def place_of(index: int) -> int:
+    """Where a test stands in the order of all tests and probes of a campaign.
+
+    Probes that are asked for before an index `i` have places from `place_of(i - 1)` up to
+    `place_of(i)`.
+    """
+    return (index + 1) << PLACE_BITS
+
+
+class Prefix:
+    """How many of the first indexes are there without a gap: `length`."""
+
+    def __init__(self, indexes: Iterable[int] = ()) -> None:
+        self.length = 0
+        self._later = set(indexes)
+        self._grow()
+
+    def add(self, index: int) -> None:
+        self._later.add(index)
+        self._grow()
+
+    def _grow(self) -> None:
+        while self.length in self._later:
+            self._later.remove(self.length)
+            self.length += 1

@@ -1,0 +1,27 @@
+"""Where epochs begin, and the order of tests and probes."""
+
+from __future__ import annotations
+
+from nnfuzz.campaign.schedule import LONGEST, Prefix, begins, epoch_of, place_of
+
+
+def test_epochs_grow_and_stop_growing():
+    starts = [begins(epoch) for epoch in range(8)]
+    assert starts == [0, 16, 32, 64, 96, 160, 224, 352]
+    assert begins(101) - begins(100) == LONGEST
+    assert begins(-1) == begins(0) == 0
+    assert [epoch_of(index) for index in (-1, 0, 15, 16, 351, 352)] == [-1, 0, 0, 1, 6, 7]
+
+
+def test_probes_stand_before_the_index_that_they_are_for():
+    assert place_of(-1) < place_of(-1) + 1 < place_of(0)
+    assert place_of(4) < place_of(5)
+
+
+def test_a_prefix_grows_over_what_came_early():
+    prefix = Prefix([0, 1, 3])
+    assert prefix.length == 2
+    prefix.add(5)
+    assert prefix.length == 2
+    prefix.add(2)
+    assert prefix.length == 4
