@@ -27,7 +27,7 @@ from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 AWAY = 1e-3
-"""How far denominators stay from zero."""
+"""Smallest absolute value of a denominator: quotients stay moderate."""
 
 
 @operator
@@ -62,7 +62,7 @@ class Sign(Increasing):
     torch = staticmethod(torch.sign)
 
     def certain(self, x):
-        """Search does not hit 0, so all elements are -1 or 1; negative ones are held avoidable."""
+        """The input search does not hit 0, so -1 or 1 occurs; -1 counts as avoidable."""
         return ((1, 1),)
 
     def proxy(self, x):
@@ -265,7 +265,7 @@ class Pow(Broadcasting):
         return [Interval(lo, hi, interval.any).masked(wild)]
 
     def domain(self, x, y):
-        """Whole exponents admit any base but 0, as long as the base's type holds them exactly."""
+        """An integer exponent that the dtype holds exactly admits any base but 0."""
         size = x.abs()
         if y.is_floating_point():
             away = torch.where(y < 0, AWAY, 0.0) - size

@@ -65,7 +65,7 @@ class BitwiseNot(Unary):
     torch = staticmethod(torch.bitwise_not)
 
     def value_range(self, x):
-        """All unsigned numbers wrap around."""
+        """The bounds before unsigned results wrap around: ~x is -1 - x."""
         return -1 - x[1], -1 - x[0]
 
 
@@ -79,7 +79,7 @@ class BitShift(Binary):
     direction = Choice(("LEFT", "RIGHT"))
 
     def certain(self, x, y):
-        """Search does not keep all elements from losing every bit."""
+        """0: the input search does not keep every element from losing all its bits."""
         return ((0, 0),)
 
     def torch(self, x, y):

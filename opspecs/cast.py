@@ -73,7 +73,7 @@ class Cast(Unary):
         return x[0] <= 0.999 * hi and x[1] >= 0.999 * lo
 
     def demanded(self, *_):
-        """Numbers without a sign, and small ones."""
+        """The range of an unsigned or small integer target, which few floats lie in."""
         return self.to.limits if self.to.is_int and self.to.limits[0] >= -(1 << 15) else None
 
     def value_range(self, x, *_):

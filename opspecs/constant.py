@@ -26,7 +26,7 @@ LISTED = {DType.FLOAT32: "value_float", DType.INT64: "value_int"}
 
 
 class Shaped(OpSpec):
-    """The values of the input do not matter, so the output is always exact."""
+    """Base of operators that read only the shape of their input: the output is always exact."""
 
     inputs = (In("T", ALL),)
     modular = True

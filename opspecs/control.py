@@ -29,7 +29,7 @@ COPY = Moves(lambda x: x.clone())
 
 
 class Filled(OpSpec):
-    """A number in the place of every element."""
+    """A tensor of the input's shape that is filled with one number."""
 
     name = "Filled"
 
@@ -45,7 +45,7 @@ class Filled(OpSpec):
 
 
 def hull(ranges):
-    """The least range that holds all of some."""
+    """The smallest range that contains all given ranges."""
     return min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
 
 
@@ -93,7 +93,7 @@ class Loop(ControlFlow):
         return self.trips * self.body.cost(x)
 
     def value_range(self, *ranges):
-        """Of the last states, and of what is stacked."""
+        """Bounds of the last states and of the stacked results."""
         if isinstance(ranges[0][0], int):
             return ANY_RANGE
         states, others = list(ranges[: self.carried]), ranges[self.carried :]
@@ -281,7 +281,7 @@ class Scan(ControlFlow):
         return [*(states[:1] or [state]), part, *others]
 
     def value_range(self, x, state, *others):
-        """States settle after a few steps, or nothing is known."""
+        """Bounds of states, if they stop growing after SETTLED steps; else anything."""
         if isinstance(x[0], int):
             return ANY_RANGE
         results = []

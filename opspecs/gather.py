@@ -208,7 +208,7 @@ class OneHot(OpSpec):
         return values
 
     def hot(self, indices):
-        """Where the output is on."""
+        """Mask of the output elements that are values[1]."""
         place = from_front(_floor(indices), self.depth)
         axis = self.axis % (indices.dim() + 1)
         slots = torch.arange(self.depth)

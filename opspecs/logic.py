@@ -20,7 +20,7 @@ class Equal(Comparison):
         return -(x - y).abs()
 
     def certain(self, x, y):
-        """Search does not make floats equal."""
+        """False: the input search does not make floats equal."""
         return ((0, 0),) if x.dtype.is_float else ()
 
     def value_range(self, x, y):
@@ -64,7 +64,7 @@ class LessOrEqual(Comparison):
 
 
 class OnFinite(Unary):
-    """A question about infinities and the like; every value that can be compared answers no."""
+    """IsInf, IsNaN: False for every value that can be compared, as these are finite."""
 
     weight = 0.3
     inputs = (In("T", FLOATS),)
@@ -121,7 +121,7 @@ class Logical(Binary):
 
 
 class Growing(Logical):
-    """Grows with both; `of_ends` does the same to 0 and 1."""
+    """And, Or: monotone in both inputs; `of_ends` is the same function of 0 and 1."""
 
     monotone = (1, 1)
     of_ends = staticmethod(min)
@@ -179,7 +179,7 @@ class Where(Broadcasting):
         return condition * x + (1 - condition) * y
 
     def interval(self, condition, x, y):
-        """Both branches where the condition is open; a mask counts where it can be chosen."""
+        """The hull of both branches where the condition is not known; their masks likewise."""
         always, maybe = condition.lo, condition.hi
         if x.lo.dtype is torch.bool:
             lo = (torch.where(always, x.lo, y.lo), torch.where(maybe, x.lo, y.lo))

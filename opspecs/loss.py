@@ -66,11 +66,11 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
         return self.lost((-math.inf, 0.0), *weight)
 
     def further(self, x, target, *weight):
-        """A single class is for sure, one of a few has a third of the probability at most."""
+        """Logarithms of probabilities: 0 of a single class; of several, one is at most log(1/3)."""
         return (((-math.inf, 0.0), (0.0, 0.0), (-math.inf, math.log(1 / 3))),) * self.log_prob
 
     def certain(self, x, *_):
-        """A single class is for sure."""
+        """0, where there may be a single class: its probability is 1."""
         alone = ((0, 0),) if may_be_one(x.shape[1]) else ()
         return (*alone, *super().certain(x))
 

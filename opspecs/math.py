@@ -113,7 +113,7 @@ class Atan(Increasing):
 
 
 class Hyperbolic(Unary):
-    """Of the order of exp(|x|)."""
+    """Functions that grow like exp(|x|)."""
 
     valid = ((-LONGEST, LONGEST),)
 

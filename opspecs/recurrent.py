@@ -19,7 +19,7 @@ from .arithmetic import Add, Mul
 
 
 class Rational(Sigmoid):
-    """As cells may approximate it: off by some units of 1, also below 0 (ONNX Runtime's GRU)."""
+    """Sigmoid by a rational approximation: off by 8 u, so even below 0 (ONNX Runtime's GRU)."""
 
     name = "Sigmoid"
     within = ANY_RANGE

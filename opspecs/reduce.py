@@ -48,7 +48,7 @@ class ReduceMean(Reduction, Averaging):
 
 
 class Extreme(Reduction):
-    """One of the elements."""
+    """ReduceMax, ReduceMin: the result is one of the elements."""
 
     unexportable = (HALF_PROMOTED,)
     inputs = (In("T", ORDERED),)
