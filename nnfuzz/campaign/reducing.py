@@ -15,7 +15,7 @@ from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.report.overview import REDUCED
+from nnfuzz.report.finding_folder import REDUCED
 
 HARD_SECONDS = 600.0
 """After the time that a reduction is given: for the start of workers, and for localisation, which

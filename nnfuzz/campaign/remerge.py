@@ -8,8 +8,7 @@ from dataclasses import replace
 from nnfuzz.campaign.reduction import clues, renewed
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
-from nnfuzz.report.finding_folder import FindingError, read_finding
-from nnfuzz.report.reduced import REDUCED
+from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
 from nnfuzz.report.variants import write_variants
 from nnfuzz.triage.refine import refined
 

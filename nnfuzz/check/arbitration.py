@@ -63,6 +63,7 @@ class Arbitration:
     examples: dict[Waiver, Example | None] = field(default_factory=dict)
 
     def agreed(self, implementation: str) -> int:
+        """How often a reference implementation agreed."""
         return self.answers.get(implementation, Counter())[AGREES]
 
     def problems(self) -> Iterator[str]:

@@ -22,7 +22,7 @@ from nnfuzz.spec.operator import OpSpec, dtypes_of
 SIZES = Sizes(max_dim=(1, 40, 16, 10, 8, 5, 3), max_numel=1 << 13, max_flops=1 << 21)
 """Small tensors: a check is about types and meaning, not about load."""
 
-Signature = tuple[dict[str, DType], DType]
+OpSignature = tuple[dict[str, DType], DType]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Instance:
 
 
 def solved(
-    spec: type[OpSpec], signature: Signature, rank: int, draw: Draw, arity: int | None = None
+    spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw, arity: int | None = None
 ) -> Instance | None:
     """Forward: a fresh first input of that rank, then attributes, then the other inputs."""
     dtypes = dtypes_of(spec, _arity(spec, draw, arity), signature[0])
@@ -49,7 +49,7 @@ def solved(
 
 
 def preceding(
-    spec: type[OpSpec], signature: Signature, rank: int, draw: Draw
+    spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw
 ) -> tuple[Instance, TensorType] | None:
     """Backward: input types inferred from an output of that rank, and that output's type.
 
@@ -74,7 +74,7 @@ def preceding(
     return None if found is None else (Instance(found.op, found.types[:-1]), found.types[-1])
 
 
-def blind(spec: type[OpSpec], signature: Signature, draw: Draw) -> Instance:
+def blind(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance:
     """Shapes and attributes drawn uniformly, `requires` left aside.
 
     Half of the time the other inputs follow `complete`, else their shapes are independent.
@@ -91,7 +91,7 @@ def blind(spec: type[OpSpec], signature: Signature, draw: Draw) -> Instance:
     return Instance(op.concrete(env), tuple(t.concrete(env) for t in types))
 
 
-def broken(spec: type[OpSpec], signature: Signature, draw: Draw) -> Instance | None:
+def broken(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance | None:
     """An instance that violates exactly one condition of `requires`; None if none was found."""
     dtypes = dtypes_of(spec, _arity(spec, draw), signature[0])
     types = [

@@ -1,4 +1,4 @@
-"""Which signatures of an operator ONNX admits at an opset: type constraints, asked once each.
+"""Operator signatures that ONNX admits at an opset: type constraints, asked once each.
 
 Dtypes entered ONNX's operators one by one (bfloat16 at opset 13, 16, 22 ..., small integers at 12,
 14 ...), so specs list what any opset admits, and what a given one does not admit is found here: in
@@ -15,7 +15,7 @@ from functools import cache
 
 import onnx
 
-from nnfuzz.check.instances import Instance, Signature, fixed_output, solved
+from nnfuzz.check.instances import Instance, OpSignature, fixed_output, solved
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
@@ -45,13 +45,13 @@ def admitted_by_schema(config: GenerateConfig, specs: Iterable[type[OpSpec]]) ->
     return replace(config, refused=config.refused | illegal(specs, config.opset))
 
 
-def legal_signatures(spec: type[OpSpec], opset: int = OPSETS[1]) -> list[Signature]:
+def legal_signatures(spec: type[OpSpec], opset: int = OPSETS[1]) -> list[OpSignature]:
     """The signatures of an operator that have a valid model at an opset (default: the newest)."""
     judged = _judged(spec, opset)
     return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
 
 
-def legal_opsets(spec: type[OpSpec], signature: Signature) -> list[int]:
+def legal_opsets(spec: type[OpSpec], signature: OpSignature) -> list[int]:
     """The opsets within reach of direct emission at which a signature has a valid model."""
     key = signature_key(spec, *signature)
     return [o for o in range(OPSETS[0], OPSETS[1] + 1) if _judged(spec, o)[key]]
@@ -81,7 +81,7 @@ class _Schema:
         self.inputs = [_allowed(i.type_str, named) for i in schema.inputs]
         self.output = _allowed(schema.outputs[0].type_str, named)
 
-    def admits(self, signature: Signature) -> bool:
+    def admits(self, signature: OpSignature) -> bool:
         binding, output = signature
         dtypes = dtypes_of(self.spec, len(self.spec.inputs), binding)
         last = len(self.inputs) - 1
@@ -117,7 +117,7 @@ class _Lowering:
         signatures = spec.signatures()
         self.instances = self._variants(signatures[0]) if signatures else []
 
-    def admits(self, signature: Signature) -> bool:
+    def admits(self, signature: OpSignature) -> bool:
         """True also where no instance is found, which the checks of operators tell."""
         try:
             if self.instances:
@@ -127,7 +127,7 @@ class _Lowering:
         own = self._instance(signature)
         return own is None or self._typed(own)
 
-    def _variants(self, signature: Signature) -> list[Instance]:
+    def _variants(self, signature: OpSignature) -> list[Instance]:
         found: dict[tuple[str, ...], Instance] = {}
         for _ in range(DRAWS):
             instance = self._instance(signature)
@@ -136,13 +136,13 @@ class _Lowering:
                 found.setdefault(lowered, instance)
         return list(found.values())
 
-    def _instance(self, signature: Signature) -> Instance | None:
+    def _instance(self, signature: OpSignature) -> Instance | None:
         lo, hi = self.spec.inputs[0].ranks
         ranks = [rank for rank in RANKS if lo <= rank <= hi]
         found = (solved(self.spec, signature, rank, self.draw) for rank in ranks)
         return next((instance for instance in found if instance is not None), None)
 
-    def _retyped(self, instance: Instance, signature: Signature) -> Instance:
+    def _retyped(self, instance: Instance, signature: OpSignature) -> Instance:
         dtypes = dtypes_of(self.spec, len(instance.types), signature[0])
         op = fixed_output(type(instance.op)(**instance.op.attributes), signature[1])
         types = (t.with_dtype(d) for t, d in zip(instance.types, dtypes))

@@ -22,7 +22,7 @@ import numpy as np
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected, numeric_faults
-from nnfuzz.check.instances import Instance, Signature
+from nnfuzz.check.instances import Instance, OpSignature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
@@ -97,7 +97,9 @@ class _Check:
         self.report.seconds = time.perf_counter() - start
         return self.report
 
-    def guarded(self, name: str, check: Callable[[Signature], None], signature: Signature) -> None:
+    def guarded(
+        self, name: str, check: Callable[[OpSignature], None], signature: OpSignature
+    ) -> None:
         """Run a check; an exception out of the spec becomes a problem of the spec."""
         try:
             check(signature)
@@ -105,7 +107,7 @@ class _Check:
             binding = {k: v.value for k, v in signature[0].items()}
             self.report.problem(f"{name} with {binding}: {type(error).__name__}: {error}")
 
-    def dealt(self, count: int) -> list[Signature]:
+    def dealt(self, count: int) -> list[OpSignature]:
         """`count` signatures that some opset admits, in random order, each about equally often."""
         signatures = [s for s in self.spec.signatures() if legal_opsets(self.spec, s)]
         rounds = -(-count // len(signatures))
@@ -117,7 +119,7 @@ class _Check:
 
     # -- soundness ----------------------------------------------------------------------------
 
-    def forward(self, signature: Signature) -> None:
+    def forward(self, signature: OpSignature) -> None:
         rank = self.rank(self.spec.inputs[0].ranks)
         instance = draws.solved(self.spec, signature, rank, self.draw)
         if instance is None:
@@ -126,7 +128,7 @@ class _Check:
         self.report.forward += 1
         self.sound(instance, None)
 
-    def backward(self, signature: Signature) -> None:
+    def backward(self, signature: OpSignature) -> None:
         for rank in self.draw.shuffled(range(RANKS)):
             found = draws.preceding(self.spec, signature, rank, self.draw)
             if found is not None:
@@ -232,7 +234,7 @@ class _Check:
 
     # -- tightness ----------------------------------------------------------------------------
 
-    def tightness(self, signature: Signature) -> None:
+    def tightness(self, signature: OpSignature) -> None:
         instance = draws.blind(self.spec, signature, self.draw)
         try:
             arrays, inside = references.inputs_for(instance, self.values)
@@ -274,7 +276,7 @@ class _Check:
 
     # -- rejection ----------------------------------------------------------------------------
 
-    def rejection(self, signature: Signature) -> None:
+    def rejection(self, signature: OpSignature) -> None:
         instance = draws.broken(self.spec, signature, self.draw)
         if instance is None:
             return
@@ -291,7 +293,7 @@ class _Check:
             self.report.needless += 1
             self.report.example = self.report.example or f"refused: {instance}"
 
-    def patterns(self, signature: Signature) -> None:
+    def patterns(self, signature: OpSignature) -> None:
         """Too many inputs, a foreign dtype and a rank out of range must not pass."""
         lo, _ = self.spec.inputs[0].ranks
         instance = draws.solved(self.spec, signature, lo, self.draw)

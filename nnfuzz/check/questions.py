@@ -11,7 +11,7 @@ import numpy as np
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
-from nnfuzz.check.instances import Instance, Signature
+from nnfuzz.check.instances import Instance, OpSignature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import Runtime, Unavailable
 from nnfuzz.ir.dtypes import DType
@@ -19,8 +19,8 @@ from nnfuzz.spec.draw import Draw, Sizes
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.waiver import Waiver, Waivers
 
-Kind = tuple[Signature, list[int]]
-"""A signature, and the opsets at which it is legal."""
+Kind = tuple[OpSignature, list[int]]
+"""An operator signature, and the opsets at which it is legal."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,6 @@ def _below(opsets: list[int], waiver: Waiver | None) -> list[int]:
     return [o for o in opsets if not (waiver and waiver.below and o >= waiver.below)]
 
 
-def _dtypes(signature: Signature) -> set[DType]:
+def _dtypes(signature: OpSignature) -> set[DType]:
     binding, output = signature
     return {*binding.values(), output}

@@ -37,6 +37,7 @@ class Inferred:
     shape: tuple[int | None, ...] | None
 
     def admits(self, type_: TensorType) -> bool:
+        """Whether the type does not contradict what was inferred."""
         if self.dtype not in (None, type_.dtype):
             return False
         if self.shape is None:
@@ -47,6 +48,7 @@ class Inferred:
 
     @property
     def complete(self) -> bool:
+        """Whether rank and all dimensions were inferred."""
         return self.shape is not None and None not in self.shape
 
 
@@ -146,6 +148,7 @@ def _stored(x: Tensor, dtype: DType) -> np.ndarray:
 
 
 def type_of(array: np.ndarray) -> TensorType:
+    """The type of an array."""
     return TensorType(DType.of(array.dtype), tuple(map(int, array.shape)))
 
 

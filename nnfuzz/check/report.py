@@ -48,6 +48,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
+        """Whether the operator has no problem."""
         return not self.problems
 
     @property

@@ -105,7 +105,7 @@ def _shown(progress: Progress) -> None:
 
 def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
     from nnfuzz.reduce.case import CONFIRMATIONS
-    from nnfuzz.report.reduced import REDUCED
+    from nnfuzz.report.finding_folder import REDUCED
 
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)

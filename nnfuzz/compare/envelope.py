@@ -98,14 +98,18 @@ def step(
     node: Node,
     values: Mapping[str, Tensor],
     intervals: dict[str, Interval],
+    working: Mapping[DType, Precision] = PRECISIONS,
 ) -> None:
-    """Add the intervals of one node's outputs."""
-    inputs = [Tracked(values[n], _entering(graph, node, n, values, intervals)) for n in node.inputs]
+    """Add the intervals of one node's outputs. working: precision by floating dtype."""
+    inputs = [
+        Tracked(values[n], _entering(graph, node, n, values, intervals, working))
+        for n in node.inputs
+    ]
     refs = [values[n] for n in node.outputs]
-    precisions = [PRECISIONS.get(graph.values[n].type.dtype) for n in node.outputs]
-    u = max((graph.values[n].type.dtype.unit_roundoff for n in node.inputs), default=0.0)
-    found = enclosed(node.op, inputs, refs, precisions, u)
+    precisions = [working.get(graph.values[n].type.dtype) for n in node.outputs]
     dtypes = [graph.values[n].type.dtype for n in node.inputs]
+    u = max((working[d].u for d in dtypes if d in working), default=0.0)
+    found = enclosed(node.op, inputs, refs, precisions, u)
     if DType.UINT64 in dtypes and unfit(node.op, [x.interval.lo for x in inputs], dtypes):
         found = [interval.masked(everywhere(interval.lo)) for interval in found]
     for name, interval in zip(node.outputs, found, strict=True):
@@ -118,6 +122,7 @@ def _entering(
     name: str,
     values: Mapping[str, Tensor],
     intervals: Mapping[str, Interval],
+    working: Mapping[DType, Precision],
 ) -> Interval:
     """The interval of one input of a node, wider where the node may join the input's sum.
 

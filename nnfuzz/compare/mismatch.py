@@ -77,6 +77,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
+        """Whether no party has a mismatch."""
         return not any(self.mismatches.values())
 
     @property

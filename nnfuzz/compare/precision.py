@@ -29,6 +29,7 @@ class Precision:
 
     @classmethod
     def of(cls, dtype: DType) -> Precision:
+        """The constants of a floating dtype."""
         u, twice = dtype.unit_roundoff, 2.0 if dtype is DType.FLOAT64 else 1.0
         return cls(dtype.torch, u, underflow(u), dtype.limits[1], twice)
 

@@ -105,6 +105,7 @@ def find_tests(root: str | Path) -> list[TestFolder]:
 
 
 def test_name(case: TestCase) -> str:
+    """The name of a test's folder."""
     return f"test_nnfuzz_seed{case.seed}_{case.index:06d}"
 
 

@@ -63,6 +63,7 @@ class Tolerance:
     atol: float | None = None
 
     def of(self, dtype: np.dtype) -> tuple[float, float]:
+        """(rtol, atol) for a dtype."""
         rtol, atol = TOLERANCES.get(dtype.name, OTHER_FLOATS)
         return (
             rtol if self.rtol is None else self.rtol,

@@ -17,13 +17,13 @@ from nnfuzz.spec.unexportable import unknown_dtype
 
 
 def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:
-    """The name of a signature in support tables, such as "Where(bool,float32)->float32"."""
+    """The name of an operator signature, such as "Where(bool,float32)->float32"."""
     return f"{spec.name}({','.join(binding[v].value for v in spec.bound())})->{output.value}"
 
 
 @dataclass(frozen=True)
-class Signature:
-    """A signature of an operator: one binding of its type variables, and the output's dtype.
+class OpSignature:
+    """An operator signature: one binding of its type variables, and the output's dtype.
 
     first: dtype of the first input. key: see `signature_key`. weight: relative frequency.
     """
@@ -36,6 +36,8 @@ class Signature:
 
 
 class Weighted(Protocol):
+    """Anything that is picked in proportion to a weight."""
+
     weight: float
 
 
@@ -60,7 +62,7 @@ class Catalog:
         self._index({spec: found for spec, found in table.items() if found}, motifs)
 
     def _index(
-        self, table: dict[type[OpSpec], list[Signature]], motifs: Iterable[Motif] = ()
+        self, table: dict[type[OpSpec], list[OpSignature]], motifs: Iterable[Motif] = ()
     ) -> None:
         if not table:
             raise NothingLeft("no operator is left: every signature is refused or excluded")
@@ -105,7 +107,7 @@ class Catalog:
         spec: type[OpSpec],
         first: Iterable[DType] | None = None,
         output: DType | None = None,
-    ) -> Signature | None:
+    ) -> OpSignature | None:
         """A random signature with its first dtype among `first` and that output, or None."""
         allowed = None if first is None else set(first)
         options = [
@@ -121,7 +123,7 @@ def weighted(draw: Draw, options: list[W]) -> W:
     return draw.rng.choices(options, [o.weight for o in options])[0]
 
 
-def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
+def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[OpSignature]:
     found = []
     forced = _forced(spec, config)
     for binding, output in spec.signatures():
@@ -137,7 +139,7 @@ def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[Signature]:
             if not weight:
                 continue
             first = binding[spec.inputs[0].var]
-            found.append(Signature(binding, output, first, key, weight))
+            found.append(OpSignature(binding, output, first, key, weight))
     return found
 
 

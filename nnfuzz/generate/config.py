@@ -70,4 +70,5 @@ class GenerateConfig:
     opset: int = 20
 
     def dtype_weight(self, dtype: DType) -> float | None:
+        """The relative frequency of a dtype; 0: only where an operator needs it; None: never."""
         return self.dtype_weights.get(dtype.value, 1.0)

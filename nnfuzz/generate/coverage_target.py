@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from nnfuzz.generate.catalog import Catalog, Signature
+from nnfuzz.generate.catalog import Catalog, OpSignature
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import OpSpec
 
@@ -31,7 +31,7 @@ class CoverageTarget:
     """
 
     spec: type[OpSpec]
-    signatures: tuple[Signature, ...]
+    signatures: tuple[OpSignature, ...]
     rank: int
 
 
@@ -63,7 +63,7 @@ def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget
     reads = [lambda s, v=v: s.binding[v] for v in spec.bound()]
     groups = []
     for read in (*reads, lambda s: s.output):
-        found: dict[DType, list[Signature]] = {}
+        found: dict[DType, list[OpSignature]] = {}
         for signature in signatures:
             found.setdefault(read(signature), []).append(signature)
         # Most outputs follow an input.

@@ -36,6 +36,7 @@ class Call:
     attributes: Mapping[str, Any]
 
     def with_operand(self, position: int, operand: Operand) -> Call:
+        """The same call with another operand at a position."""
         before, behind = self.operands[:position], self.operands[position + 1 :]
         return replace(self, operands=(*before, operand, *behind))
 

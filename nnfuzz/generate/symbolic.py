@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from nnfuzz.generate.catalog import Catalog, Signature, weighted
+from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth
@@ -143,7 +143,7 @@ class _Engine:
         lo, hi = spec.inputs[0].ranks
         return self._begin(spec, signature, min(max(self.draw.choice(START_RANKS), lo), hi))
 
-    def _begin(self, spec: type[OpSpec], signature: Signature, rank: int) -> bool:
+    def _begin(self, spec: type[OpSpec], signature: OpSignature, rank: int) -> bool:
         first = self.draw.tensor(signature.first, rank)
         op = spec.draw(self.draw, first)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)

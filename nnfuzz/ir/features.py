@@ -1,4 +1,4 @@
-"""What a concrete graph consists of, small enough to keep for every test of a campaign."""
+"""Features of a concrete graph for counting diversity: small enough to keep for every test."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ class Features:
     edges: tuple[tuple[int, int], ...]
 
     def operators(self) -> set[str]:
+        """Names of the operators."""
         return {op for op, _, _ in self.nodes}
 
     def operator_dtypes(self) -> set[tuple[str, str]]:
+        """Pairs of operator and dtypes of its inputs."""
         return {(op, dtypes) for op, dtypes, _ in self.nodes}
 
     def operator_edges(self) -> set[tuple[str, str]]:
+        """Pairs of operators of which one reads the other."""
         return {(self.nodes[a][0], self.nodes[b][0]) for a, b in self.edges}
 
     def vertices(self) -> set[str]:
+        """Digests of operator, attributes and input types (`nodes`)."""
         return {vertex for _, _, vertex in self.nodes}
 
     def to_json(self) -> list[Any]:

@@ -64,9 +64,11 @@ class Graph:
     prescribed: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def type(self, name: str) -> TensorType:
+        """The type of a value. Raises: KeyError."""
         return self.values[name].type
 
     def types(self, names: Iterable[str]) -> list[TensorType]:
+        """The types of several values."""
         return [self.values[name].type for name in names]
 
     def producer(self) -> dict[str, Node]:
@@ -186,7 +188,7 @@ def pruned(
     weights: Iterable[str],
     outputs: Iterable[str],
 ) -> Graph:
-    """A graph of what the outputs need, and of nothing else."""
+    """The part of a graph that the outputs depend on."""
     outputs = list(dict.fromkeys(outputs))
     needed, kept = set(outputs), []
     for node in reversed(list(nodes)):

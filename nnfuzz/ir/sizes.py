@@ -22,7 +22,7 @@ def at_size(name: str, copy: int) -> str:
 
 
 def split(name: str) -> tuple[str, int]:
-    """The name of a value in the first copy, and the number of the copy that it is of."""
+    """The name that a value has in the first copy, and the number of its copy."""
     stem, _, copy = name.rpartition(MARK)
     return (stem, int(copy)) if stem and copy.isdigit() else (name, 0)
 
@@ -49,7 +49,7 @@ def joined(copies: Sequence[Graph]) -> Graph:
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """The node between other values."""
+    """The node with other names for its inputs and outputs."""
     inputs, outputs = (tuple(names[n] for n in ns) for ns in (node.inputs, node.outputs))
     return Node(node.op, inputs, outputs)
 
@@ -74,7 +74,7 @@ def copies(graph: Graph) -> list[Graph]:
 
 
 def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
-    """What belongs to each copy, by its name in the first one."""
+    """A mapping by name split by copies, with the names of the first copy."""
     found: dict[int, dict[str, T]] = {0: {}}
     for name, array in arrays.items():
         stem, copy = split(name)

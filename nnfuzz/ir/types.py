@@ -18,6 +18,7 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
@@ -27,12 +28,15 @@ class TensorType:
 
     @property
     def is_concrete(self) -> bool:
+        """Whether every dimension is a plain integer."""
         return all(isinstance(d, int) for d in self.shape)
 
     def with_shape(self, shape: Sequence[Int]) -> TensorType:
+        """The type with another shape."""
         return TensorType(self.dtype, tuple(shape))
 
     def with_dtype(self, dtype: DType) -> TensorType:
+        """The type with another dtype."""
         return TensorType(dtype, self.shape)
 
     def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> TensorType:

@@ -119,6 +119,7 @@ def drawn(
 
 
 def kinds(arrays: Arrays) -> dict[str, tuple[DType, tuple[int, ...]]]:
+    """Dtype and shape of each array, by name."""
     return {name: (DType.of(a.dtype), a.shape) for name, a in arrays.items()}
 
 
@@ -132,6 +133,7 @@ def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
 
 
 def tensor_type(code: int, dims: Iterable[int]) -> onnx.TypeProto:
+    """The ONNX type of a tensor of known sizes; code: of onnx.TensorProto.DataType."""
     return onnx.helper.make_tensor_type_proto(code, list(dims))
 
 

@@ -26,6 +26,8 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
 
 SCHEMA = 1
+REDUCED = "reduced"
+"""Name of the folder inside of a finding's that holds the reduced finding."""
 MAX_TEXT = 20_000
 """Characters kept of a message, a traceback or captured output: the head and the tail."""
 MAX_ACTUAL_BYTES = 64 << 20
@@ -82,15 +84,6 @@ def read_finding(folder: str | Path) -> Finding:
         return _from_json(data, folder)
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise FindingError(f"{folder} is damaged: {error!r}") from error
-
-
-def list_findings(parent: str | Path) -> list[Path]:
-    """The finding folders in a folder, by name; unfinished ones are not among them."""
-    return sorted(
-        path.parent
-        for path in Path(parent).glob("*/finding.json")
-        if not path.parent.name.startswith(".")
-    )
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:

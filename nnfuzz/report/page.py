@@ -25,8 +25,7 @@ from markupsafe import Markup, escape
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw, stylesheet
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import FindingError, read_finding
-from nnfuzz.report.overview import REDUCED
+from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
 from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
@@ -102,6 +101,7 @@ def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any
     variants = [{**v, "link": _link(campaign / v["folder"], out)} for v in row.get("variants", ())]
     shown = {**_MERGED, **row, "level": row["level"].replace(",", ", "), "variants": variants}
     shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": ""}
+    shown["about"] = _about(shown)
     try:
         if not folder.resolve().is_relative_to(campaign.resolve()):
             raise FindingError(f"{row['folder']} is not in the campaign")
@@ -113,6 +113,14 @@ def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any
     except FindingError as error:
         shown["damage"] = str(error)
     return shown
+
+
+def _about(row: Mapping[str, Any]) -> str:
+    """What a search looks at: names of the finding and its variants, not what its files hold."""
+    own = (row[key] for key in ("title", "pattern", "signature", "refined", "folder", "party"))
+    facts = (row[key] for key in FILTERS)
+    more = (v[key] for v in row["variants"] for key in ("pattern", "title", "folder"))
+    return " ".join([*own, *facts, *row["duplicates"], *row["suspects"], *more]).lower()
 
 
 def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
@@ -212,32 +220,68 @@ def markdown_line(line: str) -> Markup:
 
 SCRIPT = """
 (function () {
-  var bar = document.getElementById("filters");
+  function sorted(items, value, head, heads) {
+    var now = head.getAttribute("aria-sort");
+    var numbers = items.every(function (item) { return !isNaN(value(item)); });
+    var down = now ? now === "ascending" : numbers;
+    heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    items.sort(function (one, other) {
+      var a = value(one), b = value(other), order = a - b;
+      if (isNaN(order)) order = a.localeCompare(b, undefined, {numeric: true});
+      return down ? -order : order;
+    });
+    items.forEach(function (item) { item.parentNode.appendChild(item); });
+  }
+  document.querySelectorAll("table.sortable").forEach(function (table) {
+    var heads = Array.from(table.tHead.rows[0].cells);
+    heads.forEach(function (head, place) {
+      var button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", function () {
+        sorted(Array.from(table.tBodies[0].rows), function (row) {
+          var cell = row.cells[place];
+          return cell.dataset.value || cell.textContent;
+        }, head, heads);
+      });
+    });
+  });
+  var bar = document.getElementById("filters"), order = document.getElementById("order");
   if (!bar) return;
   var rows = Array.from(document.querySelectorAll("details.finding"));
-  var texts = rows.map(function (row) { return row.textContent.toLowerCase(); });
+  var buttons = Array.from(order.querySelectorAll("button"));
   function apply() {
     var shown = 0, words = bar.elements.text.value.toLowerCase().split(/\\s+/);
-    rows.forEach(function (row, i) {
+    rows.forEach(function (row) {
       var fits = ["backend", "kind", "stage", "level"].every(function (key) {
         var wanted = bar.elements[key].value;
         return !wanted || row.dataset[key] === wanted;
-      }) && words.every(function (word) { return texts[i].includes(word); });
+      }) && words.every(function (word) { return row.dataset.about.includes(word); });
       row.hidden = !fits;
       shown += fits ? 1 : 0;
     });
     document.getElementById("shown").textContent = shown + " of " + rows.length + " shown";
   }
+  buttons.forEach(function (button) {
+    button.addEventListener("click", function () {
+      sorted(rows, function (row) { return row.dataset[button.dataset.key]; }, button.parentNode,
+        buttons.map(function (other) { return other.parentNode; }));
+    });
+  });
   new URLSearchParams(location.hash.slice(1)).forEach(function (value, key) {
     if (bar.elements[key]) bar.elements[key].value = value;
   });
-  bar.hidden = false;
-  bar.addEventListener("input", apply);
+  bar.hidden = order.hidden = false;
+  ["input", "change"].forEach(function (kind) { bar.addEventListener(kind, apply); });
   bar.addEventListener("submit", function (event) { event.preventDefault(); });
   apply();
 })();
 """
-"""The filters, preset by the address (#kind=crash&text=conv). Nothing is ever written into it."""
+"""Filters, preset by the address (#kind=crash&text=conv), and tables that are sorted by a click or
+a key on the head of a column. Nothing from a campaign is ever parsed as HTML."""
 
 
 def _script_hash() -> str:

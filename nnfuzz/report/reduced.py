@@ -15,13 +15,10 @@ from nnfuzz.reduce.engine import Watch
 from nnfuzz.reduce.known import Cause
 from nnfuzz.reduce.servers import Servers, operators_of
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import read_finding, write_finding
+from nnfuzz.report.finding_folder import REDUCED, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.triage.examine import ProducerClient, ProducerError
 from nnfuzz.triage.localise import Localisation, localise
-
-REDUCED = "reduced"
-"""Name of the folder inside of a finding's."""
 
 
 def reduce_folder(

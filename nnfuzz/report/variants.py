@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnfuzz.report.files import write_atomically
-from nnfuzz.report.overview import REDUCED
+from nnfuzz.report.finding_folder import REDUCED
 from nnfuzz.report.repro import environment
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ class Domains:
         self.decided.append(e)
 
     def take_back(self, box: dict[Var, tuple[int, int]], decided: int) -> None:
-        """Return to earlier domains, when `decided` expressions were decided."""
+        """Return to earlier domains; `decided`: how many expressions were decided then."""
         self.box = box
         self.changed.clear()
         for e in self.decided[decided:]:

@@ -17,7 +17,7 @@ from nnfuzz.solve.smt import SmtSolver
 from nnfuzz.spec.draw import Draw
 
 Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
-"""Takes a witness, and what is known of the values of expressions under it, to be added to."""
+"""Whether a witness is acceptable; gets a cache of the values of expressions under it as well."""
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
         return evaluate(e, self.env, self._values)
 
     def known(self, e: Int) -> int | None:
-        """The same, or None where a variable is new."""
+        """`value`, or None where a variable is new."""
         try:
             return self.value(e)
         except KeyError:
@@ -114,7 +114,7 @@ class Session:
         return self._move(env, constraints, accept)
 
     def _move(self, env: dict[Var, int], constraints: list[BoolExpr], accept: Accept) -> bool:
-        """Take another witness and the constraints that it fulfils, if it is acceptable."""
+        """Make another solution of the constraints the witness, if it is acceptable."""
         if not accept(env, {}):
             return False
         self._commit(env)
@@ -145,7 +145,7 @@ class Session:
         return model
 
     def adopt(self, model: dict[Var, int]) -> None:
-        """Make a model of all constraints the witness."""
+        """Make a solution of all constraints the witness."""
         self._commit({**self.env, **model})
 
     def _commit(self, env: dict[Var, int]) -> None:

@@ -69,6 +69,7 @@ class SmtSolver:
             z.Z3_solver_assert(self._ctx, self._solver, term)
 
     def push(self) -> None:
+        """Open a scope, which the matching `pop` closes."""
         z.Z3_solver_push(self._ctx, self._solver)
         self._vars.append([])
 
@@ -134,7 +135,7 @@ class SmtSolver:
         return self._divide(op, e, args)
 
     def _divide(self, op: str, e: Expr, args: list):
-        """Z3 divides towards minus infinity only where the divisor is positive."""
+        """Quotient and remainder rounded down: Z3's are, only where the divisor is positive."""
         ctx = self._ctx
         make = z.Z3_mk_div if op == "floordiv" else z.Z3_mk_mod
         if bounds(e.args[1])[0] > 0:

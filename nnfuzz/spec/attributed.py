@@ -65,6 +65,7 @@ class Attributed:
 
     @property
     def attributes(self) -> dict[str, Any]:
+        """The declared attributes by name, with the values of this instance."""
         return {name: self.__dict__[name] for name in self.declared}
 
     def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> Self:
@@ -84,10 +85,12 @@ class Attributed:
         return cls(**{name: fields[name] for name in cls.declared})
 
     def to_json(self) -> dict[str, Any]:
+        """The attributes as JSON values (see `encode`)."""
         return {name: encode(value) for name, value in self.attributes.items()}
 
     @classmethod
     def from_json(cls, attributes: Mapping[str, Any]) -> Self:
+        """Inverse of `to_json`."""
         return cls(**{name: decode(value) for name, value in attributes.items()})
 
     def __repr__(self) -> str:

@@ -168,6 +168,7 @@ class Body:
     # -- JSON ---------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
+        """Steps, outputs and number of arguments as JSON values."""
         steps = [[s.op.name, s.op.to_json(), list(s.inputs)] for s in self.steps]
         return {"arguments": self.arguments, "steps": steps, "outputs": list(self.outputs)}
 

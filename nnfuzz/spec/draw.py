@@ -28,6 +28,7 @@ class Sizes:
     max_flops: int = 1 << 24
 
     def dim(self, rank: int) -> int:
+        """The largest dimension of a tensor of that rank."""
         return self.max_dim[min(rank, len(self.max_dim) - 1)]
 
 
@@ -43,6 +44,7 @@ class Draw:
     kinds: dict[Var, str] = field(default_factory=dict)
 
     def chance(self, probability: float) -> bool:
+        """True with the given probability."""
         return self.rng.random() < probability
 
     def choice(self, options: Sequence[T]) -> T:
@@ -50,6 +52,7 @@ class Draw:
         return options[int(self.rng.random() * len(options))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
+        """A copy of the items in random order."""
         result = list(items)
         self.rng.shuffle(result)
         return result
@@ -65,6 +68,7 @@ class Draw:
         return lo + int(self.rng.random() * (hi - lo + 1))
 
     def real(self, lo: float, hi: float) -> float:
+        """Uniform over `[lo, hi]`."""
         return self.rng.uniform(lo, hi)
 
     def var(self, name: str, lo: int, hi: int, kind: str = "size") -> Var | int:

@@ -83,6 +83,7 @@ class Motif:
     weight: float = 1.0
 
     def starts_at(self, type_: TensorType) -> bool:
+        """Whether the motif can stand behind a value of that type."""
         return type_.dtype in self.dtypes and self.ranks[0] <= type_.rank <= self.ranks[1]
 
 
@@ -143,4 +144,5 @@ class MotifRegistry:
         return len(self._motifs)
 
     def motifs(self) -> list[Motif]:
+        """All motifs, in order of registration."""
         return list(self._motifs.values())

@@ -62,6 +62,7 @@ class Opaque(OpSpec):
 
     @cached_property
     def graph(self) -> onnx.GraphProto:
+        """The nodes and constants, decoded from `text`."""
         import onnx
 
         return onnx.GraphProto.FromString(base64.b64decode(self.text))

@@ -83,6 +83,7 @@ class OpRegistry:
         return name in self._specs
 
     def specs(self) -> list[type[OpSpec]]:
+        """All operator classes, in order of registration."""
         return list(self._specs.values())
 
 

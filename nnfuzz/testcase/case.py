@@ -91,7 +91,7 @@ def _of(exporter: str, keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def refusal(exporter: str, signature: str) -> str:
-    """How `CaseConfig.refused` says that one exporter's models shall do without a signature."""
+    """The entry of `CaseConfig.refused` for an operator signature and one exporter only."""
     return f"{exporter}:{signature}"
 
 

@@ -95,7 +95,7 @@ class CaseGenerator:
         return self._make(index, rng, self.targets, self.generate, report)
 
     def probe(self, key: str, instance: int, report: Report) -> TestCase | NotProduced:
-        """A test case of a single operator with the given signature. Raises: KeyError."""
+        """A test case of a single operator with the given operator signature. Raises: KeyError."""
         rng = random.Random(f"probe/{key}/{instance}")
         config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
         targets = CoverageTargets(self.catalog.only(key))

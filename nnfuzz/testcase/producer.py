@@ -68,7 +68,7 @@ class Producer:
         self.notes = tuple(dict.fromkeys((*left_out, *seeds)))
 
     def signatures(self) -> dict[str, list[str]]:
-        """Per exporter, the keys of every signature that generation may use."""
+        """Per exporter, the keys of all operator signatures that generation may use."""
         return {
             name: generator.catalog.signature_keys() for name, generator in self.generators.items()
         }
@@ -93,7 +93,7 @@ class Producer:
         report: Report = lambda stage: None,
         exporter: str | None = None,
     ) -> TestCase | NotProduced:
-        """A test case of a single operator with the given signature.
+        """A test case of a single operator with the given operator signature.
 
         exporter: default the first one. Raises: KeyError.
         """

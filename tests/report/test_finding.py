@@ -16,7 +16,6 @@ from nnfuzz.report.finding_folder import (
     MAX_TEXT,
     FindingError,
     folder_name,
-    list_findings,
     read_finding,
     write_finding,
 )
@@ -60,7 +59,7 @@ def test_everything_comes_back(finding_of, tmp_path):
     for one, other in zip(back.outcomes, finding.outcomes, strict=True):
         assert one.to_json() == other.to_json()
         np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
-    assert list_findings(folder.parent) == [folder]
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_equal_findings_give_equal_bytes(finding_of, tmp_path):
@@ -126,7 +125,6 @@ def test_a_kill_leaves_no_half_folder(tmp_path):
     )
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -9
     assert [p.name.startswith(PARTIAL) for p in tmp_path.iterdir()] == [True]
-    assert list_findings(tmp_path) == []
     remove_partial(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

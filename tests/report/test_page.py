@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -20,9 +19,10 @@ from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import MAX_POINTS, NO_TEST, Figures, Growth, TestLine
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
+from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.report.graphs import HOSTILE, branching, hostile
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+BROWSER = CHROMIUM
 VERDICT = {
     "mismatches": {},
     "attribution": {"planted": {"party": "optimiser", "evidence": "agrees at O0 " + HOSTILE}},
@@ -94,7 +94,10 @@ def page(case, tmp_path_factory):
     write_finding(folder / "findings/two", error)
     write_finding(folder / "findings/two/reduced", replace(error, case=replace(case)))
     write_finding(folder / "duplicates/three", error)
-    rows = [row(crash, "findings/a%b #1"), {**row(error, "findings/two"), **MERGED}]
+    rows = [
+        {**row(crash, "findings/a%b #1"), "occurrences": 2},
+        {**row(error, "findings/two"), **MERGED},
+    ]
     rows.append({**row(error, "../camp/../elsewhere"), "signature": "gone"})
     parts = features(branching())
     tests = [
@@ -225,6 +228,69 @@ def test_filters_work_in_a_browser(page):
     hidden = [a for tag, a in Parsed(some).tags if a.get("class") == "finding" and "hidden" in a]
     assert [a["data-kind"] for a in hidden] == ["crash"]
     assert "1 of 3 shown" in dom(page, "#text=suspected-hash%20duplicates/three")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("no Chromium with its driver")
+    window = Browser(tmp_path_factory.mktemp("browser"))
+    yield window
+    window.close()
+
+
+TITLES = """return Array.from(document.querySelectorAll("details.finding:not([hidden])"))
+.map(function (row) { return row.dataset.kind + " " + row.dataset.times; })"""
+
+
+@pytest.mark.parametrize("width", [360, 420, 760, 1200])
+def test_the_page_never_scrolls_sideways(browser, page, width):
+    browser.open(page.as_uri(), width)
+    browser.run("document.querySelectorAll('details').forEach(function (d) { d.open = true; })")
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_filters_listen_to_keys_and_to_changes(browser, page):
+    browser.open(page.as_uri())
+    browser.press("#filters input", "CONV fuse")
+    assert browser.run(TITLES) == ["exception 3", "exception 3"]
+    browser.run(
+        "var bar = document.getElementById('filters'); bar.elements.text.value = '';"
+        "bar.elements.kind.value = 'crash';"
+        "bar.elements.kind.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    assert browser.run(TITLES) == ["crash 2"]
+
+
+def test_a_search_looks_at_names_and_not_at_what_files_hold(browser, page):
+    browser.open(page.as_uri() + "#text=float32")
+    assert browser.run(TITLES) == ["exception 3"]  # its pattern is Relu, Conv (float32)
+    browser.open(page.as_uri() + "#text=import")  # repro.py has it
+    assert browser.run(TITLES) == []
+
+
+def test_findings_are_sorted_by_click_and_by_key(browser, page):
+    browser.open(page.as_uri())
+    times = "#order button[data-key=times]"
+    browser.run(f"document.querySelector('{times}').click()")
+    assert browser.run(TITLES) == ["exception 3", "exception 3", "crash 2"]
+    browser.press(times, " ")  # the space bar
+    assert browser.run(TITLES) == ["crash 2", "exception 3", "exception 3"]
+    assert browser.run("return document.querySelector('[aria-sort]').textContent") == "times"
+    browser.press("#order button[data-key=kind]", "\ue007")  # the enter key
+    assert browser.run(TITLES)[0] == "crash 2"
+
+
+def test_tables_are_sorted_by_any_column(browser, page):
+    browser.open(page.as_uri())
+    first = """var table = document.querySelector("table.heat");
+    table.tHead.rows[0].cells[%d].firstChild.click();
+    return Array.from(table.tBodies[0].rows).map(function (row) {
+    return row.cells[%d].textContent; })"""
+    names = browser.run(first % (0, 0))
+    assert len(names) > 2 and names == sorted(names)
+    counts = [int(text) for text in browser.run(first % (1, 1))]
+    assert counts == sorted(counts, reverse=True)
 
 
 def test_markdown_lines_become_html():

@@ -1,4 +1,4 @@
-"""The steps of attention, each with its numbers, for composites to be made of."""
+"""The steps of attention, each an operator, of which composites are made."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class MaskedSoftmax(OpSpec):
         self.before = before
 
     def allowed(self, x: Tensor, *mask: Tensor) -> Tensor | None:
-        """Which scores count; None for all of them."""
+        """Mask of the scores that take part; None for all of them."""
         found = mask[0] if mask and mask[0].dtype is torch.bool else None
         if self.before is not None:
             s, keys = x.shape[-2:]
@@ -140,7 +140,7 @@ class MaskedSoftmax(OpSpec):
         return Interval(torch.where(allowed, x.lo, low), torch.where(allowed, x.hi, low))
 
     def _unsure(self, x: Interval, *mask: Interval) -> Tensor | None:
-        """Scores that are not comparable, or of which it is open whether they count."""
+        """Mask of scores that are not comparable, or may or may not take part."""
         found = x.any
         for m in mask:
             if m.lo.dtype is torch.bool and (not m.exact or m.any is not None):

@@ -52,7 +52,7 @@ AXES = Choice(by=_axes)
 
 
 def sizes(x: Tensor) -> tuple[int, ...]:
-    """The shape of a tensor in plain numbers, as which PyTorch's tracer does not pass them on."""
+    """The shape of a tensor as plain integers, so that PyTorch's tracer takes them as constants."""
     return tuple(int(size) for size in x.shape)
 
 

@@ -69,7 +69,7 @@ class Branched(Unary):
         return [monotone(self.torch, self.monotone, *intervals).masked(self.poles(*intervals))]  # type: ignore[arg-type]
 
     def feasible(self, *ranges: Range) -> bool:
-        """Whether one of some numbers in the range is far enough from the poles."""
+        """Whether one of a sample of the range is far enough from the poles."""
         import torch
 
         points = torch.linspace(*within(ranges[0], (-1e9, 1e9)), 17, dtype=torch.float64)
@@ -82,7 +82,7 @@ class Increasing(Unary):
     monotone = (1,)
 
     def demanded(self, *ranges: Range) -> Range | None:
-        """All of `valid` where that has no room for most numbers."""
+        """`valid`, where that excludes most numbers; else None."""
         return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None  # type: ignore
 
     def value_range(self, *ranges: Range) -> Range:
@@ -155,7 +155,7 @@ class Arithmetic(Binary):
         return monotone(self.torch, self.monotone, a, b)
 
     def of_itself(self, a: Interval) -> Interval:
-        """The same where both operands are one and the same."""
+        """The interval where both operands are the same value."""
         return self.floating(a, a)
 
     def onnx(self, emit: Any, *values: str) -> str:
@@ -223,7 +223,7 @@ def value_at(op: OpSpec, *numbers: float) -> float:
 def _value_at(
     spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
 ) -> float:
-    """Kept, for infinities, zeros and ones come up in graph after graph."""
+    """Cached, since infinities, zeros and ones come up in every graph."""
     import torch
 
     op = spec(**dict(attributes))
@@ -232,7 +232,7 @@ def _value_at(
 
 
 def pointwise(op: OpSpec) -> bool:
-    """Whether elements depend on the elements at the same place only: then scalars will do."""
+    """Whether an operator maps element by element, so that scalars tell its range."""
     return isinstance(op, Elementwise) and all(p.ranks[0] == 0 for p in op.inputs)
 
 

@@ -1,4 +1,4 @@
-"""Activations that let large numbers through and hold back negative ones."""
+"""Gated activations (Swish, Mish, Gelu): x for large x, 0 for very negative x, a dip between."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Gated(Unary):
         return leaking(*tensors)
 
     def value_range(self, *ranges: Range) -> Range:
-        """Falling as far as where it is least, then growing."""
+        """Bounds of a function that falls until its least point and grows from there."""
         ((lo, hi),) = ranges
         at, least = self.least
         ends = [value_at(self, float(end)) for end in (lo, hi)]

@@ -19,7 +19,7 @@ INDICES = (DType.INT64, DType.INT32)
 
 
 class Indexed(OpSpec):
-    """Elements of some inputs come out where others, whose patterns say `index`, put them.
+    """Elements of some inputs move to where other inputs, whose patterns say `index`, send them.
 
     Indices come from placeholders, so they are exact.
     """
@@ -31,7 +31,7 @@ class Indexed(OpSpec):
         return 0
 
     def moving(self, items: Sequence) -> list:
-        """Those of the inputs' items that belong to inputs without indices."""
+        """The items, one per input, of the inputs that are no indices."""
         return [x for x, p in zip(items, self.patterns(len(items))) if not p.index]
 
     def value_range(self, *ranges: Range) -> Range:
@@ -44,7 +44,7 @@ class Indexed(OpSpec):
 
 
 def relocated(op: OpSpec, intervals: Sequence[Interval], steering: Sequence[int]) -> list[Interval]:
-    """Intervals of elements that go where exact inputs, at the positions `steering`, send them."""
+    """Intervals of moved elements; `steering`: positions of the exact inputs that move them."""
 
     def sent(tensors: Sequence[Tensor]) -> list[Tensor]:
         return outputs(
@@ -76,5 +76,5 @@ def within(draw: Draw, shape: Sequence[Int], free: Sequence[int]) -> tuple[Int, 
 
 
 def span(size: Int) -> Range:
-    """What an index into so many elements may be."""
+    """The closed range of an index, negative ones included, into an axis of a given size."""
     return (-size, size - 1)  # type: ignore[return-value]

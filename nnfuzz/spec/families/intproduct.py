@@ -76,7 +76,7 @@ class IntegerProduct(OpSpec):
         raise NotImplementedError
 
     def terms(self, a: Tensor, b: Tensor) -> int:
-        """How many products add up to one element."""
+        """Number of products that add up to one element."""
         raise NotImplementedError
 
     def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
@@ -156,7 +156,7 @@ class IntegerProduct(OpSpec):
 
 
 class InInt32(IntegerProduct):
-    """The sum itself, in int32; zero points are optional."""
+    """The sum as int32, without a scale; zero points are optional."""
 
     roles = "abpq"
     variadic = (2, 4)

@@ -1,4 +1,4 @@
-"""Losses that pick one of C classes for every position and add up what they find there."""
+"""Losses over C classes: the score of the true class of every position, summed or averaged."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ClassLoss(OpSpec):
         return self.reduced(-self.picked(x, target) * factor, factor)
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
-        """A mean needs a position that counts."""
+        """A mean needs a position that is not ignored."""
         factor = self.factor(*tensors)
         empty = [flags(~(factor > 0).any())] if self.reduction == "mean" else []
         return [*super().domain(*tensors), *empty]

@@ -1,4 +1,4 @@
-"""Numbers of results that multiply several elements."""
+"""Bounds and errors of results that are products of several elements."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def magnitude_logs(x: Tensor) -> Tensor:
 
 
 def room(x: Tensor) -> float:
-    """The largest such sum that a floating tensor's dtype has room for, with one to spare."""
+    """Largest sum of `magnitude_logs` that is finite in a floating tensor's dtype, less one."""
     return math.log(torch.finfo(x.dtype).max) - 1

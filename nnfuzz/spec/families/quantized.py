@@ -59,7 +59,7 @@ def stepped(v: Interval, error: Tensor | float, zero: Sequence[Interval], to: DT
 
 
 def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
-    """How far quotients are from the next tie that shows."""
+    """Distance of quotients from the next tie whose rounding changes the result."""
     v = wide(v)
     if to.is_float:
         ties = _ties(to).to(v.dtype)

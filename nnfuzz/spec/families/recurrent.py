@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LONGEST = 10
-"""Steps; the reference runs them one by one."""
+"""Largest number of steps; more take the reference too long, which runs them one by one."""
 
 
 def _drawn_activations(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[str, ...]:
-    """Mostly none, which means the defaults."""
+    """Activation functions; mostly none, which stands for the defaults."""
     if draw.chance(0.6):
         return ()
     return tuple(
@@ -60,7 +60,7 @@ class Recurrent(Composite):
     """No step jumps."""
 
     gates: ClassVar[str] = ""
-    """In the order of the rows of W."""
+    """Letters of the gates, in the order of the rows of W."""
     peepholes: ClassVar[str] = ""
     optional: ClassVar[tuple[str, ...]] = ("B", "initial_h")
     states: ClassVar[tuple[str, ...]] = ("initial_h",)

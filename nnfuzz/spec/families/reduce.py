@@ -41,7 +41,7 @@ def unreduced(
 
 
 class Reducing(RankChanging):
-    """What reductions along one axis and along several have in common; see `positive_axes`."""
+    """Base of reductions along one axis and along several; see `positive_axes`."""
 
     inputs = (In("T", FLOATS, (1, 5)),)
     keepdims = Choice((0, 1))
@@ -141,7 +141,7 @@ class Reduction(Reducing):
         return Interval(*ends(self.torch, self.monotone, x))
 
     def terms(self, x: Tensor) -> int:
-        """How many elements make up one element of the result."""
+        """Number of input elements per element of the result."""
         count = 1
         for axis in self.axes:
             count *= x.shape[axis]
@@ -230,7 +230,7 @@ class ArgReduction(Along, Reducing):
         return mean.unsqueeze(self.axis) if self.keepdims else mean
 
     def ordered(self, x: Tensor) -> Tensor:
-        """Floats whose largest is the one looked for."""
+        """Floats in an order in which the element looked for is the largest."""
         return x
 
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:

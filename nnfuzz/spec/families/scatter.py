@@ -42,7 +42,7 @@ class Scattering(Indexed):
         raise NotImplementedError
 
     def many(self, draw: Draw, size: Int, rank: int) -> Int:
-        """How many updates for so many places; few, so that few of them meet."""
+        """A random number of updates for an axis; small, so that few of them meet."""
         return draw.dim(rank) if draw.chance(0.1) else maximum(1, size // draw.choice((2, 3, 5, 8)))
 
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
@@ -73,7 +73,7 @@ class Scattering(Indexed):
 
 
 def _multiplied(data: Range, updates: Range) -> Range:
-    """Bounds of numbers that any number of updates multiply."""
+    """Bounds of numbers that are multiplied by any number of updates."""
     least = min(data[0], updates[0])
     if least >= 1:
         return data[0], math.inf

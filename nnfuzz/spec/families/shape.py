@@ -78,7 +78,7 @@ def same_product(a: Sequence[Int], b: Sequence[Int]) -> Bool:
 
 
 def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...]:
-    """A random shape that may have as many elements.
+    """A random shape, symbolic perhaps, that can have as many elements as the given one.
 
     Adjacent dimensions merge, one splits into a factor and the rest, ones come in.
     """

@@ -20,7 +20,7 @@ def in_order(x: Tensor, axis: int, largest: int = 1) -> tuple[Tensor, Tensor]:
 
 
 def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
-    """Per place in the order of `x.lo`, whether its element has that place whatever the values.
+    """Mask, in the order of `x.lo`, of elements whose rank is the same for all values in `x`.
 
     Masks aside. Elements that are exact may be equal; others must not touch.
     """

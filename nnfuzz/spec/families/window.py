@@ -108,7 +108,7 @@ class Window(OpSpec):
             yield size + before + behind >= (window - 1) * dilation + 1
 
     def window_counts(self, *inputs: TensorType) -> tuple[Int, ...]:
-        """How many windows there are, per spatial axis."""
+        """Number of windows per spatial axis."""
         counts = []
         for size, window, stride, dilation, before, behind in self.axes(*inputs):
             room = size + before + behind - (window - 1) * dilation - 1
@@ -116,7 +116,7 @@ class Window(OpSpec):
         return tuple(counts)
 
     def overhang(self, x: TensorType) -> Int:
-        """By how many elements windows leave the padded input at most."""
+        """Largest number of elements by which a window leaves the padded input."""
         return max(
             (count - 1) * stride + dilation * (window - 1) + 1 - size - before - behind
             for count, (size, window, stride, dilation, before, behind) in zip(

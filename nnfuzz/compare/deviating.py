@@ -1,0 +1,169 @@
+"""What a graph may yield on a compiler that computes with other numbers, as envelopes.
+
+For floats the working precision of the envelope is the narrower one, and inputs may be rounded to
+it. For integers everything that depends on a number which the narrower type does not hold, or on a
+result that wrapped around, is incomparable: what becomes of those is the habit's doing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnfuzz.compare.deviation import SATURATES, TF32, Deviation
+from nnfuzz.compare.envelope import Envelope, step
+from nnfuzz.compare.precision import PRECISIONS, Precision
+from nnfuzz.compare.reference import reference
+from nnfuzz.compare.verdict import outside
+from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.carriers import array
+from nnfuzz.spec.intervals import Interval
+from nnfuzz.spec.operator import flatten
+
+TF32_ROUNDOFF = 2.0**-10
+"""Unit roundoff of 10 bits of mantissa is 2^-11; each product has two rounded factors."""
+Arrays = Mapping[str, np.ndarray]
+
+
+def explains(
+    deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
+) -> bool:
+    """Whether outputs that leave the envelope are what a compiler with these habits may return.
+
+    An output may be of the narrower dtype. Raises: ReferenceFault.
+    """
+    admitted = deviating(deviations, graph, params)
+    return all(
+        name in outputs and _agrees(admitted[name], outputs[name], deviations)
+        for name in graph.outputs
+    )
+
+
+def deviating(
+    deviations: Collection[Deviation], graph: Graph, params: Arrays
+) -> dict[str, Envelope]:
+    """Envelopes of the outputs under the habits. Raises: ReferenceFault."""
+    values = reference(graph, params)
+    model = _Habits(deviations)
+    with torch.inference_mode():
+        intervals = {
+            name: model.entering(values[name], graph.type(name).dtype)
+            for name in (*graph.inputs, *graph.weights)
+        }
+        for node in graph.nodes:
+            step(graph, node, values, intervals, model.precisions(node))
+            for name in node.outputs:
+                dtype = graph.type(name).dtype
+                found = model.leaving(values[name], intervals[name], dtype)
+                intervals[name] = model.wrapped(node, name, values, found, dtype)
+    return {
+        name: _envelope(model, graph.type(name).dtype, values[name], intervals[name])
+        for name in graph.outputs
+    }
+
+
+class _Habits:
+    """The habits by dtype."""
+
+    def __init__(self, deviations: Collection[Deviation]) -> None:
+        self._to = {(DType(d.dtype), d.to) for d in deviations}
+        floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to != TF32]
+        self._narrow: dict[DType, Precision] = {
+            dtype: max((PRECISIONS[to] for d, to in floats if d is dtype), key=lambda p: p.u)
+            for dtype, _ in floats
+        }
+
+    def precisions(self, node: Node) -> Mapping[DType, Precision]:
+        """The working precision at a node, by dtype."""
+        found = {**PRECISIONS, **self._narrow}
+        if (DType.FLOAT32, TF32) in self._to and node.op.exactness == "sum":
+            full = found[DType.FLOAT32]
+            found[DType.FLOAT32] = Precision(
+                full.dtype, max(full.u, TF32_ROUNDOFF), full.tiny, full.greatest, full.twice
+            )
+        return found
+
+    def working(self, dtype: DType) -> Precision | None:
+        return self._narrow.get(dtype, PRECISIONS.get(dtype))
+
+    def entering(self, value: Tensor, dtype: DType) -> Interval:
+        """An input or weight, as it is or rounded to the narrower type."""
+        if dtype in self._narrow:
+            rounded = value.to(self._narrow[dtype].dtype).to(value.dtype)
+            found = Interval(torch.minimum(value, rounded), torch.maximum(value, rounded))
+            return found.masked(~torch.isfinite(rounded))
+        return self.leaving(value, Interval(value, value), dtype)
+
+    def leaving(self, value: Tensor, interval: Interval, dtype: DType) -> Interval:
+        """A result: integers that a narrower type does not hold are incomparable."""
+        for own, to in self._to:
+            if own is dtype and dtype.is_int and to != SATURATES:
+                interval = interval.masked(_beyond(value, DType(to)))
+        return interval
+
+    def wrapped(
+        self,
+        node: Node,
+        name: str,
+        values: Mapping[str, Tensor],
+        interval: Interval,
+        dtype: DType,
+    ) -> Interval:
+        """A result that saturation may change: one that is another in wider integers."""
+        if (dtype, SATURATES) not in self._to:
+            return interval
+        inputs = [values[n] for n in node.inputs]
+        wide = [x if x.is_floating_point() or x.dtype is torch.bool else x.long() for x in inputs]
+        try:
+            results = dict(zip(node.outputs, flatten(node.op.torch(*wide)), strict=True))
+        except Exception:  # an operator that insists on its dtype does not wrap around
+            return interval
+        found = results[name]
+        if found.shape != values[name].shape or found.is_floating_point():
+            return interval
+        return interval.masked(found.long() != values[name].long())
+
+
+def _beyond(value: Tensor, narrow: DType) -> Tensor:
+    """Mask of integers that a type does not hold."""
+    if narrow.is_float:
+        return value.to(narrow.torch).to(torch.float64).long() != value.long()
+    least, most = (int(end) for end in narrow.limits)
+    return (value < least) | (value > most)
+
+
+def _envelope(model: _Habits, dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
+    ends = [
+        t.numpy() if dtype.is_float else plain(array(t, dtype))
+        for t in (ref, interval.lo, interval.hi)
+    ]
+    working = model.working(dtype)
+    shown = DType.of(working.dtype) if working else dtype
+    return Envelope(shown, *ends, interval.mask().numpy())
+
+
+def _agrees(expected: Envelope, actual: np.ndarray, deviations: Collection[Deviation]) -> bool:
+    """Whether an output lies in the envelope, in whatever of the dtypes that are in question."""
+    admitted = {expected.dtype.value, *(d.dtype for d in deviations), *(d.to for d in deviations)}
+    if actual.shape != expected.ref.shape or DType.of(actual.dtype).value not in admitted:
+        return False
+    return not outside(expected, actual).any()
+
+
+def explanation(
+    habits: Sequence[Deviation], graph: Graph, params: Arrays, outputs: Arrays
+) -> tuple[Deviation, ...]:
+    """The fewest of a compiler's habits that explain its outputs; none if they do not.
+
+    Raises: ReferenceFault.
+    """
+    there = {value.type.dtype.value for value in graph.values.values()}
+    able = [habit for habit in habits if habit.dtype in there]
+    for tried in [*((habit,) for habit in able), *([tuple(able)] if len(able) > 1 else [])]:
+        if explains(tried, graph, params, outputs):
+            return tried
+    return ()

@@ -1,0 +1,55 @@
+"""How a compiler may compute with other numbers than a model says, everywhere and by habit.
+
+Such a habit is one cause, whatever operator shows it. What it explains is computed: see
+nnfuzz.compare.deviating for whole graphs, nnfuzz.triage.survey for how a compiler is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnfuzz.ir.dtypes import DType
+
+TF32 = "tf32"
+"""float32 with 10 bits of mantissa, for the factors of products that are summed."""
+SATURATES = "saturation"
+
+
+@dataclass(frozen=True, order=True)
+class Deviation:
+    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, or with SATURATES."""
+
+    dtype: str
+    to: str
+
+    def __str__(self) -> str:
+        if self.to == SATURATES:
+            return f"{self.dtype} saturates where it should wrap around"
+        where = " (sums of products)" if self.to == TF32 else ""
+        return f"{self.dtype} is computed in {self.to}{where}"
+
+    def to_json(self) -> list[str]:
+        return [self.dtype, self.to]
+
+    @classmethod
+    def from_json(cls, data: Sequence[str]) -> Deviation:
+        dtype, to = data
+        return cls(dtype, to)
+
+
+CONSIDERED = (
+    Deviation("float64", "float32"),
+    Deviation("float32", "bfloat16"),
+    Deviation("float32", "float16"),
+    Deviation("float32", TF32),
+    Deviation("float16", "bfloat16"),
+    Deviation("int64", "int32"),
+    Deviation("uint64", "uint32"),
+    Deviation("uint64", "int64"),
+    Deviation("uint32", "int32"),
+    Deviation("int64", "float32"),
+    Deviation("int64", "float64"),
+    *(Deviation(d.value, SATURATES) for d in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)),
+)
+"""What every compiler is asked for: narrower types that hardware prefers, and SIMD's saturation."""

@@ -1,0 +1,143 @@
+"""Asks a compiler for its habits: whether elementary operators keep all digits of their dtype.
+
+A compiler that computes Add, Sub and Mul of float64 in float32 does so everywhere, and a thousand
+wrong results are one finding. One that loses digits in a single operator has another bug. Tiny
+models of these operators, whose results are their inputs, tell the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+
+from nnfuzz.compare.deviation import CONSIDERED, SATURATES, TF32, Deviation
+from nnfuzz.ir.dtypes import DType
+
+Arrays = Mapping[str, np.ndarray]
+Run = Callable[[bytes, Arrays], Arrays | None]
+"""Runs a model; None where the compiler does not take it or fails."""
+OPERATORS = ("Add", "Sub", "Mul", "Max")
+OPSET, IR_VERSION = 17, 8
+
+
+def survey(run: Run) -> tuple[Deviation, ...]:
+    """The habits of a compiler: per dtype the mildest one that explains what is wrong with at
+    least half of the elementary operators that it takes.
+    """
+    found = []
+    for dtype in dict.fromkeys(habit.dtype for habit in CONSIDERED):
+        considered = [habit for habit in CONSIDERED if habit.dtype == dtype]
+        rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES)]
+        found += _shown(run, dtype, rounding, OPERATORS, _numbers(dtype))
+        if Deviation(dtype, SATURATES) in considered:
+            habit = Deviation(dtype, SATURATES)
+            found += _shown(run, dtype, [habit], ("Add",), _limits(dtype), addend=1)
+        if Deviation(dtype, TF32) in considered and not any(h.dtype == dtype for h in found):
+            habit = Deviation(dtype, TF32)
+            found += _shown(run, dtype, [habit], ("MatMul",), np.diag(_numbers(dtype)))
+    return tuple(found)
+
+
+def _shown(
+    run: Run,
+    dtype: str,
+    habits: list[Deviation],
+    operators: tuple[str, ...],
+    x: np.ndarray,
+    addend: int = 0,
+) -> list[Deviation]:
+    """The mildest of the habits of a dtype that is shown; as a list, empty for none."""
+    results = list(_results(run, operators, x, addend))
+    for habit in sorted(habits, key=lambda habit: _lost(habit, x, addend).sum()):
+        guilty = [_fits(habit, x, addend, truth, result) for truth, result in results]
+        if any(guilty) and 2 * sum(guilty) >= len(guilty):
+            return [habit]
+    return []
+
+
+def _results(
+    run: Run, operators: tuple[str, ...], x: np.ndarray, addend: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Truth and result of each operator that the compiler takes, on operands that leave x as it is
+    but for the addend.
+    """
+    for operator in operators:
+        y = _neutral(operator, x, addend)
+        with np.errstate(over="ignore"):
+            truth = x + y if operator == "Add" else x
+        outputs = run(_model(operator, x.dtype.name, x.shape), {"x": x, "y": y})
+        if outputs and outputs["z"].shape == x.shape:
+            yield truth, outputs["z"]
+
+
+def _neutral(operator: str, x: np.ndarray, addend: int) -> np.ndarray:
+    if operator == "Max":
+        return x.copy()
+    if operator == "MatMul":
+        return np.eye(len(x), dtype=x.dtype)
+    return np.full_like(x, 1 if operator == "Mul" else addend)
+
+
+def _fits(
+    habit: Deviation, x: np.ndarray, addend: int, truth: np.ndarray, result: np.ndarray
+) -> bool:
+    """Whether a result is wrong, or of the narrower dtype, but only where the habit loses any."""
+    wide = np.float64 if truth.dtype.kind not in "iu" else object
+    off = np.array(result.astype(wide) != truth.astype(wide))
+    narrower = result.dtype != truth.dtype and result.dtype.name == habit.to
+    lost = _lost(habit, x, addend)
+    if DType(habit.dtype).is_float:
+        room = 4 * _roundoff(habit.to) * np.abs(truth.astype(np.float64))
+        near = np.abs(result.astype(np.float64) - truth.astype(np.float64)) <= room
+        return bool((off.any() or narrower) and near.all() and not (off & ~lost).any())
+    return bool((off.any() or narrower) and not (off & ~lost).any())
+
+
+def _lost(habit: Deviation, x: np.ndarray, addend: int) -> np.ndarray:
+    """Mask of the elements that the habit changes."""
+    if habit.to == SATURATES:
+        return x.astype(object) + addend > int(np.iinfo(x.dtype).max)
+    if habit.to == TF32:
+        return x.astype(ml_dtypes.bfloat16).astype(x.dtype) != x
+    narrow = DType(habit.to)
+    if DType(habit.dtype).is_int and narrow.is_int:
+        least, most = (int(end) for end in narrow.limits)
+        return (x.astype(object) < least) | (x.astype(object) > most)
+    return x.astype(narrow.numpy).astype(np.float64).astype(object) != x.astype(object)
+
+
+def _roundoff(to: str) -> float:
+    return 2.0**-11 if to == TF32 else DType(to).unit_roundoff
+
+
+def _numbers(dtype: str) -> np.ndarray:
+    """Numbers that narrower types do not hold, each type others; all are exact in the dtype."""
+    kind = DType(dtype)
+    if kind.is_float:
+        bits = (4, 9, 13, 20, 40)  # float16 has 10 bits of mantissa, bfloat16 7, float32 23
+        held = [b for b in bits if 2.0**-b >= 2 * kind.unit_roundoff]
+        return np.array([1 + 2.0**-b for b in held]).astype(kind.numpy)
+    powers = [3, 2**24 + 1, 2**31 + 5, 2**40 + 3, 2**53 + 1, 2**63 + 4097]
+    return np.array([p for p in powers if p <= kind.limits[1]]).astype(kind.numpy)
+
+
+def _limits(dtype: str) -> np.ndarray:
+    kind = DType(dtype)
+    return np.array([3, kind.limits[1]]).astype(kind.numpy)
+
+
+@cache
+def _model(operator: str, dtype: str, shape: tuple[int, ...]) -> bytes:
+    """A serialized ONNX model of one operator, z = operator(x, y)."""
+    from onnx import helper
+
+    type_ = helper.np_dtype_to_tensor_dtype(DType(dtype).numpy)
+    x, y, z = (helper.make_tensor_value_info(name, type_, shape) for name in "xyz")
+    node = helper.make_node(operator, ["x", "y"], ["z"])
+    graph = helper.make_graph([node], "survey", [x, y], [z])
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    return model.SerializeToString()

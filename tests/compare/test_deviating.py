@@ -1,0 +1,70 @@
+"""What habits of a compiler explain: narrower types and saturation, over whole graphs."""
+
+import numpy as np
+import pytest
+
+from nnfuzz.compare.deviating import explains, explanation
+from nnfuzz.compare.deviation import CONSIDERED, SATURATES, Deviation
+from nnfuzz.compare.verdict import judge
+
+F32 = Deviation("float64", "float32")
+I32 = Deviation("int64", "int32")
+S8 = Deviation("int8", SATURATES)
+X = np.array([0.1, 1e-3, 7.3])
+
+
+@pytest.fixture
+def chain(build):
+    """(array, operators...) -> graph, parameters, the output's name."""
+
+    def made(x, *operators):
+        builder = build(x=x)
+        name = "x"
+        for operator in operators:
+            name = builder.add(operator, name)
+        return *builder.done(name), name
+
+    return made
+
+
+def wrong(graph, params, outputs):
+    """That the outputs are wrong, and what habits say of them."""
+    verdict = judge(graph, params, {"it": outputs})
+    assert verdict.mismatches["it"]
+    return explanation(CONSIDERED, graph, params, outputs)
+
+
+def test_double_in_float_is_explained_in_either_dtype(chain):
+    graph, params, name = chain(X, "Exp", "Sqrt")
+    narrow = np.sqrt(np.exp(X.astype(np.float32)))
+    assert wrong(graph, params, {name: narrow.astype(np.float64)}) == (F32,)
+    assert wrong(graph, params, {name: narrow}) == (F32,)
+    assert not explains([F32], graph, params, {name: narrow * np.float32(1.001)})
+
+
+def test_integers_that_depend_on_no_large_number_must_be_right(chain):
+    graph, params, name = chain(np.array([2**40, -5, 7]), "Abs", "Neg")
+    assert wrong(graph, params, {name: np.array([0, -5, -7], np.int32)}) == (I32,)
+    assert wrong(graph, params, {name: np.array([1 - 2**31, -5, -7])}) == (I32,)
+    assert not explains([I32], graph, params, {name: np.array([0, -5, -8])})
+
+
+def test_saturation_explains_what_overflows_and_nothing_else(build):
+    builder = build(x=np.array([100, 3], np.int8))
+    name = builder.add("Add", "x", "x")
+    graph, params = builder.done(name)
+    assert wrong(graph, params, {name: np.array([127, 6], np.int8)}) == (S8,)
+    assert not explains([S8], graph, params, {name: np.array([-56, 7], np.int8)})
+
+
+def test_a_wrong_shape_or_a_missing_output_is_no_matter_of_numbers(chain):
+    graph, params, name = chain(X, "Exp")
+    for outputs in ({}, {name: np.exp(X)[None]}, {name: np.exp(X).astype(np.int64)}):
+        assert not explains([F32], graph, params, outputs)
+
+
+@pytest.mark.parametrize("habit", CONSIDERED, ids=str)
+def test_what_is_right_is_right_under_any_habit(chain, habit):
+    graph, params, name = chain(X.astype(np.float32), "Exp")
+    assert explains([habit], graph, params, {name: np.exp(params["x"])})
+    assert Deviation.from_json(habit.to_json()) == habit

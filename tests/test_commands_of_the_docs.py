@@ -1,0 +1,174 @@
+"""The commands in the docs are commands of nnfuzz; a reader who copies them sees them work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from nnfuzz.cli.main import application
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.*")})
+PAGES.remove(ROOT / "CHANGELOG.md")  # tells what was, too
+
+SHORTER = {
+    r"--time 4h": "--tests 2 --nodes 3",
+    r"--time 8h": "--tests 3",
+    r"--count \d+": "--count 2",
+    r"--seed 1 --out models": "--seed 1 --nodes 3 --out models",
+    r"seed1_000010": "seed1_000001",  # of the fewer models
+    r"ops check$": "ops check Add",  # of all operators: minutes
+    r"--seed-models zoo/": "--seed-models zoo/ --tests 1 --nodes 3",
+    r"fuzz -b onnxruntime -b tvm$": "fuzz -b onnxruntime -b tvm --tests 2 --nodes 3",
+    r"--exporter direct --opset 21$": "--exporter direct --opset 21 --tests 2 --nodes 3",
+    r"reduce (\S+)$": r"reduce \1 --budget 20",
+}
+"""What would take too long, as a pattern and what is run instead."""
+
+ONLY_PARSED = {
+    "nnfuzz ops check --": "50 agreements of each of 190 operators take half an hour",
+    "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
+    "scripts/test": "makes .venv and runs these tests",
+}
+"""What no test runs, by its beginning, and why."""
+
+BROKEN = '''
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+
+
+class Broken(OnnxRuntime):
+    """ONNX Runtime that fails to build anything."""
+
+    name = "broken"
+
+    def build(self, module, level):
+        raise ValueError("broken on purpose")
+'''
+
+
+def blocks(text: str) -> str:
+    """What a page shows as a terminal: fenced with a prompt, or indented without one."""
+    fenced = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    prompted = re.findall(r"^\$ (.*)$", "\n".join(fenced), re.MULTILINE)
+    return "\n".join(prompted + re.findall(r"^    (nnfuzz .*)$", text, re.MULTILINE))
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a page's terminal blocks, without comments."""
+    lines = [re.sub(r"\s+#.*", "", line) for line in blocks(text).splitlines()]
+    return [command.strip() for line in lines for command in line.split(";")]
+
+
+def mentioned(text: str) -> list[str]:
+    """Commands of nnfuzz within sentences; "..." stands for options of the reader's choice."""
+    spans = re.findall(r"`(nnfuzz [a-z-][^`]*)`", text)
+    return [re.sub(r"\s+", " ", span).replace(" ...", "") for span in spans]
+
+
+def parse(command: str) -> None:
+    """Raises: an error of the command line if it does not know the command or an option."""
+    name, *arguments = shlex.split(command)
+    assert name == "nnfuzz"
+    parser = typer.main.get_command(application())
+    while arguments and arguments[0] in getattr(parser, "commands", ()):
+        parser = parser.commands[arguments.pop(0)]
+    context = parser.context_class(parser, info_name=command)
+    _, rest, _ = parser.make_parser(context).parse_args(arguments)
+    assert not rest, f"not understood: {rest}"
+
+
+ALL = sorted(
+    {
+        (page.relative_to(ROOT).as_posix(), command)
+        for page in PAGES
+        for command in commands(page.read_text()) + mentioned(page.read_text())
+    }
+)
+
+
+def shortened(command: str) -> str:
+    for long, short in SHORTER.items():
+        command = re.sub(long, short, command)
+    return command
+
+
+@pytest.mark.parametrize("page, command", ALL)
+def test_every_command_is_understood(page, command):
+    if command.startswith("scripts/"):
+        script, *arguments = shlex.split(command)
+        assert os.access(ROOT / script, os.X_OK)
+        command = shlex.join(["nnfuzz", "fuzz", *arguments]) if "fuzz" in script else "nnfuzz ops"
+    parse(command)
+    parse(shortened(command))
+
+
+def test_what_is_not_run_is_still_in_the_docs():
+    for beginning, reason in ONLY_PARSED.items():
+        assert reason and any(command.startswith(beginning) for _, command in ALL), beginning
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess:
+    """`nnfuzz ...` in the folder, without a terminal."""
+    arguments = shlex.split(shortened(command))[1:]
+    return subprocess.run(
+        [sys.executable, "-m", "nnfuzz", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What the commands of the pages take for granted: models, and a place for pictures."""
+    (tmp_path / "docs").mkdir()
+    made = run("nnfuzz generate --count 1 --nodes 2 --exporter direct --out zoo", tmp_path)
+    assert made.returncode == 0, made.stderr
+    return tmp_path
+
+
+def give_a_finding(folder: Path) -> None:
+    """campaign/findings/NAME, of a broken compiler."""
+    (folder / "broken.py").write_text(BROKEN)
+    fuzz = "nnfuzz fuzz --plugin broken.py -b broken --tests 1 --nodes 2 --out broken"
+    assert run(fuzz, folder).returncode == 1
+    found = next((folder / "broken" / "findings").glob("*"))
+    shutil.copytree(found, folder / "campaign" / "findings" / "NAME")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/HOW_IT_WORKS.md"])
+def test_the_commands_run(page, folder):
+    """In the order of the page, in one folder."""
+    for command in commands((ROOT / page).read_text()):
+        if any(command.startswith(beginning) for beginning in ONLY_PARSED):
+            continue
+        if "findings/NAME" in command:
+            if not (folder / "campaign" / "findings" / "NAME").exists():
+                give_a_finding(folder)
+            command += " --plugin broken.py"
+        done = run(command, folder)
+        assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_the_entry_points_are_those_that_are_read():
+    (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    shown = tomllib.loads(block)["project"]["entry-points"]
+    own = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert shown.keys() == own.keys()
+
+
+def test_every_script_of_the_table_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    scripts = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    assert len(scripts) > 5
+    assert [name for name in scripts if not (ROOT / "scripts" / name).exists()] == []

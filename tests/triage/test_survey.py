@@ -1,0 +1,97 @@
+"""Asking compilers for their habits, with compilers made of NumPy."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+from nnfuzz.compare.deviation import SATURATES, TF32, Deviation
+from nnfuzz.triage.survey import survey
+
+OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
+
+
+def compiler(before=lambda a, op: a, after=lambda a, op, wide: a):
+    """Computes the model of a survey; before and after change operands and results."""
+
+    def run(model, inputs):
+        (node,) = onnx.load_model_from_string(model).graph.node
+        op = node.op_type
+        x, y = (before(inputs[name], op) for name in node.input)
+        with np.errstate(over="ignore"):
+            found = x @ y if op == "MatMul" else OPERATORS[op](x, y)
+        wide = None
+        if x.dtype.kind in "iu" and op == "Add":
+            wide = x.astype(object) + y.astype(object)
+        return {"z": after(found, op, wide)}
+
+    return run
+
+
+def through(old, new, back=True):
+    def before(a, op):
+        if a.dtype != old:
+            return a
+        with np.errstate(over="ignore"):
+            return a.astype(new).astype(old) if back else a.astype(new)
+
+    return before
+
+
+def saturated(found, op, wide):
+    if wide is None or found.dtype != np.int8:
+        return found
+    return np.clip(wide, -128, 127).astype(np.int8)
+
+
+def test_a_compiler_without_habits():
+    assert survey(compiler()) == ()
+    assert survey(lambda model, inputs: None) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float64", "float32"),
+        ("float32", "float16"),
+        ("float32", "bfloat16"),
+        ("float16", "bfloat16"),
+        ("int64", "int32"),
+        ("int64", "float32"),
+        ("int64", "float64"),
+        ("uint64", "uint32"),
+    ],
+)
+def test_a_narrower_type_is_told_by_what_it_loses(old, new):
+    kind = ml_dtypes.bfloat16 if new == "bfloat16" else np.dtype(new)
+    assert survey(compiler(through(old, kind))) == (Deviation(old, new),)
+
+
+def test_the_result_may_be_of_the_narrower_type():
+    habits = survey(compiler(through("float64", np.float32, back=False)))
+    assert habits == (Deviation("float64", "float32"),)
+
+
+def test_saturation_and_short_factors():
+    assert survey(compiler(after=saturated)) == (Deviation("int8", SATURATES),)
+
+    def short(a, op):
+        if op != "MatMul" or a.dtype != np.float32:
+            return a
+        return (a.view(np.uint32) & ~np.uint32((1 << 13) - 1)).view(np.float32)
+
+    assert survey(compiler(short)) == (Deviation("float32", TF32),)
+
+
+def test_unsigned_integers_may_end_where_signed_ones_do():
+    def clipped(a, op):
+        return np.minimum(a, 2**63 - 1) if a.dtype == np.uint64 else a
+
+    assert survey(compiler(clipped)) == (Deviation("uint64", "int64"),)
+
+
+def test_one_operator_that_loses_digits_is_no_habit():
+    def only_max(a, op):
+        return a.astype(np.float32).astype(a.dtype) if op == "Max" else a
+
+    assert survey(compiler(only_max)) == ()
