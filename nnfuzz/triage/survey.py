@@ -121,7 +121,7 @@ def _numbers(dtype: str) -> np.ndarray:
         held = [b for b in bits if 2.0**-b >= 2 * kind.unit_roundoff]
         return np.array([1 + 2.0**-b for b in held]).astype(kind.numpy)
     powers = [3, 2**24 + 1, 2**31 + 5, 2**40 + 3, 2**53 + 1, 2**63 + 4097]
-    return np.array([p for p in powers if p <= kind.limits[1]]).astype(kind.numpy)
+    return np.array([p for p in powers if p <= np.iinfo(kind.numpy).max]).astype(kind.numpy)
 
 
 def _limits(dtype: str) -> np.ndarray:
