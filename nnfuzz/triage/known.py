@@ -1,77 +1,97 @@
-"""Known failures: signatures that a campaign counts but does not report."""
+"""Known failures: what a campaign counts but does not report.
+
+A file names them one per line, by the hash of a signature or by what the reduced model is like:
+
+    a258b5a34ce8 wrong shape of Range
+    backend=tvm operator=Pow dtype=bfloat16   # the next release has it
+    backend=openvino kind=mismatch operator=LSTM
+
+A pattern fits a reduced finding that has all of what it names. What follows a # is a comment, as
+is text behind a hash.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from nnfuzz.triage.signature import HASH_DIGITS, Signature
+from nnfuzz.triage.signature import HASH_DIGITS
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
+FIELDS = ("backend", "kind", "stage", "operator", "dtype")
 
 
 class KnownError(ValueError):
-    """A suppression file that cannot be read; the message names the line."""
+    """A file of known failures that cannot be read; the message names the line and the fix."""
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a pattern is held against. operators, dtypes: those of the reduced model."""
+
+    backend: str
+    kind: str
+    stage: str
+    operators: Collection[str] = ()
+    dtypes: Collection[str] = ()
+
+    @classmethod
+    def of(cls, backend: str, kind: str, stage: str, graph: Mapping[str, Any] | None) -> Facts:
+        nodes, values = (graph or {}).get("nodes", ()), (graph or {}).get("values", ())
+        return cls(backend, kind, stage, {n["op"] for n in nodes}, {v[1] for v in values})
+
+    def has(self, name: str, value: str) -> bool:
+        if name in ("operator", "dtype"):
+            return value in (self.operators if name == "operator" else self.dtypes)
+        return value == getattr(self, name)
+
+
+@dataclass(frozen=True)
 class KnownFailures:
-    """A list of suppressions that remembers which of them fired.
+    """hashes: of signatures, of raw failures or reduced ones. patterns: field -> value."""
 
-    File format: a signature's hash at the start of each line, then any text, such as the
-    signature's title; what follows a # is a comment, and so are empty lines.
-    """
-
-    def __init__(self, entries: Iterable[tuple[str, str]] = ()) -> None:
-        self._notes = dict(entries)
-        self._fired: dict[str, int] = {}
+    hashes: frozenset[str] = frozenset()
+    patterns: tuple[Mapping[str, str], ...] = field(default=())
 
     @classmethod
-    def parse(cls, text: str, source: str = "known failures") -> KnownFailures:
-        """Raises: KnownError naming the first line that does not start with a signature."""
-        entries = []
-        for number, line in enumerate(text.splitlines(), 1):
-            digest, _, note = line.partition("#")[0].strip().partition(" ")
-            if not digest:
-                continue
-            if not _HASH.fullmatch(digest):
-                raise KnownError(
-                    f"{source}, line {number}: {digest!r} is not a signature of {HASH_DIGITS} "
-                    "hexadecimal digits, such as the report of a finding shows"
-                )
-            entries.append((digest, note.strip() or line.partition("#")[2].strip()))
-        return cls(entries)
+    def parse(cls, lines: Iterable[str], source: str = "known failures") -> KnownFailures:
+        """Raises: KnownError naming the first line that is neither a hash nor a pattern."""
+        hashes, patterns = set(), []
+        for number, line in enumerate(lines, 1):
+            words = line.partition("#")[0].split()
+            if words and _HASH.fullmatch(words[0]):
+                hashes.add(words[0])
+            elif words:
+                patterns.append(_pattern(words, f"{source}, line {number}"))
+        return cls(frozenset(hashes), tuple(patterns))
 
     @classmethod
-    def load(cls, path: str | Path) -> KnownFailures:
+    def load(cls, path: Path) -> KnownFailures:
         """Raises: KnownError, OSError."""
-        return cls.parse(Path(path).read_text(encoding="utf-8"), str(path))
+        return cls.parse(path.read_text(encoding="utf-8").splitlines(), str(path))
 
-    def __len__(self) -> int:
-        return len(self._notes)
+    def lines(self) -> tuple[str, ...]:
+        """As a file would have them, sorted."""
+        patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)
+        return (*sorted(self.hashes), *sorted(patterns))
 
-    def __contains__(self, digest: object) -> bool:
-        return digest in self._notes
+    def fits(self, facts: Facts) -> bool:
+        """Whether some pattern fits a reduced finding."""
+        return any(all(facts.has(k, v) for k, v in p.items()) for p in self.patterns)
 
-    def hashes(self) -> tuple[str, ...]:
-        return tuple(self._notes)
 
-    def fires(self, signature: Signature | str) -> bool:
-        """Whether the signature (or its hash) is suppressed; counts it if so."""
-        digest = signature if isinstance(signature, str) else signature.hash
-        if digest not in self._notes:
-            return False
-        self._fired[digest] = self._fired.get(digest, 0) + 1
-        return True
-
-    def fired(self) -> dict[str, int]:
-        """Hits per signature that was suppressed at least once."""
-        return dict(self._fired)
-
-    def unused(self) -> list[str]:
-        """One line for each suppression that never fired: the failure may be fixed by now."""
-        return [
-            f"suppression {digest} never fired{f' ({note})' if note else ''}: it may be obsolete"
-            for digest, note in self._notes.items()
-            if digest not in self._fired
-        ]
+def _pattern(words: Iterable[str], where: str) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name not in FIELDS or not value:
+            raise KnownError(
+                f"{where}: {word!r} is neither a signature of {HASH_DIGITS} hexadecimal digits, "
+                f"such as the report of a finding shows, nor one of "
+                f"{', '.join(f'{name}=...' for name in FIELDS)}"
+            )
+        found[name] = value
+    return found

@@ -1,34 +1,39 @@
+"""Files of known failures: hashes, and patterns that reduced findings fit."""
+
 import pytest
 
-from nnfuzz.triage.known import KnownError, KnownFailures
-from nnfuzz.triage.signature import Signature
+from nnfuzz.triage.known import Facts, KnownError, KnownFailures
 
-TEXT = """# known to the maintainers
-0123456789ab onnxruntime: wrong value   # issue 1
+TEXT = """
+a258b5a34ce8 wrong shape of Range
+# a comment
 
-fedcba987654
+backend=tvm operator=Pow dtype=bfloat16   # the next release has it
 """
+GRAPH = {
+    "values": [["x", "bfloat16", [2]], ["p", "int64", [2]], ["y", "bfloat16", [2]]],
+    "nodes": [{"op": "Pow"}, {"op": "Abs"}],
+}
 
 
-def test_fires_and_counts():
-    known = KnownFailures.parse(TEXT)
-    assert len(known) == 2 and "fedcba987654" in known
-    assert known.fires(Signature("0123456789ab", "")) and known.fires("0123456789ab")
-    assert not known.fires("000000000000")
-    assert known.fired() == {"0123456789ab": 2}
-    assert known.unused() == ["suppression fedcba987654 never fired: it may be obsolete"]
+def test_hashes_and_patterns_are_read_and_written():
+    known = KnownFailures.parse(TEXT.splitlines())
+    assert known.hashes == {"a258b5a34ce8"}
+    assert KnownFailures.parse(known.lines()) == known
+    assert KnownFailures.parse([]) == KnownFailures()
 
 
-def test_unused_tells_the_note():
-    first = KnownFailures.parse(TEXT).unused()[0]
-    assert first.endswith("(onnxruntime: wrong value): it may be obsolete")
+def test_a_pattern_fits_what_has_all_that_it_names():
+    known = KnownFailures.parse(TEXT.splitlines())
+    assert known.fits(Facts.of("tvm", "exception", "compile", GRAPH))
+    assert not known.fits(Facts.of("onnxruntime", "exception", "compile", GRAPH))
+    assert not known.fits(Facts.of("tvm", "exception", "compile", {**GRAPH, "values": []}))
+    assert not known.fits(Facts.of("tvm", "exception", "compile", None))
+    errors = KnownFailures.parse(["kind=exception stage=compile"])
+    assert errors.fits(Facts.of("any", "exception", "compile", None))
 
 
-def test_damaged_line_is_named():
-    with pytest.raises(KnownError, match=r"line 2: 'xyz'"):
-        KnownFailures.parse("0123456789ab\nxyz\n")
-
-
-def test_load(tmp_path):
-    (tmp_path / "known").write_text(TEXT)
-    assert KnownFailures.load(tmp_path / "known").hashes() == ("0123456789ab", "fedcba987654")
+@pytest.mark.parametrize("line", ["a258", "operator:Pow", "op=Pow", "backend=", "Range fails"])
+def test_what_cannot_be_read_is_named_with_the_fix(line):
+    with pytest.raises(KnownError, match=r"known failures, line 2: .*backend=\.\.\."):
+        KnownFailures.parse(["", line])

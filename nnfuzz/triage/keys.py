@@ -1,0 +1,120 @@
+"""Keys of a reduced finding: findings of one compiler that share enough of them are one.
+
+A key is a property that findings with one cause tend to share. One that names the cause weighs 1
+and merges alone. What a message says last needs the same place or the same operators beside it;
+these two together say too little, since one source file has many causes. Keys are a function of the
+stored finding, so that a campaign of older rules is merged anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from nnfuzz.triage.general import general_message
+
+RULES = 2
+"""Version of the rules: findings that were keyed by others are keyed anew when they are read."""
+CLAUSE_WORDS = 4
+"""Words that make a clause telling: shorter ones are a value or a name."""
+_CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
+
+
+class KeyKind(StrEnum):
+    """What a key is about, with its weight."""
+
+    HABIT = "habit"  # an explanation that holds for the whole compiler
+    PASS = "pass"  # of the optimiser, accused by ablation
+    CAUSE = "cause"  # what blame makes of error, operators and dtypes
+    FRAME = "frame"  # innermost function of the compiler in a crash
+    ALIKE = "alike"  # found equal by running one in place of the other
+    CLAUSE = "clause"  # what a message says last
+    LOCATION = "location"  # in the compiler's source
+    OPERATORS = "operators"  # those of the reduced model
+
+    @property
+    def weight(self) -> float:
+        return _HINTS.get(self.value, 1.0)
+
+
+_EPSILON = 1e-9
+_HINTS = {"clause": 0.6, "location": 0.4, "operators": 0.4}
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """Equal for two findings that share the property."""
+
+    kind: KeyKind
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.text}"
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        kind, _, rest = text.partition(":")
+        return cls(KeyKind(kind), rest)
+
+
+def error_keys(parts: Mapping[str, Any], graph: Mapping[str, Any] | None) -> set[Key]:
+    """The keys of an error: its last clause, its place, its operators, the frame of a crash.
+
+    parts: of the failure's signature. Operators of the graph stay in the clause: a compiler that
+    lacks two of them has two gaps.
+    """
+    nodes = (graph or {}).get("nodes", ())
+    values = (graph or {}).get("values", ())
+    found = {Key(KeyKind.OPERATORS, ",".join(sorted({node["op"] for node in nodes})))}
+    if clause := last_clause(parts.get("message", "")):
+        found.add(Key(KeyKind.CLAUSE, general_message(clause, {v[1] for v in values}, ())))
+    if location := parts.get("location"):
+        found.add(Key(KeyKind.LOCATION, location))
+    frames = [frame for frame in parts.get("frames", ()) if "::" in frame]
+    if parts.get("signal") and frames:
+        found.add(Key(KeyKind.FRAME, f"{parts['signal']} in {frames[-1]}"))
+    return found
+
+
+def last_clause(message: str) -> str:
+    """The last part of a normalised message that is a statement of its own; "" if none is."""
+    clauses = [clause.strip() for clause in _CLAUSES.split(message)]
+    telling = [c for c in clauses if len(re.findall(r"[A-Za-z]{2,}", c)) >= CLAUSE_WORDS]
+    return telling[-1] if telling else ""
+
+
+def same(one: Collection[Key], other: Collection[Key]) -> bool:
+    """Whether two findings share enough to be one."""
+    return sum(key.kind.weight for key in {*one} & {*other}) >= 1.0 - _EPSILON
+
+
+Id = TypeVar("Id", bound=Hashable)
+
+
+def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
+    """Each finding with the first one of its group; groups are closed under `same`.
+
+    Findings that share hints only merge with any member that they share enough of them with.
+    """
+    keys = {name: frozenset(found) for name, found in findings.items()}
+    leader = {name: name for name in keys}
+
+    def root(name: Id) -> Id:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    order = {name: i for i, name in enumerate(keys)}
+    by_key: dict[Key, list[Id]] = {}
+    for name, found in keys.items():
+        for key in sorted(found):
+            for other in by_key.setdefault(key, []):
+                a, b = root(name), root(other)
+                if a != b and (key.kind.weight >= 1.0 - _EPSILON or same(found, keys[other])):
+                    first, second = sorted((a, b), key=order.__getitem__)
+                    leader[second] = first
+            by_key[key].append(name)
+    return {name: root(name) for name in keys}
