@@ -65,7 +65,8 @@ class Loop:
         self.faults = 0
         self._stopped = stopped
         self._probing = False
-        self._reducing = False
+        self._reduce_until: float | None = None
+        """When the reductions after the last test end, by time.monotonic; None before."""
         self._jobs = JobSource(config.tests_limit, recorder.store.done(), prober, self._produced)
         self._flights: set[Flight] = set()
         self._last_tick = 0.0
@@ -147,9 +148,8 @@ class Loop:
             f"the campaign is over; reducing {counted(waiting, 'finding')}, at most {grace:.0f} s "
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
         )
-        self._reducing = True
-        deadline = time.monotonic() + grace
-        while not self._stopped() and time.monotonic() < deadline and self.reducer.waiting():
+        self._reduce_until = time.monotonic() + grace
+        while self.reducer.waiting() and not self._stopped() and self._reducing_left():
             self.reducer.dispatch(math.inf, os.cpu_count() or 1)
             self._wait()
         left = self.reducer.waiting()
@@ -284,11 +284,17 @@ class Loop:
         )
 
     def _phase(self) -> str:
-        if self._reducing:
+        if self._reduce_until is not None:
             return "reducing"
         return "probing" if self._probing else "fuzzing"
 
+    def _reducing_left(self) -> float:
+        """Seconds until the reductions after the last test end."""
+        return max(0.0, (self._reduce_until or 0.0) - time.monotonic())
+
     def _time_left(self, seconds: float, rate: float) -> float | None:
+        if self._reduce_until is not None:
+            return self._reducing_left()
         ends = []
         if self.config.time_limit is not None:
             ends.append(self.config.time_limit - seconds)

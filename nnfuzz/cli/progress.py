@@ -96,7 +96,10 @@ def watcher(
 
 
 def line(s: Snapshot) -> str:
-    """One line on where the campaign stands."""
+    """One line on where the campaign stands; while it reduces, with the time left for that."""
+    if s.phase == "reducing":
+        waiting = f"{counted(s.unreduced, 'finding')} to be reduced of {s.findings}"
+        return f"[{spoken(s.left or 0)} left] reducing: {waiting}, {counted(s.tests, 'test')} done"
     left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
     if not s.tests and s.signatures:
         return (
@@ -137,8 +140,11 @@ def panel(s: Snapshot) -> Any:
     grid = Table.grid(padding=(0, 2))
     left = f"{spoken(s.left)} left" if s.left is not None else "until Ctrl-C"
     goal = f" of {s.tests_limit}" if s.tests_limit else ""
+    time_ = f"{spoken(s.seconds)}, {left}"
+    if s.phase == "reducing":
+        time_ = f"{spoken(s.seconds)} of tests are over; {left} to reduce findings"
     rows = [
-        ("time", f"{spoken(s.seconds)}, {left}"),
+        ("time", time_),
         ("tests", f"{s.tests}{goal}, {s.rate:.1f}/s, {s.sut_share:.0%} of the time in compilers"),
         ("outcomes", counts(s)),
     ]

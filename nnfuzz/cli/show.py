@@ -1,4 +1,4 @@
-"""`nnfuzz show FINDING`: the graph of a finding or of a generated model, as text or drawn."""
+"""`nnfuzz show FINDING|MODEL`: the graph of a finding or of any ONNX model, as text or drawn."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from nnfuzz.cli.errors import UsageError, unwritable
+from nnfuzz.cli.onnx_graph import model_graph
 
-FILES = ("finding.json", "nnfuzz.json")
+FILES = ("finding.json", "nnfuzz.json", "model.onnx")
+"""What is looked for in a folder, in this order."""
 
 
 def show(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Folder of a finding or of a generated model, or a graph as JSON.",
+            help="Folder of a finding or of a generated model, any ONNX model, or a graph as JSON.",
             show_default=False,
         ),
     ],
@@ -26,11 +28,15 @@ def show(
         Path | None, typer.Option(metavar="FILE.svg", help="Draw it into this file instead.")
     ] = None,
 ) -> None:
-    """Print the graph of a finding or of a generated model, or draw it.
+    """Print the graph of a finding or of any ONNX model, or draw it.
 
     \b
-    nnfuzz generate --count 1 --seed 4 --out models
-    nnfuzz show models/test_nnfuzz_seed4_000000 --svg graph.svg
+    nnfuzz show campaign/findings/tvm-mismatch-eaa1ca026673/reduced
+    nnfuzz show resnet50.onnx --svg resnet50.svg
+
+    One line per input, weight, node and output, with dtypes and shapes; symbolic dimensions have
+    their names, what ONNX cannot infer is "?". A model need not be one that nnfuzz has operators
+    for.
     """
     from nnfuzz.report.draw import draw
 
@@ -50,11 +56,13 @@ def show(
 
 
 def read_graph(path: Path) -> Mapping[str, Any]:
-    """The graph in its JSON form. Raises: UsageError if there is none."""
+    """The graph in its JSON form, from a folder, a model or JSON. Raises: UsageError."""
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
         raise UsageError(f"{path} holds no graph: {reason}")
+    if file.suffix != ".json":
+        return model_graph(file)
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -64,8 +72,8 @@ def read_graph(path: Path) -> Mapping[str, Any]:
     graph = data.get("graph", data) if isinstance(data, dict) else None
     if not isinstance(graph, dict) or "nodes" not in graph:
         raise UsageError(
-            f"{path} holds no graph: expected the folder of a finding or of a generated model, or "
-            "a graph as JSON"
+            f"{path} holds no graph: expected the folder of a finding or of a generated model, an "
+            "ONNX model, or a graph as JSON"
         )
     return graph
 

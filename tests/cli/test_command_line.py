@@ -9,17 +9,19 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.cli.errors import FAULT, USAGE, UsageError
 from nnfuzz.cli.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.main import run
-from nnfuzz.cli.progress import Lines
+from nnfuzz.cli.progress import Lines, line, panel
 from nnfuzz.cli.settings import choose_opset, default_processes
 from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
@@ -239,6 +241,16 @@ def test_no_time_for_a_single_test(tmp_path):
     assert done.returncode == 2, done.stdout + done.stderr
     assert "error: not a single test was run: the time was over" in done.stderr
     assert "nothing found" not in done.stdout
+
+
+def test_the_reduction_phase_tells_its_own_time_left():
+    state = Snapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
+    state = replace(state, unreduced=3)
+    assert line(state) == "[22s left] reducing: 3 findings to be reduced of 4, 8 tests done"
+    console = Console(width=100, file=io.StringIO())
+    console.print(panel(state))
+    shown = console.file.getvalue()
+    assert "1m15s of tests are over; 22s left to reduce findings" in shown
 
 
 def test_fuzzing_onnx_runtime_end_to_end(tmp_path):

@@ -1,0 +1,147 @@
+"""Any ONNX model as a graph in nnfuzz's JSON form, to be printed and drawn; nothing is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.campaign.observer import counted
+from nnfuzz.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+
+MOST_ELEMENTS = 8
+"""A tensor among the attributes is written out up to here."""
+UNKNOWN = "?"
+OWN = ("", "ai.onnx")
+"""Domains of ONNX's own operators, which are named without one."""
+
+
+def model_graph(file: Path) -> dict[str, Any]:
+    """The graph of a model file: values with types as far as inference finds them, nodes, weights.
+
+    Raises: UsageError if the file cannot be read or is no ONNX model.
+    """
+    graph = _inferred(_load(file)).graph
+    weights = {tensor.name: _of_tensor(tensor) for tensor in graph.initializer}
+    types = {v.name: _of_type(v.type) for v in (*graph.value_info, *graph.input, *graph.output)}
+    nodes = [_node(node) for node in graph.node]
+    named = dict.fromkeys(name for node in nodes for name in (*node["inputs"], *node["outputs"]))
+    outputs = [value.name for value in graph.output]
+    types = {**dict.fromkeys([*named, *outputs], (UNKNOWN, [UNKNOWN])), **types, **weights}
+    return {
+        "values": [[name, dtype, shape] for name, (dtype, shape) in types.items()],
+        "inputs": [value.name for value in graph.input if value.name not in weights],
+        "weights": list(weights),
+        "nodes": nodes,
+        "outputs": outputs,
+    }
+
+
+def _load(file: Path) -> ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(file, load_external_data=False)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+    except (DecodeError, ValueError) as error:
+        raise UsageError(f"{file} holds no graph: it is no ONNX model, or cut off") from error
+    if not model.graph.node and not model.graph.output:
+        raise UsageError(f"{file} holds no graph: it is no ONNX model, or an empty one")
+    return model
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    """The model with the types that ONNX infers; as it is where ONNX cannot."""
+    import onnx
+
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # ONNX raises many kinds for models that others run all the same
+        return model
+
+
+def _node(node: NodeProto) -> dict[str, Any]:
+    """Optional inputs that are left out are dropped, what bodies read from outside is added."""
+    bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    captured = dict.fromkeys(name for body in bodies for name in _captured(body))
+    further = (name for name in captured if name not in node.input)
+    return {
+        "op": node.op_type if node.domain in OWN else f"{node.domain}.{node.op_type}",
+        "attributes": {attribute.name: _shown(attribute) for attribute in node.attribute},
+        "inputs": [name for name in (*node.input, *further) if name],
+        "outputs": [name for name in node.output if name],
+    }
+
+
+def _captured(body: GraphProto) -> Iterator[str]:
+    """Names that a body reads and does not define."""
+    known = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+    for node in body.node:
+        inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+        read = [*node.input, *(name for graph in inner for name in _captured(graph))]
+        yield from (name for name in read if name and name not in known)
+        known.update(node.output)
+    yield from (value.name for value in body.output if value.name not in known)
+
+
+def _shown(attribute: AttributeProto) -> Any:
+    """An attribute's value as text, number or list."""
+    from onnx import helper
+
+    if attribute.HasField("g"):
+        return f"{{{counted(len(attribute.g.node), 'node')}}}"
+    if attribute.HasField("t"):
+        return _tensor(attribute.t)
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, int | float):
+        return value
+    return [v.decode(errors="replace") if isinstance(v, bytes) else v for v in value]
+
+
+def _tensor(tensor: TensorProto) -> str:
+    """The elements of a small tensor, else its type."""
+    from math import prod
+
+    from onnx import numpy_helper
+
+    dtype, shape = _of_tensor(tensor)
+    kind = f"{dtype}{list(shape)}"
+    if prod(shape) > MOST_ELEMENTS or tensor.external_data:
+        return kind
+    return f"{kind} {numpy_helper.to_array(tensor).tolist()}"
+
+
+def _of_tensor(tensor: TensorProto) -> tuple[str, list[Any]]:
+    return _dtype(tensor.data_type), list(tensor.dims)
+
+
+def _of_type(type_: TypeProto) -> tuple[str, list[Any]]:
+    """(dtype, shape); symbolic dimensions by name, "?" for what is unknown."""
+    if not type_.HasField("tensor_type"):
+        kind = type_.WhichOneof("value")
+        return (kind.removesuffix("_type") if kind else UNKNOWN), [UNKNOWN]
+    tensor = type_.tensor_type
+    if not tensor.HasField("shape"):
+        return _dtype(tensor.elem_type), ["..."]
+    sizes = [
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or UNKNOWN
+        for dim in tensor.shape.dim
+    ]
+    return _dtype(tensor.elem_type), sizes
+
+
+def _dtype(number: int) -> str:
+    """The name in NumPy or ml_dtypes; ONNX's own where there is none."""
+    from onnx import TensorProto, helper
+
+    if number not in helper.get_all_tensor_dtypes():
+        return UNKNOWN
+    name = helper.tensor_dtype_to_np_dtype(number).name
+    return TensorProto.DataType.Name(number).lower() if name == "object" else name
