@@ -33,11 +33,11 @@ def propose_attributes(subject: Subject) -> Iterator[Edit]:
     for node in subject.graph.nodes:
         for name, value in node.op.attributes.items():
             if name not in SIZES and name != "perm":
-                for simpler in _simpler(node.op, name, value):
+                for simpler in simpler_values(node.op, name, value):
                     yield Edit("attributes", node_id(node), [name, encode(simpler)])
 
 
-def _simpler(op: OpSpec, name: str, value: Any) -> list[Any]:
+def simpler_values(op: OpSpec, name: str, value: Any) -> list[Any]:
     declared = declaration(op, name)
     cost = value_cost(name, value, declared)
     if not cost:
@@ -70,7 +70,7 @@ def _of_body(body: Body) -> Iterator[Body]:
     yield from body.shorter()
     for i, step in enumerate(body.steps):
         for name, value in step.op.attributes.items():
-            for simpler in _simpler(step.op, name, value):
+            for simpler in simpler_values(step.op, name, value):
                 yield body.with_step(i, type(step.op)(**{**step.op.attributes, name: simpler}))
 
 

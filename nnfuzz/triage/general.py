@@ -189,13 +189,7 @@ def switches(graph: Mapping[str, Any], operator: str) -> list[str]:
 
     Reduction switches off what a failure does not need.
     """
-    from onnx import defs
-
-    try:
-        declared = defs.get_schema(operator).attributes
-    except defs.SchemaError:
-        return []
-    usual = {name: _default(attribute) for name, attribute in declared.items()}
+    usual = schema_defaults(operator)
     flags = {name for name, value in usual.items() if value == 0} - _POSITIONS
     found = set()
     for node in graph["nodes"]:
@@ -205,6 +199,20 @@ def switches(graph: Mapping[str, Any], operator: str) -> list[str]:
             elif name in flags and value == 1:
                 found.add(name)
     return sorted(found)
+
+
+def schema_defaults(operator: str) -> dict[str, Any]:
+    """The attributes of an ONNX operator, by name, with their defaults; None where there is none.
+
+    Empty if ONNX has no such operator.
+    """
+    from onnx import defs
+
+    try:
+        declared = defs.get_schema(operator).attributes
+    except defs.SchemaError:
+        return {}
+    return {name: _default(attribute) for name, attribute in declared.items()}
 
 
 def _default(attribute: Any) -> Any:

@@ -1,0 +1,109 @@
+"""What explains a wrong result, tested: the same graph computed with one thing ignored.
+
+A hypothesis predicts an envelope of its own. It is consistent with a run if the outputs lie in that
+envelope. Small numbers fit many hypotheses, so what counts is what is consistent with the reduced
+case and with other inputs that fail as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.compare.deviating import explains
+from nnfuzz.compare.deviation import CONSIDERED, Deviation
+from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.reference import ReferenceFault
+from nnfuzz.compare.verdict import compare
+from nnfuzz.ir.graph import Graph, GraphError, Node
+from nnfuzz.reduce.subject import Inapplicable, Subject, rebuilt, restricted
+from nnfuzz.reduce.values import simpler_values
+from nnfuzz.spec.operator import ConstraintError, OpSpec
+from nnfuzz.triage.general import schema_defaults
+
+Arrays = Mapping[str, np.ndarray]
+MOST_NODES = 3
+"""A larger graph is not reduced: what it computes has too many explanations."""
+
+
+def consistent(subject: Subject, outputs: Arrays) -> list[str]:
+    """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
+
+    Numeric ones come first, then attributes and inputs in the order of nodes. None where the
+    outputs are right, or wrong in shape.
+    """
+    if len(subject.graph.nodes) > MOST_NODES:
+        return []
+    try:
+        truth = envelopes(subject.graph, subject.params)
+    except ReferenceFault:
+        return []
+    if not compare(truth, outputs):
+        return []
+    found = [str(habit) for habit in CONSIDERED if _deviates(habit, subject, outputs)]
+    for text, other in _alternatives(subject):
+        if _predicts(other, truth, outputs):
+            found.append(text)
+    return list(dict.fromkeys(found))
+
+
+def _deviates(habit: Deviation, subject: Subject, outputs: Arrays) -> bool:
+    there = {value.type.dtype.value for value in subject.graph.values.values()}
+    try:
+        return habit.dtype in there and explains([habit], subject.graph, subject.params, outputs)
+    except ReferenceFault:
+        return False
+
+
+def _predicts(other: Subject, truth: Mapping[str, Envelope], outputs: Arrays) -> bool:
+    """Whether an altered graph yields the outputs, and something else than the true one."""
+    try:
+        predicted = envelopes(other.graph, other.params)
+    except ReferenceFault:
+        return False
+    if predicted.keys() != truth.keys() or compare(predicted, outputs):
+        return False
+    wrong = [m.output for m in compare(truth, outputs)]
+    return all(bool(predicted[name].comparable.any()) for name in wrong)
+
+
+def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """The graph with one attribute or input of one node ignored, where its types stay."""
+    for node in subject.graph.nodes:
+        usual = schema_defaults(node.op.name)
+        for name, value in node.op.attributes.items():
+            for other in _others(node.op, name, value, usual.get(name)):
+                op = type(node.op)(**{**node.op.attributes, name: other})
+                yield from _made(f"{node.op.name} ignores {name}", subject, node, op, node.inputs)
+        for i, name in enumerate(node.inputs):
+            op = node.op.without_input(i)
+            if op is not None:
+                rest = (*node.inputs[:i], *node.inputs[i + 1 :])
+                yield from _made(f"{node.op.name} ignores input {i}", subject, node, op, rest)
+            elif name in subject.params and len(node.inputs) > 1:
+                zeros = {**subject.params, name: np.zeros_like(subject.params[name])}
+                text = f"{node.op.name} takes input {i} for 0"
+                yield text, replace(subject, params=zeros)
+
+
+def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:
+    """What an attribute may be taken for: its default in ONNX, or something simpler."""
+    default = [] if usual is None or usual == value else [usual]
+    return default + [v for v in simpler_values(op, name, value) if v != usual]
+
+
+def _made(
+    text: str, subject: Subject, node: Node, op: OpSpec, inputs: tuple[str, ...]
+) -> Iterator[tuple[str, Subject]]:
+    """The subject with another node, if its outputs keep their types."""
+    graph = subject.graph
+    nodes = [Node(op, inputs, node.outputs) if n is node else n for n in graph.nodes]
+    try:
+        made = rebuilt(Graph(graph.values, nodes, graph.inputs, graph.weights, graph.outputs), {})
+    except (Inapplicable, GraphError, ConstraintError):
+        return
+    if all(made.type(name).same(graph.type(name)) for name in graph.outputs):
+        yield text, restricted(subject, made, {})

@@ -1,0 +1,54 @@
+"""What explains a wrong result: attributes, inputs and digits that are ignored, tested by NumPy."""
+
+import numpy as np
+import pytest
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
+from nnfuzz.reduce.explain import consistent
+from nnfuzz.reduce.subject import Subject
+from nnfuzz.spec.registry import OpRegistry
+
+REGISTRY = OpRegistry.load()
+X = np.array([[0.1, 2.0, 0.7], [1.5, -0.3, 0.2]])
+
+
+def subject(operator, *arrays, **attributes):
+    op = REGISTRY.get(operator)(**attributes)
+    names = [f"x{i}" for i in range(len(arrays))]
+    types = [TensorType(DType.of(a.dtype), a.shape) for a in arrays]
+    (result,) = op.type_transfer(*types)
+    values = {n: Value(n, t) for n, t in zip([*names, "y"], [*types, result])}
+    graph = Graph(values, [Node(op, tuple(names), ("y",))], names, [], ["y"])
+    return Subject(graph, dict(zip(names, arrays)))
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def test_an_attribute_that_is_ignored():
+    x = X.astype(np.float32)
+    made = subject("Softmax", x, axis=0)
+    assert consistent(made, {"y": softmax(x, 1)}) == ["Softmax ignores axis"]
+    assert consistent(made, {"y": softmax(x, 0)}) == []
+    assert consistent(made, {"y": softmax(x, 1) * np.float32(1.01)}) == []
+
+
+def test_an_input_that_is_ignored():
+    x, bound = X.astype(np.float32), np.array(0.5, np.float32)
+    made = subject("Mul", x, bound)
+    assert consistent(made, {"y": x * 0}) == ["Mul takes input 0 for 0", "Mul takes input 1 for 0"]
+
+
+def test_digits_that_are_lost():
+    made = subject("Exp", X)
+    found = consistent(made, {"y": np.exp(X.astype(np.float32)).astype(np.float64)})
+    assert found == ["float64 is computed in float32"]
+
+
+@pytest.mark.parametrize("wrong", [X[:1], X.astype(np.int64)])
+def test_a_wrong_shape_or_dtype_has_no_explanation_in_numbers(wrong):
+    assert consistent(subject("Exp", X), {"y": wrong}) == []
