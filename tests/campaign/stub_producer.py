@@ -175,7 +175,7 @@ HOSTILE = (
     "os_exit execute O2",
     "sys_exit compile O0",
     "panic execute O0",
-    "garbage execute O2",
+    "raise compile O2",
     "close_stdout execute O0",
     "daemon execute O0",
     "segfault import O0",
@@ -186,6 +186,11 @@ def hostile(seed, config):
     """Thirty good tests, then one of each kind of trouble; of the producer's own as well."""
     own = ["produce raise", "produce segfault", "produce hang", "produce export", "produce inputs"]
     return Stub(seed, ["nothing import none"] * 30 + [*HOSTILE, *own])
+
+
+def sloppy(seed, config):
+    """Good tests, and one on which the adapter itself makes a mistake."""
+    return Stub(seed, [*["nothing import none"] * 5, "slip execute O2"])
 
 
 def hopeless(seed, config):

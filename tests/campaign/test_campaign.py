@@ -102,6 +102,13 @@ def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
     assert deaths["SIGABRT"] == deaths["SIGFPE"] == ROUNDS
 
 
+def test_a_mistake_of_the_adapter_ends_the_campaign_and_is_no_finding(tmp_path):
+    with pytest.raises(PoolError, match=r"KeyError: 'absent'[\s\S]*hostile\.py"):
+        run(tmp_path / "campaign", 50, "sloppy", "hostile")
+    with Store.open(tmp_path / "campaign", write=False) as store:
+        assert store.findings() == []
+
+
 def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):
     folder, result = hostile
     with Store.open(folder, write=False) as store:
