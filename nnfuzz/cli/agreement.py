@@ -60,7 +60,7 @@ smallest of some hundred instances, its inputs are given where they are small.
 
 
 def table(found: Sequence[Weighed]) -> Table:
-    """The answers for a terminal, one operator a line."""
+    """A rich table for the terminal: per operator, how often each implementation agreed."""
     from rich.table import Table
 
     names = implementations(found)
@@ -75,7 +75,7 @@ def table(found: Sequence[Weighed]) -> Table:
 
 
 def waivers(found: Iterable[Weighed]) -> Iterator[str]:
-    """Waivers that show, one line each, with the example behind it."""
+    """Lines that list every waiver which an instance needed, with its smallest example."""
     for _, said in found:
         for waiver, example in said.examples.items():
             count = said.shown[waiver]
@@ -86,12 +86,12 @@ def waivers(found: Iterable[Weighed]) -> Iterator[str]:
 
 
 def implementations(found: Iterable[Weighed]) -> list[str]:
-    """All that were asked, in order."""
+    """Names of all reference implementations that were asked, in order."""
     return list(dict.fromkeys(name for _, said in found for name in said.answers))
 
 
 def _answers(said: Arbitration, name: str) -> str:
-    """ "50", "50 of 57", or nothing where the implementation can not run any."""
+    """How often an implementation agreed: "50", "50 of 57", "" where it cannot run any instance."""
     counts = said.answers.get(name, {})
     able = sum(counts.values()) - counts.get(UNABLE, 0)
     agreed = counts.get(AGREES, 0)
@@ -104,7 +104,7 @@ def _answers(said: Arbitration, name: str) -> str:
 def markdown(
     found: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
 ) -> str:
-    """The page for docs/. declared: all waivers, with the operators' names."""
+    """The text of docs/AGREEMENT.md. declared: (operator, waiver) for all that are declared."""
     found = sorted(found, key=lambda pair: pair[1].operator.lower())
     head = INTRODUCTION.format(command=COMMAND, versions=versions, wanted=wanted)
     lines = ["# Agreement", "", head, textwrap.fill(_totals(found, wanted), 100), "", COLUMNS]
@@ -122,7 +122,7 @@ def markdown(
 
 
 def entry(name: str, waiver: Waiver) -> list[str]:
-    """How the page names a waiver, and what decides."""
+    """The lines of the page that name a waiver and the clause of the standard that decides."""
     known = f" Known as {waiver.known}." if waiver.known else ""
     first = f"**{name}**: {waiver.implementation} {waiver.claim}."
     stop = "" if waiver.clause.endswith('."') else "."
@@ -166,7 +166,7 @@ def _figures(found: Sequence[Weighed]) -> Iterator[str]:
 
 
 def _helpless(found: Sequence[Weighed]) -> Iterator[str]:
-    """What onnx.reference can not run although it is valid; one instance of each operator."""
+    """Lines that list operators with valid instances which onnx.reference cannot run."""
     yield f"## What {EVALUATOR} can not run"
     yield ""
     yield "Valid models, all of them; another one runs nearly all. The first one of each."

@@ -87,7 +87,7 @@ def _rows(registry: BackendRegistry) -> list[_Row]:
 
 
 def _state(registry: BackendRegistry, name: str) -> str:
-    """Versions as the compiler itself tells them, from a worker; or why there are none."""
+    """Versions that the compiler tells in a worker, as text; or why it cannot be used."""
     from nnfuzz.execute.runner import BackendRunner, RunnerError
 
     reason = registry.get(name).missing()

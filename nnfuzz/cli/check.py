@@ -136,7 +136,7 @@ def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tup
 
 
 def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
-    """What onnx says itself, and implementations of the standard. Raises: UsageError."""
+    """The reference implementations by name: onnx's, and those in files. Raises: UsageError."""
     from nnfuzz.check.runtimes import (
         BUNDLED,
         STANDARD_IMPLEMENTATION,
@@ -172,7 +172,7 @@ def _show(found: Sequence[Weighed]) -> None:
 
 
 def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: int) -> None:
-    """The page, with the versions of what was asked. Raises: UsageError."""
+    """Writes the page, with the versions of all implementations. Raises: UsageError."""
     from importlib.metadata import PackageNotFoundError, version
 
     from nnfuzz.cli.agreement import implementations, markdown

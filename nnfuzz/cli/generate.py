@@ -101,7 +101,7 @@ def _plan(count: int, seed: int, config: dict) -> Plan:
 
 
 def _fill(out: Path, plan: Plan) -> None:
-    """Raises: UsageError."""
+    """Writes the corpus and prints what became of it. Raises: UsageError."""
     from nnfuzz.cli.steps import steps
     from nnfuzz.corpus.generate import fill
     from nnfuzz.corpus.layout import CorpusError

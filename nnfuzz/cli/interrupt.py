@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While entered, the first SIGINT or SIGTERM only sets a mark; the next one is deadly."""
+    """While entered, the first SIGINT or SIGTERM is only remembered; the second one kills."""
 
     def __init__(self) -> None:
         self._asked = False

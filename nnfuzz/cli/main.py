@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def run(call: Callable[[], object]) -> None:
-    """Calls it and exits; errors that are the user's to mend become one line and exit code 2."""
+    """Runs the command and exits; a mistake of the user becomes one line and exit code 2."""
     try:
         call()
     except UsageError as error:
@@ -132,7 +132,7 @@ def _code(error: Exception) -> int | None:
 
 
 def _message(error: Exception) -> str:
-    """Without the name of the class that a worker reported."""
+    """The error's text without the class name that a worker put in front."""
     from nnfuzz.execute.backend import BackendUnavailable as told
 
     return str(error).replace(f"{told.__module__}.{told.__qualname__}: ", "").strip()

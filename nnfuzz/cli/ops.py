@@ -101,7 +101,7 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
 
 
 def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
-    """Per backend that is installed, its version and what its newest version was found to run."""
+    """(version, support table) of each installed backend, for the newest version that ran here."""
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.execute.registry import BackendRegistry
 
@@ -111,14 +111,14 @@ def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
 
 
 def terminal() -> Console:
-    """The terminal, or lines that are wide enough for a table in a log."""
+    """A rich console of the terminal's width; LOG_WIDTH columns where stdout is no terminal."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
-    """The newest support table of a backend with each exporter, whatever versions made it."""
+    """Prints a backend's newest support table for each exporter, whatever versions made it."""
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.folders import cache_folder
     from nnfuzz.execute.registry import BackendRegistry

@@ -20,7 +20,7 @@ LINE_SECONDS = 10.0
 
 
 class Silent:
-    """Says nothing."""
+    """An observer that prints nothing."""
 
     def update(self, snapshot: Snapshot) -> None: ...
 
@@ -30,7 +30,7 @@ class Silent:
 
 
 class Lines:
-    """Plain lines, for logs and pipes."""
+    """An observer that prints plain lines, for logs and pipes."""
 
     def __init__(self, stream: TextIO | None = None, every: float = LINE_SECONDS) -> None:
         self._stream = stream or sys.stdout
@@ -54,7 +54,7 @@ class Lines:
 
 
 class Display:
-    """A few lines at the bottom of the terminal that are redrawn; findings scroll above."""
+    """An observer that redraws a panel at the bottom of the terminal; findings scroll above it."""
 
     def __init__(self, live: Any) -> None:
         self._live = live
@@ -79,7 +79,7 @@ class Display:
 def watcher(
     quiet: bool, config: CampaignConfig, folder: Path, doing: str = "fuzzing"
 ) -> Iterator[Observer]:
-    """The observer that suits the terminal; names the campaign first."""
+    """Yields the observer that suits stdout, after a line that names the campaign."""
     if quiet:
         yield Silent()
         return
@@ -116,7 +116,7 @@ def line(s: Snapshot) -> str:
 
 
 def _about(s: Snapshot) -> list[str]:
-    """How often, how many are still large, and what was no finding."""
+    """Facts about the findings: occurrences, how many are unreduced, flaky failures besides."""
     parts = [counted(s.occurrences, "time")]
     parts += [f"{s.unreduced} to be reduced"] if s.unreduced else []
     return parts + ([f"{s.flaky} flaky failures besides"] if s.flaky else [])
@@ -127,12 +127,12 @@ def _probed(s: Snapshot) -> str:
 
 
 def counts(s: Snapshot) -> str:
-    """The outcomes that occurred."""
+    """The outcomes that occurred, such as "ok 15 crash 1"."""
     return " ".join(f"{kind} {n}" for kind, n in s.outcomes.items() if n) or "no outcome yet"
 
 
 def panel(s: Snapshot) -> Any:
-    """The same for a terminal."""
+    """A rich panel on where the campaign stands, for a terminal."""
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text

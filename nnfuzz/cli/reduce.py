@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import Plugins
 
@@ -24,7 +25,13 @@ def reduce(
     ],
     backend: Annotated[
         str,
-        typer.Option(metavar="NAME[,KEY=VALUE]", help="Reduce for this backend; default: its own."),
+        typer.Option(
+            "--backend",
+            "-b",
+            metavar="NAME[,KEY=VALUE]",
+            help="Reduce for this backend [default: its own, with its options].",
+            autocompletion=completion.backends,
+        ),
     ] = "",
     plugin: Plugins = None,
     workers: Annotated[

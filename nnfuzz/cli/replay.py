@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import Plugins
 
@@ -21,8 +22,11 @@ def replay(
     backend: Annotated[
         str,
         typer.Option(
+            "--backend",
+            "-b",
             metavar="NAME[,KEY=VALUE]",
-            help="Run it on this backend; default: its own.",
+            help="Run it on this backend [default: its own, with its options].",
+            autocompletion=completion.backends,
         ),
     ] = "",
     plugin: Plugins = None,
@@ -72,7 +76,7 @@ def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: boo
 
 
 def _run(found: Finding, backend: str, plugins: list[Path], producer: ProducerClient) -> Replayed:
-    """Raises: RegistryError, OptionError, UsageError."""
+    """Runs the finding on the chosen backend. Raises: RegistryError, OptionError, UsageError."""
     from nnfuzz.cli.findings import backend_of
     from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.report.replay import replay as run_again

@@ -47,7 +47,7 @@ def report(
 
 
 def read_campaign(store: Store) -> Campaign:
-    """What the store holds, as the page wants it; tests are read when they are asked for."""
+    """The content of the page from the store; tests are read one by one as the page asks."""
     from collections import Counter
     from dataclasses import asdict
     from statistics import fmean
@@ -86,7 +86,7 @@ def _lines(store: Store) -> Iterator[TestLine]:
 
 
 def _with_features(store: Store) -> Iterator[tuple[TestRow, Features | None]]:
-    """Both in order of index, read side by side."""
+    """Each test with the features of its graph, in order of index, without holding all of them."""
     kept = store.features()
     index, found = next(kept, (-1, None))
     for row in store.tests():

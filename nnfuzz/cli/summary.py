@@ -21,7 +21,7 @@ MOST_VARIANTS = 4
 
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
-    """Findings, outcomes, notes on support, where everything is, and what to type next."""
+    """Prints outcomes, notes, findings, where the files are, and what to type next."""
     s = result.summary
     print(
         f"\n{counted(s['tests'], 'test')} in {spoken(s['seconds'])} "
@@ -42,7 +42,7 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
 
 
 def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str]:
-    """Some lines for each, the most frequent first."""
+    """Some lines for each finding, the most frequent first."""
     rows = sorted(findings, key=lambda row: -row.occurrences)
     if not rows:
         yield "nothing found"
@@ -57,7 +57,7 @@ def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str
 
 
 def _details(row: FindingRow) -> Iterator[str]:
-    """What reduction has shown, and the levels where they are not always the same."""
+    """Lines on a finding: its reduced pattern, merged signatures, differing levels."""
     if row.nodes:
         yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
     if row.duplicates:
@@ -74,7 +74,7 @@ def _details(row: FindingRow) -> Iterator[str]:
 
 
 def _told(variants: Sequence[Variant]) -> str:
-    """The other patterns, if there are any."""
+    """The patterns of the other variants, as the end of a sentence; "" if there are none."""
     if not variants:
         return ""
     more = "; ..." if variants[MOST_VARIANTS:] else ""

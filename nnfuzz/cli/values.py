@@ -35,7 +35,7 @@ def spoken(seconds: float) -> str:
 
 
 def listed(values: Iterable[str] | None) -> tuple[str, ...]:
-    """Repeated options, each of which may hold several names with commas between."""
+    """All names of an option that may be repeated and may hold several with commas between."""
     parts = (part.strip() for value in values or () for part in value.split(","))
     return tuple(part for part in parts if part)
 
@@ -88,7 +88,7 @@ def opsets_of(text: str | None, opset: int | None = None) -> dict[str, int]:
 
 
 def seeded(folder: Path | None) -> dict[str, Any]:
-    """The settings that `--seed-models` stands for; none without it. Raises: UsageError."""
+    """The fields of CaseConfig that `--seed-models` sets; {} without it. Raises: UsageError."""
     from nnfuzz.testcase.seeds import SeedError, digest, seed_files
 
     if folder is None:

@@ -134,7 +134,7 @@ def _run(
 def _judging(
     tests: Sequence[TestFolder], spec: BackendSpec
 ) -> AbstractContextManager[Callable[..., dict[str, Any]]]:
-    """A context that yields the judge of a producer with all operators."""
+    """A context that yields a function that judges outputs by the envelope, in a producer."""
     from contextlib import contextmanager
 
     from nnfuzz.testcase.case import CaseConfig
@@ -162,7 +162,7 @@ def _show(results: Sequence[Result]) -> None:
 
 
 def _brief(message: str) -> str:
-    """One line of it."""
+    """The beginning of a message, in one line."""
     return " ".join(message.split())[:_SHOWN]
 
 

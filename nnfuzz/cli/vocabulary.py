@@ -88,7 +88,7 @@ def verdict(support: Support, keys: Collection[str]) -> str:
 
 
 def rich_table(rows: Sequence[Row], backends: Iterable[str], width: int) -> Table:
-    """The table for a terminal of so many columns; a narrow one shows what runs where only."""
+    """The table for a terminal of `width` columns; a narrow one shows support only."""
     from rich import box
     from rich.table import Table
 
@@ -104,7 +104,7 @@ def rich_table(rows: Sequence[Row], backends: Iterable[str], width: int) -> Tabl
 
 
 def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
-    """The page for docs/. versions: of each backend, for the headings."""
+    """The text of docs/OPERATORS.md. versions: of each backend, for the headings."""
     backends = [f"{name} {version}".strip() for name, version in versions.items()]
     headings = (*HEADINGS, *backends, "")
     lines = [
@@ -132,13 +132,13 @@ def line(cells: Iterable[str]) -> str:
 
 
 def _ranks(spec: type[OpSpec]) -> str:
-    """Ranks of each input, once where they are the same."""
+    """The ranks that each input admits, such as "1-5, 0"; said once where all are the same."""
     texts = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in (p.ranks for p in spec.inputs)]
     return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
 
 
 def _dtypes(spec: type[OpSpec]) -> str:
-    """Those of each type variable that some opset admits, and of an output of its own."""
+    """The dtypes of each type variable that some opset admits; then those of a distinct output."""
     signatures = legal_signatures(spec)
     variables = dict.fromkeys(pattern.var for pattern in spec.inputs)
     parts = [_names(binding[var] for binding, _ in signatures) for var in variables]

@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a campaign. It loads nothing and works from disk.
+"""One self-contained HTML page about a campaign: it loads nothing and works from disk.
 
 Whatever comes from compilers is escaped by Jinja; should that ever fail, the page's own content
 security policy forbids every script but its own, and every request.
@@ -47,7 +47,7 @@ _MERGED = MappingProxyType(
 
 @dataclass(frozen=True)
 class Campaign:
-    """What the page tells of. findings: a dict for each, with signature, title, kind, stage,
+    """The content of the page. findings: a dict for each, with signature, title, kind, stage,
     backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, first_index and
     found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
     variants (see nnfuzz.campaign.rows.FindingRow). summary: as summary.json. unsupported: refused
@@ -63,11 +63,12 @@ class Campaign:
 
 
 def campaign_page(campaign: Campaign, out: Path) -> str:
-    """The text of the page. out: where it will lie; links to the findings are relative to that."""
+    """The HTML of the page. out: the file that it is for, to which its links are relative."""
     figures = Figures(campaign.summary["seconds"])
     for test in campaign.tests:
         figures.add(test)
     findings = [_finding(row, campaign.folder, out) for row in campaign.findings]
+    script = _script()
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -89,14 +90,14 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
             unsupported=sorted(campaign.unsupported.items()),
             events=campaign.events,
             drawing_css=Markup(stylesheet()),
-            script=Markup(SCRIPT),
-            script_hash=_script_hash(),
+            script=Markup(script),
+            script_hash=_script_hash(script),
         )
     )
 
 
 def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any]:
-    """A row of the table, with what its folder tells."""
+    """A row of the table of findings, with the details that its folder holds."""
     folder = campaign / row["folder"]
     variants = [{**v, "link": _link(campaign / v["folder"], out)} for v in row.get("variants", ())]
     shown = {**_MERGED, **row, "level": row["level"].replace(",", ", "), "variants": variants}
@@ -147,7 +148,7 @@ def _drawing(finding: Finding) -> Markup | None:
 
 
 def _accused(finding: Finding) -> dict[str, Any] | None:
-    """The party, and the sentences and experiments that speak against it."""
+    """Who is accused, with evidence and ablations; None if nobody is."""
     if finding.localisation:
         return {"ablation": (), **finding.localisation}
     attribution = (finding.verdict or {}).get("attribution") or {}
@@ -166,13 +167,13 @@ def _file(path: Path) -> str:
 
 
 def _link(folder: Path, out: Path) -> str:
-    """Relative to the page, and never taken for a scheme."""
+    """The address of a folder relative to the page; with "./", so that none reads as a scheme."""
     path = os.path.relpath(folder.resolve(), out.resolve().parent)
     return "./" + quote(Path(path).as_posix()) + "/"
 
 
 def _discoveries(campaign: Campaign) -> Markup | None:
-    """How the number of unique findings grew."""
+    """A chart of the number of unique findings over time; None without any."""
     times = sorted(float(row["found_at"]) for row in campaign.findings)
     if not times:
         return None
@@ -218,80 +219,21 @@ def markdown_line(line: str) -> Markup:
     return Markup("").join([*parts, escape(line[end:])])
 
 
-SCRIPT = """
-(function () {
-  function sorted(items, value, head, heads) {
-    var now = head.getAttribute("aria-sort");
-    var numbers = items.every(function (item) { return !isNaN(value(item)); });
-    var down = now ? now === "ascending" : numbers;
-    heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
-    head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    items.sort(function (one, other) {
-      var a = value(one), b = value(other), order = a - b;
-      if (isNaN(order)) order = a.localeCompare(b, undefined, {numeric: true});
-      return down ? -order : order;
-    });
-    items.forEach(function (item) { item.parentNode.appendChild(item); });
-  }
-  document.querySelectorAll("table.sortable").forEach(function (table) {
-    var heads = Array.from(table.tHead.rows[0].cells);
-    heads.forEach(function (head, place) {
-      var button = document.createElement("button");
-      button.type = "button";
-      button.className = "sort";
-      button.textContent = head.textContent;
-      head.replaceChildren(button);
-      button.addEventListener("click", function () {
-        sorted(Array.from(table.tBodies[0].rows), function (row) {
-          var cell = row.cells[place];
-          return cell.dataset.value || cell.textContent;
-        }, head, heads);
-      });
-    });
-  });
-  var bar = document.getElementById("filters"), order = document.getElementById("order");
-  if (!bar) return;
-  var rows = Array.from(document.querySelectorAll("details.finding"));
-  var buttons = Array.from(order.querySelectorAll("button"));
-  function apply() {
-    var shown = 0, words = bar.elements.text.value.toLowerCase().split(/\\s+/);
-    rows.forEach(function (row) {
-      var fits = ["backend", "kind", "stage", "level"].every(function (key) {
-        var wanted = bar.elements[key].value;
-        return !wanted || row.dataset[key] === wanted;
-      }) && words.every(function (word) { return row.dataset.about.includes(word); });
-      row.hidden = !fits;
-      shown += fits ? 1 : 0;
-    });
-    document.getElementById("shown").textContent = shown + " of " + rows.length + " shown";
-  }
-  buttons.forEach(function (button) {
-    button.addEventListener("click", function () {
-      sorted(rows, function (row) { return row.dataset[button.dataset.key]; }, button.parentNode,
-        buttons.map(function (other) { return other.parentNode; }));
-    });
-  });
-  new URLSearchParams(location.hash.slice(1)).forEach(function (value, key) {
-    if (bar.elements[key]) bar.elements[key].value = value;
-  });
-  bar.hidden = order.hidden = false;
-  ["input", "change"].forEach(function (kind) { bar.addEventListener(kind, apply); });
-  bar.addEventListener("submit", function (event) { event.preventDefault(); });
-  apply();
-})();
-"""
-"""Filters, preset by the address (#kind=crash&text=conv), and tables that are sorted by a click or
-a key on the head of a column. Nothing from a campaign is ever parsed as HTML."""
+def _script() -> str:
+    """The page's script, which is no template: it is put in as it is."""
+    environment = _environment()
+    assert environment.loader
+    return environment.loader.get_source(environment, "page.js.jinja")[0]
 
 
-def _script_hash() -> str:
-    """For the content security policy."""
-    return base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+def _script_hash(script: str) -> str:
+    """Base64 of the script's SHA-256, which the content security policy admits."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 @cache
 def _environment() -> Environment:
-    """Templates that escape for HTML."""
+    """The environment of the page's template, which escapes every text for HTML."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(

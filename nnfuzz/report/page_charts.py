@@ -12,7 +12,7 @@ _ROW, _BAR = 30, 22
 
 
 def timeline(rows: Mapping[str, Sequence[int]], width: float) -> str:
-    """One row of bars per kind, each on its own scale. width: seconds per bar."""
+    """An SVG with a row of bars per kind, each row on its own scale. width: seconds per bar."""
     shown = {name: counts for name, counts in rows.items() if any(counts)}
     total = _LEFT + _BARS + _RIGHT
     parts = [_row(i, name, counts, width) for i, (name, counts) in enumerate(shown.items())]
@@ -24,7 +24,7 @@ def timeline(rows: Mapping[str, Sequence[int]], width: float) -> str:
 
 
 def curve(name: str, points: Sequence[tuple[float, float]], x_label: str = "tests") -> str:
-    """A growing count; both axes begin at zero."""
+    """An SVG of a growing count over `points` (x, y); both axes begin at zero."""
     width, height, left, low = 256, 160, 46, 128
     right, top = max(x for x, _ in points) or 1, max(y for _, y in points) or 1
     path = "L".join(
@@ -47,7 +47,7 @@ def curve(name: str, points: Sequence[tuple[float, float]], x_label: str = "test
 
 
 def seconds(value: float) -> str:
-    """A duration for people."""
+    """A duration for people: "1.5 s", "10 min", "2 h 30 min"."""
     if value < 120:
         return f"{value:.3g} s"
     minutes = round(value / 60)

@@ -38,7 +38,9 @@ class TestLine:
 
 
 class Figures:
-    """timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
+    """Counts for the charts of the page, kept up with every test that is added.
+
+    timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
     by class: failed if any level failed, else unsupported if any was. seen: operator -> tests.
     """
 
@@ -71,7 +73,7 @@ class Figures:
         return sorted({backend for cells in self.heat.values() for backend in cells})
 
     def operators(self) -> list[str]:
-        """Those that occurred, the most suspicious first."""
+        """Operators that occurred, the highest share of failures first."""
         return sorted(self.seen, key=lambda op: (-self._worst(op), -self.seen[op], op))
 
     def _worst(self, op: str) -> float:
@@ -98,7 +100,7 @@ class Growth:
             self._stride *= 2
 
     def points(self) -> list[tuple[int, int]]:
-        """(tests, different things), the last test included."""
+        """(tests, different things) in order; the last test is always the last point."""
         last = (self.tests, len(self._seen))
         return self._points if self._points[-1] == last else [*self._points, last]
 
