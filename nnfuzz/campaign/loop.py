@@ -85,6 +85,8 @@ class Loop:
         self.recorder.complete = True
         self.recorder.store.stop_clock()
         self._reduce_rest()
+        self.reducer.close()
+        self.recorder.arrange()
         self._tick(final=True)
 
     def probe(self, keys: Iterable[str]) -> None:
@@ -279,7 +281,7 @@ class Loop:
             decided=self.prober.decided(),
             signatures=len(self.prober.keys),
             flaky=self.recorder.buckets.get("flaky", 0),
-            unreduced=self.reducer.waiting(),
+            unreduced=self.recorder.open() if self.config.reduce else 0,
             avoided=len(self.epochs.throttle.avoided),
         )
 

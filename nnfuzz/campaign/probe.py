@@ -282,6 +282,12 @@ class Prober:
 _RAN = (OK, OutcomeKind.MISMATCH.value)
 
 
+def items_of_probe(origin: str) -> str:
+    """The operator signature of a probe by its name (`str` of it); "" if it is not one."""
+    parts = origin.split(" ")
+    return signature_of(parts[1]) if parts[0] == "probe" else ""
+
+
 def signature_of(key: str) -> str:
     """Without its exporter."""
     return key.rpartition(":")[2]

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.campaign.clusters import Clusters, complaint_of
 from nnfuzz.campaign.judgement import accused_party, briefs
+from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import (
     EventRow,
     FindingRow,
@@ -34,7 +36,7 @@ from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.triage.refine import Pattern, pattern_of
 from nnfuzz.triage.signature import Failure
 
-FINDINGS, DUPLICATES = "findings", "duplicates"
+FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 _REPLACED = ".replaced-"
 
 
@@ -93,6 +95,7 @@ class Recorder:
         self.rows = {row.signature: row for row in store.signatures()}
         self.reductions = store.reductions()
         self._patterns: dict[str, Pattern] = {}
+        self._items = store.items_of_findings()
         self.suspects = store.suspects()
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """By what is alike: pattern -> refined signature, which may have several."""
@@ -104,8 +107,9 @@ class Recorder:
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
-        mend(store.folder / FINDINGS)
-        self._arrange()
+        for place in (FINDINGS, SUSPECTS, DUPLICATES):
+            mend(store.folder / place)
+        self.arrange()
         for row in store.tests():
             self.figures.add(row)
 
@@ -140,13 +144,21 @@ class Recorder:
 
     def findings(self) -> list[FindingRow]:
         """As Store.findings, out of memory; without `by_levels`."""
-        return merged(self.rows.values(), self.reductions, self.suspects)
+        merged_rows = merged(self.rows.values(), self.reductions, self.suspects)
+        return by_value(self.clusters().together(merged_rows, self.reductions))
+
+    def clusters(self) -> Clusters:
+        return Clusters.of(self.rows.values(), self.store.ever_avoided(), self._items)
 
     # -- reduction ----------------------------------------------------------------------------
 
     def unreduced(self) -> list[FindingRow]:
         """Signatures that no reduction was tried for."""
         return [row for row in self.rows.values() if row.signature not in self.reductions]
+
+    def open(self) -> int:
+        """How many findings, of one signature or a cluster, no reduction was tried for."""
+        return sum(row.signature not in self.reductions for row in self.findings())
 
     def settled(self, row: FindingRow) -> bool:
         """Whether no earlier test or probe can take the place of the first one any more."""
@@ -194,16 +206,17 @@ class Recorder:
         self._note_pattern(result)
         if result.refined in self._known:
             return self._turns_out_known(result.signature)
-        self._arrange()
+        self.arrange()
         whole = next(
             row
             for row in self.findings()
-            if result.signature in (row.signature, *row.duplicates, *row.suspects)
+            if result.signature in (row.signature, *row.duplicates, *row.suspects, *row.alike)
         )
         write_variants(self.store.folder, whole.folder, whole.variants)
         return whole
 
-    def _arrange(self) -> None:
+    def arrange(self) -> None:
+        """Moves folders to where they belong; not while one of them is being reduced."""
         for signature, folder in arrange(self.store).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
 
@@ -228,35 +241,53 @@ class Recorder:
         return signature not in self.reductions and evidence.place < row.place
 
     def _finding(self, failure: Failure, evidence: Evidence) -> FindingRow:
-        name = folder_name(failure)
-        with _replacing(self.store.folder / FINDINGS / name) as folder:
-            self._write(folder, failure, evidence)
-        before = self.rows.get(failure.signature.hash)
+        signature = failure.signature.hash
+        before = self.rows.get(signature)
         made = evidence.case or evidence.failed
-        self._patterns[failure.signature.hash] = pattern_of(made.graph if made else None)
+        graph = (made.graph if made else None) or {}
+        self._patterns[signature] = pattern_of(graph)
+        self._items[signature] = frozenset(self._items_in(graph))
         row = FindingRow(
-            signature=failure.signature.hash,
+            signature=signature,
             first_index=evidence.index,
             kind=failure.kind.value,
             stage=failure.stage.value,
             backend=failure.backend,
             level=",".join(failure.levels),
             title=failure.signature.title,
-            folder=f"{FINDINGS}/{name}",
+            folder=before.folder if before else "",
             origin=evidence.origin,
             found_at=before.found_at if before else self.seconds(),
             party=accused_party(evidence.verdict, failure.backend),
             occurrences=before.occurrences if before else 0,
             place=evidence.place,
+            size=len(graph.get("nodes", ())),
+            complaint=complaint_of(failure),
         )
         self._suspect(row)
+        if not row.folder:
+            row = replace(row, folder=f"{self._place(row)}/{folder_name(failure)}")
+        with _replacing(self.store.folder / row.folder) as folder:
+            self._write(folder, failure, evidence)
         return row
+
+    def _place(self, row: FindingRow) -> str:
+        """Where the folder of a new finding belongs."""
+        if row.signature in self.suspects or self._joins(row):
+            return SUSPECTS
+        return FINDINGS
+
+    def _joins(self, row: FindingRow) -> bool:
+        """Whether a new finding looks like another one that waits for its reduction."""
+        others = self.unreduced()
+        names = Clusters.of([*others, row], self.store.ever_avoided(), self._items).names
+        return any(names[other.signature] == names[row.signature] for other in others)
 
     def _count(self, findings: Sequence[FindingRow], seen: Sequence[Occurrence]) -> None:
         for row in findings:
             new = row.signature not in self.rows
             self.rows[row.signature] = row
-            if new and row.signature not in self.suspects:
+            if new and not row.folder.startswith(SUSPECTS):
                 self._announce(row)
         for occurrence in seen:
             self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
@@ -279,10 +310,13 @@ class Recorder:
             evidence.case.motifs if evidence.case else (),
             made.digest() if made else "",
             made.generated_for if made else "",
-            self._items(made.graph) if made and made.graph else (),
+            self._items_in(made.graph) if made and made.graph else (),
         )
 
-    def _items(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
+    def _items_in(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
+        """See nnfuzz.campaign.rows.Observed."""
+        if not graph:
+            return ()
         return (*sorted(signature_keys(graph, self._variables)), *edge_keys(graph))
 
 
@@ -335,15 +369,18 @@ def mend(findings: Path) -> None:
 
 
 def arrange(store: Store) -> dict[str, str]:
-    """Moves the folders of duplicates out of CAMPAIGN/findings, and back what is none.
+    """Moves the folders of duplicates and suspects out of CAMPAIGN/findings, and back what is none.
 
     Returns the folders that have moved, by signature. What a kill interrupts is done next time.
     """
     rows = {row.signature: row for row in store.signatures()}
-    duplicates = {s for row in store.findings() for s in row.duplicates}
+    places: dict[str, str] = {}
+    for row in store.findings():
+        places |= dict.fromkeys(row.duplicates, DUPLICATES)
+        places |= dict.fromkeys((*row.suspects, *row.alike), SUSPECTS)
     moved = {}
     for signature, row in rows.items():
-        place = DUPLICATES if signature in duplicates else FINDINGS
+        place = places.get(signature, FINDINGS)
         wanted = f"{place}/{Path(row.folder).name}"
         if wanted != row.folder:
             source, target = store.folder / row.folder, store.folder / wanted

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.pools import describe
@@ -62,10 +61,10 @@ class Reducer:
         """
         if self.busy or not self.config.reduce or self.spent - self._free > allowed:
             return
-        waiting = [row for row in self.recorder.unreduced() if self.recorder.settled(row)]
-        if not waiting:
+        row = self._next()
+        if row is None:
             return
-        self._row, self._began = min(waiting, key=self._order), time.monotonic()
+        self._row, self._began = row, time.monotonic()
         self._limited = math.isfinite(allowed)
         settings = self.config.reducer
         job = {
@@ -90,9 +89,12 @@ class Reducer:
         folder = self.recorder.store.folder
         return [str((folder / other.folder / REDUCED).resolve()) for other in alike]
 
-    def _order(self, row: FindingRow) -> tuple[Any, ...]:
-        """What looks like nothing known first; models of campaigns before those of probes."""
-        return row.signature in self.recorder.suspects, row.origin != "test", row.found_at
+    def _next(self) -> FindingRow | None:
+        """What looks like nothing known first; one of each cluster, the most frequent one first."""
+        recorder = self.recorder
+        waiting = [row for row in recorder.unreduced() if recorder.settled(row)]
+        turns = recorder.clusters().turns(waiting, recorder.reductions)
+        return min(turns, key=lambda row: row.signature in recorder.suspects, default=None)
 
     def sandboxes(self) -> Iterator[Sandbox]:
         if self._sandbox is not None and self.busy:

@@ -79,7 +79,10 @@ class FindingRow:
     the signature of the reduced model; pattern, its operators for people; nodes, how many there
     were and are; duplicates: other signatures that turned out to be this finding; suspects: those
     that are not reduced, of models that contain the pattern. place: of the first occurrence in the
-    order of tests and probes (nnfuzz.campaign.schedule.place_of).
+    order of tests and probes (nnfuzz.campaign.schedule.place_of). size: nodes of its graph.
+    complaint: what failures of one cluster share, explained: those of the duplicates that are so
+    since the pattern was run and not for their own reduction, alike: other signatures of the
+    cluster while none is reduced; see nnfuzz.campaign.clusters.
     """
 
     signature: str
@@ -102,6 +105,10 @@ class FindingRow:
     suspects: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
     place: int = 0
+    size: int = 0
+    complaint: str = ""
+    explained: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nnfuzz.campaign.rows import EventRow, Observed, Record, TestRow
+from nnfuzz.campaign.clusters import Clusters
+from nnfuzz.campaign.order import by_value
+from nnfuzz.campaign.probe import items_of_probe
+from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps
 from nnfuzz.campaign.tables.findings import Findings
 from nnfuzz.campaign.tables.restraints import Restraints
@@ -126,6 +129,26 @@ class Store(Sessions, Restraints, Findings):
                 query, [first, end]
             )
         ]
+
+    def findings(self) -> list[FindingRow]:
+        """All unique findings in the order of nnfuzz.campaign.order.
+
+        Those that reduction has shown to be the same are one, and those that are not reduced and
+        look alike (nnfuzz.campaign.clusters).
+        """
+        rows = self.signatures()
+        clusters = Clusters.of(rows, self.ever_avoided(), self.items_of_findings())
+        return by_value(clusters.together(self.merged(), self.reductions()))
+
+    def items_of_findings(self) -> dict[str, frozenset[str]]:
+        """Signature -> operator signatures and edges of the first model that showed it."""
+        query = """
+            SELECT f.signature, f.origin, t.items
+            FROM findings f LEFT JOIN tests t ON t.idx = f.first_index"""
+        return {
+            signature: frozenset((items or items_of_probe(origin)).splitlines())
+            for signature, origin, items in self._db.execute(query)
+        }
 
     def done(self) -> set[int]:
         """The indexes that need no more work."""

@@ -11,25 +11,30 @@ from nnfuzz.campaign.tables.database import Database
 class Findings(Database):
     """Findings, their occurrences and repetitions, and reductions, by signature."""
 
-    def findings(self) -> list[FindingRow]:
-        """All unique findings with their counts, in order of discovery.
-
-        Those that reduction has shown to be the same are one (nnfuzz.campaign.rows.merged).
-        """
+    def merged(self) -> list[FindingRow]:
+        """Findings with their counts, in order of discovery; see nnfuzz.campaign.rows.merged."""
         return merged(self.signatures(), self.reductions(), self.suspects())
 
     def signatures(self) -> list[FindingRow]:
         """The same with one row per signature, whatever reduction has shown."""
         query = """
             SELECT f.signature, f.first_index, f.kind, f.stage, f.backend, f.level, f.title,
-                   f.folder, f.origin, f.found_at, f.party, f.place, count(o.idx)
+                   f.folder, f.origin, f.found_at, f.party, count(o.idx), f.place, f.size,
+                   f.complaint
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
         levels = self._by_levels()
         return [
-            FindingRow(*row, place=place, occurrences=count, by_levels=levels.get(row[0], {}))
-            for *row, place, count in self._db.execute(query)
+            FindingRow(
+                *row[:11],
+                occurrences=row[11],
+                by_levels=levels.get(row[0], {}),
+                place=row[12],
+                size=row[13],
+                complaint=row[14],
+            )
+            for row in self._db.execute(query)
         ]
 
     def _by_levels(self) -> dict[str, dict[str, int]]:
@@ -86,7 +91,7 @@ class Findings(Database):
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding
         self._db.execute(
-            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 f.signature,
                 f.first_index,
@@ -100,6 +105,8 @@ class Findings(Database):
                 f.found_at,
                 f.party,
                 f.place,
+                f.size,
+                f.complaint,
             ],
         )
 

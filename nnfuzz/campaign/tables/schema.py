@@ -22,7 +22,7 @@ CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL);
 CREATE TABLE findings (signature TEXT PRIMARY KEY, first_index INTEGER NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, origin TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL,
-    party TEXT NOT NULL, place INTEGER NOT NULL);
+    party TEXT NOT NULL, place INTEGER NOT NULL, size INTEGER NOT NULL, complaint TEXT NOT NULL);
 CREATE TABLE occurrences (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
     bucket TEXT NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
 CREATE TABLE repeats (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
