@@ -141,8 +141,8 @@ class Loop:
 
     def _reduce_rest(self) -> None:
         """Reduces what could not be reduced on the way, for a time that is announced."""
-        waiting = self.reducer.waiting()
-        if not waiting or self._stopped():
+        waiting = self.recorder.open()
+        if not self.reducer.waiting() or self._stopped():
             return
         settings = self.config.reducer
         grace = max(settings.grace, settings.share * self.seconds())
@@ -154,7 +154,7 @@ class Loop:
         while self.reducer.waiting() and not self._stopped() and self._reducing_left():
             self.reducer.dispatch(math.inf, os.cpu_count() or 1)
             self._wait()
-        left = self.reducer.waiting()
+        left = self.recorder.open()
         if left:
             folder = self.recorder.store.folder
             self.observer.note(f"{counted(left, 'finding')} not reduced: nnfuzz reduce {folder}")

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
@@ -67,7 +68,7 @@ def findings_figures(store: Store) -> dict[str, Any]:
         "merged": sum(len(row.duplicates) for row in findings),
         "occurrences": sum(row.occurrences for row in findings),
         "signatures": [_shown(row) for row in findings],
-        "unreduced": sum(row.signature not in reductions for row in store.signatures()),
+        "unreduced": sum(row.signature not in reductions for row in findings),
         "not_reduced": {s: row.reason for s, row in reductions.items() if row.reason},
         "known": store.buckets().get("known", 0),
     }
@@ -83,9 +84,9 @@ def _mend_summary(store: Store) -> None:
 def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
     shown = asdict(row)
-    del shown["found_at"], shown["origin"]
-    lists = ("nodes", "duplicates", "suspects", "variants")
-    return {**shown, **{name: list(shown[name]) for name in lists}}
+    del shown["found_at"], shown["origin"], shown["place"]
+    lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants")
+    return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

@@ -79,6 +79,7 @@ def fuzz(
     known: own.Known = None,
     reduce: own.Reduce = None,
     throttle: own.Throttle = None,
+    fresh: own.Fresh = False,
     full_check: own.FullCheck = None,
     quiet: own.Quiet = False,
     probe: own.ProbeTime = None,
@@ -127,7 +128,7 @@ def fuzz(
     }
     given = {name: value for name, value in given.items() if value is not None}
     asked = _Asked(backend or [], plugin or [], known, out, given)
-    _fuzz(_without_defaults(asked, context) if resume else asked, resume, quiet)
+    _fuzz(_without_defaults(asked, context) if resume else asked, resume, quiet, fresh)
 
 
 def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
@@ -141,7 +142,7 @@ def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
     )
 
 
-def _fuzz(asked: _Asked, resume: bool, quiet: bool) -> None:
+def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> None:
     from nnfuzz.campaign.config import ConfigError
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.campaign.support_cache import SupportCache
@@ -152,7 +153,7 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool) -> None:
     from nnfuzz.execute.runner import RunnerError
 
     store, config, registry = _resumed(asked) if resume else _created(asked)
-    cache = SupportCache(cache_folder())
+    cache = SupportCache(cache_folder(), ignored=fresh)
     with store, Interrupt() as interrupt, watcher(quiet, config, store.folder) as observer:
         try:
             result = run_campaign(store, config, registry, observer, cache, interrupt.asked)

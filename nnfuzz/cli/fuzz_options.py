@@ -129,8 +129,16 @@ Throttle = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="Keep away from the operators of a reduced finding once it has occurred N times, "
-        "0 for never [default: 5].",
+        help="Keep away from the operators that a failure is associated with once it has occurred "
+        "N times, 0 for never [default: 5].",
+        rich_help_panel=JUDGING,
+    ),
+]
+Fresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh",
+        help="Run all probes, those as well whose answers earlier campaigns have left behind.",
         rich_help_panel=JUDGING,
     ),
 ]

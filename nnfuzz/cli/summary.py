@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.observer import counted
 from nnfuzz.cli.values import spoken
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 MOST_FLAKY = 5
 MOST_VARIANTS = 4
+MOST_AVOIDED = 3
 
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
@@ -30,20 +32,22 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     )
     for backend, counts in s["outcomes_by_backend"].items():
         print(f"  {backend}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
-    for text in _notes(s, config):
+    for text in _notes(s):
         print(f"  {text}")
     print()
     if s["tests"] or result.findings:
         for text in findings_table(result.folder, result.findings):
             print(text)
+    for text in _left_out(s, config):
+        print(text)
     print(f"summary: {result.folder / 'summary.json'}")
     for text in _next(result):
         print(text)
 
 
 def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str]:
-    """Some lines for each finding, the most frequent first."""
-    rows = sorted(findings, key=lambda row: -row.occurrences)
+    """Some lines for each finding, in the given order."""
+    rows = list(findings)
     if not rows:
         yield "nothing found"
         return
@@ -60,28 +64,23 @@ def _details(row: FindingRow) -> Iterator[str]:
     """Lines on a finding: its reduced pattern, merged signatures, differing levels."""
     if row.nodes:
         yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
-    if row.duplicates:
-        also = counted(len(row.duplicates), "further signature")
-        yield f"the same under {also}{_told(row.variants[1:])}"
-    if row.suspects:
-        yield (
-            f"likely the same under {counted(len(row.suspects), 'further signature')}: not "
-            "reduced, of models that contain this pattern"
-        )
+    further = len(row.duplicates) + len(row.suspects) + len(row.alike)
+    if further:
+        yield f"with {counted(further, 'further signature')}: {grouping(row)}"
+    if row.variants[1:]:
+        yield f"also with {_told(row.variants[1:])}"
     if len(row.by_levels) > 1:
         shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
         yield f"at {'; '.join(shown)}"
 
 
 def _told(variants: Sequence[Variant]) -> str:
-    """The patterns of the other variants, as the end of a sentence; "" if there are none."""
-    if not variants:
-        return ""
+    """The patterns of some variants, as the end of a sentence."""
     more = "; ..." if variants[MOST_VARIANTS:] else ""
-    return ", also with " + "; ".join(v.pattern for v in variants[:MOST_VARIANTS]) + more
+    return "; ".join(v.pattern for v in variants[:MOST_VARIANTS]) + more
 
 
-def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
+def _notes(summary: dict[str, Any]) -> list[str]:
     notes = []
     not_run = summary["not_run"]
     if not_run:
@@ -104,14 +103,24 @@ def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
         notes.append(f"{counted(summary['known'], 'occurrence')} of known failures")
     for signature in summary["known_unseen"]:
         notes.append(f"the known failure {signature} never occurred: it may be fixed by now")
-    for row in summary["avoided"]:
-        notes.append(f"generation keeps away from {row['item']} [{row['signature']}]: {row['why']}")
-    for row in summary["avoided_before"]:
-        notes.append(f"{row['item']} no longer fails and is generated again [{row['signature']}]")
     if summary["not_reduced"]:
         notes.append(
             f"{counted(len(summary['not_reduced']), 'finding')} could not be reduced (summary.json)"
         )
+    return notes
+
+
+def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
+    """What generation keeps away from and has come back to, a few of each, and what it refuses."""
+    notes = []
+    if avoided := summary["avoided"]:
+        shown = "; ".join(
+            f"{row['item']} ({row['why']} [{row['signature']}])" for row in avoided[:MOST_AVOIDED]
+        )
+        notes.append(f"generation keeps away from {_few(avoided)}: {shown}{_more(avoided)}")
+    if lifted := summary["avoided_before"]:
+        shown = ", ".join(f"{row['item']} [{row['signature']}]" for row in lifted[:MOST_AVOIDED])
+        notes.append(f"no longer failing and generated again: {shown}{_more(lifted)}")
     if summary["refused"]:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(
@@ -121,11 +130,20 @@ def _notes(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     return notes
 
 
+def _few(rows: Sequence[Any]) -> str:
+    return counted(len(rows), "pattern")
+
+
+def _more(rows: Sequence[Any]) -> str:
+    count = len(rows) - MOST_AVOIDED
+    return f"; and {count} more (summary.json)" if count > 0 else ""
+
+
 def _next(result: Result) -> list[str]:
     if not result.findings:
         return []
-    first = min(result.findings, key=lambda row: row.found_at)
-    lines = [f"next: nnfuzz replay {shlex.quote(str(result.folder / first.folder))}"]
+    folder = result.folder / result.findings[0].folder
+    lines = [f"next: nnfuzz replay {shlex.quote(str(folder))}"]
     if result.summary["unreduced"]:
         lines.append(
             f"      nnfuzz reduce {shlex.quote(str(result.folder))} "

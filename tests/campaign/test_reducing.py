@@ -212,7 +212,7 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.err.count("reduced") == 2
     assert "reduced 2 -> 2 nodes: Relu, Conv (float32)" in printed.out
-    assert "the same under 1 further signature" in printed.out
+    assert "with 1 further signature: 1 reduced to the same" in printed.out
 
 
 def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path):
@@ -254,6 +254,7 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
     (found,) = result.findings
     assert len(found.suspects) == 1 and found.duplicates == ()
     assert found.occurrences == result.summary["occurrences"] >= 4
-    assert len(list((tmp_path / "c" / "findings").iterdir())) == 2
+    for place in ("findings", "suspects"):
+        assert len(list((tmp_path / "c" / place).iterdir())) == 1
     assert result.summary["signatures"][0]["suspects"] == list(found.suspects)
     assert result.summary["unreduced"] == 1
