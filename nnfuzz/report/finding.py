@@ -20,7 +20,8 @@ class Finding:
     Verdict.to_json(), with parties "BACKEND/LEVEL". backend: None for an exporter's failure, whose
     case has no model. config: CaseConfig.to_json() of the case. versions: of the compilers.
     campaign: whatever else is worth keeping, JSON; "origin" may hold the producer's job
-    ({"do": "probe", "signature": ..., "instance": ...}) where it was not {"do": "produce"}.
+    ({"do": "probe", "signature": ..., "instance": ...}) where it was not {"do": "produce"}, and
+    "grouping" a sentence on how sure it is that this is a finding of its own.
     localisation: Localisation.to_json(), where that was looked for.
     """
 

@@ -20,7 +20,7 @@ from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import repro_script
-from nnfuzz.report.text import trimmed
+from nnfuzz.report.text import impersonal, impersonal_json, located, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
@@ -50,7 +50,7 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     Raises: FileExistsError if the folder is there already, OSError.
     """
     folder = Path(folder)
-    finding = replace(finding, outcomes=tuple(_trimmed(o) for o in finding.outcomes))
+    finding = _impersonal(finding)
     case = finding.case
     with atomic_folder(folder) as made:
         if case.model:
@@ -139,12 +139,17 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
         for o in data["outcomes"]
     ]
     backend = BackendSpec.from_json(data["backend"]) if data["backend"] else None
+    if backend is not None:
+        backend = replace(backend, plugins=tuple(map(located, backend.plugins)))
+    config = dict(data["config"])
+    for files in ("plugins", "seed_models"):
+        config[files] = [located(path) for path in config.get(files, ())]
     return Finding(
         failure,
         case,
         tuple(outcomes),
         backend,
-        data["config"],
+        config,
         data["verdict"],
         data["versions"],
         data["campaign"],
@@ -164,6 +169,24 @@ def _actual(finding: Finding) -> dict[str, np.ndarray]:
     return arrays if sum(a.nbytes for a in arrays.values()) <= MAX_ACTUAL_BYTES else {}
 
 
+def _impersonal(finding: Finding) -> Finding:
+    """The finding without long texts and without paths of this machine."""
+    backend, config = finding.backend, dict(finding.config)
+    if backend is not None:
+        backend = replace(backend, plugins=tuple(map(portable, backend.plugins)))
+    for files in ("plugins", "seed_models"):
+        config[files] = [portable(path) for path in config.get(files, ())]
+    return replace(
+        finding,
+        outcomes=tuple(_trimmed(outcome) for outcome in finding.outcomes),
+        backend=backend,
+        config=config,
+        campaign=impersonal_json(finding.campaign),
+        localisation=impersonal_json(finding.localisation),
+    )
+
+
 def _trimmed(outcome: Outcome) -> Outcome:
     texts = ("message", "traceback", "captured")
-    return replace(outcome, **{name: trimmed(getattr(outcome, name), MAX_TEXT) for name in texts})
+    short = {name: impersonal(trimmed(getattr(outcome, name), MAX_TEXT)) for name in texts}
+    return replace(outcome, **short)

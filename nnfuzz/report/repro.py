@@ -25,7 +25,8 @@ MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
 
 _FALLBACK = """\
-# This backend offers no stand-alone program: the script needs nnfuzz.
+# This backend offers no stand-alone program: the script needs nnfuzz, and to run in the folder
+# that the paths of plug-ins are relative to.
 BACKEND = {spec}
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pprint
 import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+_SOURCE = Path(__file__).parents[2]
+"""Where nnfuzz itself is."""
 
 _INVISIBLE = re.compile(r"[^\n\t\x20-\U0010ffff]|[\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e]")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -17,6 +24,48 @@ def trimmed(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+_PACKAGES = re.compile(r"(?:/[^\s/'\"<>:,()]+)+/(?:site|dist)-packages/")
+_TEMPORARY = re.compile(r"/(?:var/)?tmp/[^\s'\":,()<>|]*")
+_HOMES = re.compile(r"(?:/home/[^\s/'\":,()<>]+|/Users/[^\s/'\":,()<>]+|/root)(?=/|\b)")
+
+
+def impersonal(text: str) -> str:
+    """Without paths of this machine: packages by name, files below the working directory by their
+    path in it, homes as ~, temporary files as TMP.
+    """
+    text = _PACKAGES.sub("", text)
+    for folder, short in ((_SOURCE, ""), (Path.cwd(), ""), (Path(sys.base_prefix), "PYTHON/")):
+        if len(folder.parts) > 2:
+            text = text.replace(f"{folder}/", short).replace(str(folder), short.rstrip("/") or ".")
+    temporary = tempfile.gettempdir()
+    return _HOMES.sub("~", _TEMPORARY.sub("TMP", text.replace(f"{temporary}/", "/tmp/")))
+
+
+def impersonal_json(value: Any) -> Any:
+    """A JSON value with `impersonal` applied to every string in it."""
+    if isinstance(value, str):
+        return impersonal(value)
+    if isinstance(value, Mapping):
+        return {key: impersonal_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [impersonal_json(item) for item in value]
+    return value
+
+
+def portable(path: str) -> str:
+    """The path of a file that is read again: relative to the working directory or to ~."""
+    found = Path(path).absolute()
+    for folder, prefix in ((Path.cwd(), Path()), (Path.home(), Path("~"))):
+        if found.is_relative_to(folder) and len(folder.parts) > 1:
+            return str(prefix / found.relative_to(folder))
+    return str(found)
+
+
+def located(path: str) -> str:
+    """The inverse of `portable`."""
+    return str(Path(path).expanduser().absolute())
 
 
 def visible(text: str) -> str:

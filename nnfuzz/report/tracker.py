@@ -11,6 +11,7 @@ from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
+from nnfuzz.report.numbers import accuracy_rows, operands, whole_arrays
 from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong, inlined
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -29,6 +30,7 @@ def tracker_report(finding: Finding) -> str:
     failure, case = finding.failure, finding.case
     outcome = failing_outcome(finding)
     failed = outcome is not None and outcome.kind in FAILURES
+    wrong = first_wrong(finding)
     return (
         environment()
         .get_template("report.md.jinja")
@@ -37,7 +39,11 @@ def tracker_report(finding: Finding) -> str:
             symptom=symptom(finding, outcome),
             values=_values(finding),
             sizes=_sizes(finding),
-            levels=[level_row(finding, o) for o in finding.outcomes],
+            accuracy=accuracy_rows(finding, wrong) if wrong else [],
+            operands=operands(finding, wrong) if wrong else [],
+            arrays=whole_arrays(finding),
+            grouping=finding.campaign.get("grouping", ""),
+            levels=_levels(finding),
             localisation=finding.localisation,
             ablation=_ablation(finding),
             nodes=(finding.campaign.get("reduction") or {}).get("nodes"),
@@ -57,6 +63,12 @@ def tracker_report(finding: Finding) -> str:
     )
 
 
+def _levels(finding: Finding) -> list[dict[str, str]]:
+    """Rows of the table of levels; none where there is but one way in which the model ran."""
+    rows = [level_row(finding, outcome) for outcome in finding.outcomes]
+    return rows if len(rows) > 1 else []
+
+
 def model_text(model: bytes) -> str:
     """A model in ONNX's textual form, without the values of large weights; "" if it is long."""
     import onnx
@@ -74,7 +86,7 @@ def model_text(model: bytes) -> str:
         names = ", ".join(tensor.name for tensor in large)
         note = f"# Shown as inputs, with their values in model.onnx: {names}\n"
     printed = note + printer.to_text(proto)
-    return printed if len(printed) <= MAX_MODEL_TEXT else ""
+    return text.impersonal(printed) if len(printed) <= MAX_MODEL_TEXT else ""
 
 
 def _origin(finding: Finding) -> str:
@@ -118,7 +130,9 @@ def _elements(tensor: Any) -> int:
 def symptom(finding: Finding, outcome: Outcome | None) -> str:
     """One sentence on what is wrong, in Markdown."""
     failure, wrong = finding.failure, first_wrong(finding)
-    where = f"{text.inline(failure.backend)} at {text.inline(', '.join(failure.levels))}"
+    where = text.inline(failure.backend)
+    if len({o.level for o in finding.outcomes if o.backend == failure.backend}) > 1:
+        where += f" at {text.inline(', '.join(failure.levels))}"
     if not finding.case.model:
         return f"The exporter {text.inline(failure.backend)} fails on a valid PyTorch module."
     if wrong is not None:

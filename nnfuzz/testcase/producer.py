@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.attribute import Run, attribute
+from nnfuzz.compare.envelope import envelopes
 from nnfuzz.compare.lift import lift
-from nnfuzz.compare.verdict import judge
+from nnfuzz.compare.verdict import verdict as compared
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
@@ -147,7 +149,7 @@ class Producer:
         A party's name in it is "BACKEND/LEVEL"; native PyTorch is judged beside them as "pytorch".
         The levels of a backend are not independent. "attribution" names the accused per backend.
         A backend called "NAME@direct" ran the direct lowering of the graph (see `lower`): where it
-        agrees and NAME does not, the exporter is accused.
+        agrees and NAME does not, the exporter is accused. "accuracy": see nnfuzz.compare.accuracy.
         """
         graph = self.load(case)
         if only:
@@ -156,12 +158,9 @@ class Producer:
         groups: dict[str, list[str]] = {PYTORCH: [PYTORCH]}
         for (backend, _), name in zip(parties, names):
             groups.setdefault(backend, []).append(name)
-        verdict = judge(
-            graph,
-            {**case.inputs, **case.weights},
-            {PYTORCH: case.expected, **dict(zip(names, outputs, strict=True))},
-            groups.values(),
-        )
+        envelope = envelopes(graph, {**case.inputs, **case.weights})
+        by_party = {PYTORCH: case.expected, **dict(zip(names, outputs, strict=True))}
+        verdict = compared(envelope, by_party, groups.values())
         runs = [
             Run(backend, level, not verdict.mismatches[name], arrays)
             for (backend, level), name, arrays in zip(parties, names, outputs)
@@ -180,6 +179,7 @@ class Producer:
         }
         return {
             **verdict.to_json(),
+            "accuracy": accuracy(envelope, by_party, verdict.mismatches),
             "attribution": {backend: found.to_json() for backend, found in accused.items()},
         }
 

@@ -187,7 +187,8 @@ def _failure(
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{', '.join(levels)} only"
     what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"
-    text = f"{backend}: {what} ({where})" if stage is not Stage.EXPORT else f"{backend}: {what}"
+    told = len(all_levels) > 1 and stage is not Stage.EXPORT
+    text = f"{backend}: {what} ({where})" if told else f"{backend}: {what}"
     if what is not title and title:
         text += f": {title}"
     return Failure(Signature(digest_of(parts), _short(text), parts), backend, kind, stage, levels)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,13 +25,14 @@ from nnfuzz.report.tracker import model_text, tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import failures
 
+ROOT = Path(__file__).parents[2]
 FILES = {
     "model.onnx", "inputs.npz", "expected.npz", "actual.npz", "weights.npz", "finding.json",
     "report.md", "repro.py",
 }  # fmt: skip
 
 
-def run_repro(folder, *args, cwd="/"):
+def run_repro(folder, *args, cwd=ROOT):
     return subprocess.run(
         [sys.executable, str(folder / "repro.py"), *args],
         capture_output=True,

@@ -1,0 +1,109 @@
+"""The numbers of a finding as text: inputs, expected and actual outputs, and their accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.report.finding import Finding
+from nnfuzz.triage.mismatch import WrongOutput
+
+MOST_ELEMENTS = 200
+"""Elements of all arrays together up to which they are printed whole: about a screen of them."""
+
+
+def operands(finding: Finding, wrong: WrongOutput) -> list[str]:
+    """What inputs and weights hold at the place of the worst element, "x[1, 2] = 0.5".
+
+    Empty unless the model is a single operator and broadcasting takes all of them to its output.
+    """
+    nodes = (finding.case.graph or {}).get("nodes", ())
+    expected = finding.case.expected.get(wrong.output)
+    if len(nodes) != 1 or not wrong.worst or expected is None:
+        return []
+    arrays, index = {**finding.case.inputs, **finding.case.weights}, wrong.worst["index"]
+    places = {name: _place(a.shape, expected.shape, index) for name, a in arrays.items()}
+    if None in places.values():
+        return []
+    return [
+        f"{name}{list(at or ())} = {plain(arrays[name])[at].item()!r}"
+        for name, at in places.items()
+    ]
+
+
+def _place(shape: Sequence[int], whole: Sequence[int], index: Sequence[int]) -> tuple | None:
+    """The index in an operand of a shape; None if broadcasting does not take it to the whole."""
+    pairs = list(zip(reversed(shape), reversed(whole), reversed(index)))
+    if len(pairs) < len(shape) or any(n not in (1, size) for n, size, _ in pairs):
+        return None
+    return tuple(0 if n == 1 else at for n, _, at in reversed(pairs))
+
+
+def whole_arrays(finding: Finding) -> str:
+    """All inputs, weights and outputs of a small model, one after the other; "" of a large one.
+
+    Outputs that are the same at several levels are printed once.
+    """
+    listed = list(_listed(finding))
+    if sum(array.size for _, array in listed) > MOST_ELEMENTS:
+        return ""
+    texts = [f"{title}: {a.dtype}{list(a.shape)}\n{_printed(a)}" for title, a in listed]
+    return "\n".join(texts)
+
+
+def _listed(finding: Finding) -> Iterator[tuple[str, np.ndarray]]:
+    case = finding.case
+    yield from ((f"input {name}", array) for name, array in case.inputs.items())
+    yield from ((f"weight {name}", array) for name, array in case.weights.items())
+    yield from ((f"expected {name} (PyTorch)", array) for name, array in case.expected.items())
+    seen: dict[tuple[Any, ...], list[str]] = {}
+    for outcome in finding.outcomes:
+        for name, a in (outcome.outputs or {}).items():
+            who = f"{outcome.backend} {outcome.level}".strip()
+            seen.setdefault((name, str(a.dtype), a.shape, a.tobytes()), []).append(who)
+    for (name, dtype, shape, data), who in seen.items():
+        array = np.frombuffer(data, DType(dtype).numpy if _known(dtype) else dtype)
+        yield f"actual {name} ({', '.join(who)})", array.reshape(shape)
+
+
+def _known(dtype: str) -> bool:
+    return dtype in {d.value for d in DType}
+
+
+def _printed(array: np.ndarray) -> str:
+    """Every element, with the digits that tell it from its neighbours."""
+    array = plain(array) if _known(str(array.dtype)) else array
+    return np.array2string(array, max_line_width=100, threshold=array.size + 1, floatmode="unique")
+
+
+def accuracy_rows(finding: Finding, wrong: WrongOutput) -> list[dict[str, str]]:
+    """Rows of a table: the reference, PyTorch in the model's dtype, and every target that ran,
+    with their distance from the reference. Empty if the judge did not tell.
+    """
+    party = f"{wrong.backend}/{wrong.level}"
+    told = ((finding.verdict or {}).get("accuracy") or {}).get(party, {}).get(wrong.output)
+    if not told:
+        return []
+    dtype = str(finding.case.expected[wrong.output].dtype)
+    names = {"pytorch": f"PyTorch ({dtype})"}
+    rows = [
+        {"who": names.get(who, who.replace("/", " ").strip()), **_distances(row)}
+        for who, row in told["rows"].items()
+    ]
+    exact = "reference (float64)" if DType(dtype).is_float else "reference (exact)"
+    first = {"who": exact, "value": str(told["reference"]), "distance": "", "ulp": ""}
+    return [first, *rows]
+
+
+def _distances(row: Sequence[Any]) -> Mapping[str, str]:
+    value, distance, ulp = row
+    return {"value": str(value), "distance": _short(distance), "ulp": _short(ulp)}
+
+
+def _short(number: Any) -> str:
+    if number is None or isinstance(number, str):
+        return number or ""
+    return str(number) if isinstance(number, int) else f"{number:.3g}"

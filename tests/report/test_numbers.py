@@ -1,0 +1,121 @@
+"""What a report tells of numbers, levels and paths."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnfuzz.report.finding_folder import read_finding, write_finding
+from nnfuzz.report.text import impersonal, located, portable
+from nnfuzz.report.tracker import tracker_report
+from nnfuzz.testcase.case import TestCase
+
+SINGLE = {
+    "schema": 1,
+    "values": [["x", "float32", [2, 3]], ["w", "float32", [3]], ["y", "float32", [2, 3]]],
+    "nodes": [{"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["y"]}],
+    "inputs": ["x"],
+    "weights": ["w"],
+    "outputs": ["y"],
+}
+
+
+def test_a_small_model_is_told_in_full(finding_of):
+    report = tracker_report(finding_of("planted,bug=value"))
+    assert "input x: float32[2, 3]\n[[-1.  -0.6 -0.2]\n [ 0.2  0.6  1. ]]" in report
+    assert "weight w: float32[3]\n[1. 2. 3.]" in report
+    assert "expected y (PyTorch): float32[2, 3]" in report
+    assert "actual y (planted O0): float32[2, 3]" in report
+    assert "Computed from" not in report  # two operators: x and w are not the operands
+
+
+def test_the_operands_of_the_failing_element_are_told(finding_of):
+    finding = finding_of("planted,bug=value")
+    finding = replace(finding, case=replace(finding.case, graph=SINGLE))
+    assert "Computed from `x[1, 2] = 1.0`, `w[2] = 3.0`." in tracker_report(finding)
+
+
+def test_arrays_of_a_large_model_are_left_out(finding_of):
+    finding = finding_of("planted,bug=value")
+    large = {"x": np.zeros((50, 50), np.float32)}
+    finding = replace(finding, case=replace(finding.case, inputs=large))
+    assert "## Inputs and outputs" not in tracker_report(finding)
+
+
+def test_every_target_is_held_against_the_reference(finding_of):
+    finding = finding_of("planted,bug=value")
+    rows = {"pytorch": [0.5, 0.0, 0.0], "planted/O0": [0.5, 1e-9, 0.25], "planted/O1": ["nan"] * 3}
+    told = {"planted/O1": {"y": {"reference": 0.5, "rows": rows}}}
+    report = tracker_report(replace(finding, verdict={**finding.verdict, "accuracy": told}))
+    assert "| reference (float64) | `0.5` |" in report
+    assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report
+    assert "| planted O0 | `0.5` | `1e-09` | `0.25` |" in report
+    assert "| planted O1 | `nan` | `nan` | `nan` |" in report
+
+
+def test_levels_are_told_only_where_there_are_several(finding_of):
+    finding = finding_of("planted,bug=value")
+    assert "## Levels" in tracker_report(finding)
+    alone = replace(finding, outcomes=finding.outcomes[1:])
+    report = tracker_report(alone)
+    assert "## Levels" not in report and "planted returns wrong values" in report
+
+
+def test_a_report_has_room_for_how_sure_its_grouping_is(finding_of):
+    finding = finding_of("planted,bug=value")
+    told = replace(finding, campaign={"grouping": "Three others fail alike."})
+    assert "Three others fail alike." in tracker_report(told)
+
+
+def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
+    finding = finding_of("planted,bug=raise")
+    private = (str(Path.home()), str(Path.cwd()), tempfile.gettempdir(), np.__file__)
+    leaky = " ".join(f'File "{path}/a.py", line 3' for path in private)
+    outcomes = [
+        replace(o, traceback=leaky, message=leaky, captured=leaky) for o in finding.outcomes
+    ]
+    localisation = {"party": "kernel", "evidence": [leaky], "levels": {}, "level": "O1"}
+    campaign = {"note": [leaky]}
+    config = {**finding.config, "plugins": [str(Path.cwd() / "plugin.py")]}
+    finding = replace(
+        finding, outcomes=tuple(outcomes), config=config, campaign=campaign,
+        localisation=localisation,
+    )  # fmt: skip
+    folder = write_finding(tmp_path / "f", finding)
+    texts = [folder / name for name in ("report.md", "finding.json", "repro.py")]
+    for path in (*private[:3], "site-packages"):
+        assert not any(f"{path}/" in text.read_text() for text in texts), path
+    assert json.loads(texts[1].read_text())["backend"]["plugins"] == ["tests/report/planted.py"]
+    back = read_finding(folder)
+    assert (back.backend, back.config) == (finding.backend, json.loads(json.dumps(config)))
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("/opt/v/lib/python3.11/site-packages/torch/x.py", "torch/x.py"),
+        ("'/home/me/models/m.onnx'", "'~/models/m.onnx'"),
+        ("at /tmp/tmpab12/a.so: bad", "at TMP: bad"),
+        ("a / b, /usr/lib/libc.so.6", "a / b, /usr/lib/libc.so.6"),
+    ],
+)
+def test_paths_are_told_without_their_machine(text, shown):
+    assert impersonal(text) == shown
+
+
+def test_files_are_found_again_by_their_portable_path():
+    for path in (Path.cwd() / "a/b.py", Path.home() / "x.py", Path("/opt/p.py")):
+        assert located(portable(str(path))) == str(path)
+    assert portable(str(Path.cwd() / "a/b.py")) == "a/b.py"
+
+
+def test_a_case_without_arrays_says_nothing_of_them(finding_of):
+    finding = finding_of("planted,bug=value")
+    case = TestCase(7, 4, SINGLE, b"", {}, {}, {}, "torchscript", 20)
+    report = tracker_report(replace(finding, case=case, outcomes=(), verdict=None))
+    assert "## Inputs and outputs" not in report
