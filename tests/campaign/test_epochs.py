@@ -1,0 +1,70 @@
+"""What is generated follows from the seed and the settings, and from nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import drive
+
+from nnfuzz.campaign.schedule import begins
+from nnfuzz.campaign.session import run_campaign
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.cli.progress import Silent
+
+TESTS = 130
+
+
+def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
+    """Runs or goes on with a campaign that avoids an edge by and by; returns what it has made.
+
+    stop: of tests after which it is interrupted.
+    """
+    settings = {"unrestrained": 0.2, "throttle": 5, "probe_seconds": 10.0, **more}
+    config, registry = drive.settings(tests, "fusing", "liar", **settings)
+    start = Store.open if folder.exists() else lambda path: Store.create(path, config.to_json())
+    with start(folder) as store:
+        cache = SupportCache(cache or folder / "cache")
+        stopped = (lambda: len(store.done()) >= stop) if stop else lambda: False
+        run_campaign(store, config, registry, Silent(), cache, stopped)
+        avoided = [store.avoided_in(epoch) for epoch in range(6)]
+        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]
+        findings = {row.signature: row.first_index for row in store.signatures()}
+        probes = store._db.execute("SELECT * FROM probes").fetchall()
+        return tests, avoided, findings, probes
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone") / "c"
+    return folder, campaign(folder)
+
+
+def test_nothing_is_avoided_before_the_third_epoch(alone):
+    _, (tests, avoided, findings, probes) = alone
+    assert [len(rows) for rows in avoided[:2]] == [0, 0]
+    assert [row.item for row in avoided[2]] == ["Relu->Conv(float32)"]
+    assert len(tests) == TESTS > begins(4) and len(findings) == 2 and probes
+
+
+def test_workers_do_not_matter(alone, tmp_path):
+    assert campaign(tmp_path / "c", workers=3, producers=2) == alone[1]
+
+
+def test_the_cache_does_not_matter(alone, tmp_path):
+    folder, made = alone
+    assert list((folder / "cache").iterdir())
+    assert campaign(tmp_path / "c", cache=folder / "cache") == made
+
+
+@pytest.mark.parametrize("stop", [7, 40, 90])
+def test_an_interruption_does_not_matter(alone, tmp_path, stop):
+    folder = tmp_path / "c"
+    tests, *_ = campaign(folder, stop=stop)
+    assert stop <= len(tests) < TESTS
+    assert campaign(folder) == alone[1]
