@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.options import JUDGING, LIMITS, MACHINE, MODELS, SUPPORT, TESTED
+from nnfuzz.cli.options import JUDGING, LIMITS, MACHINE, SUPPORT, TESTED
 
 Backends = Annotated[
     list[str] | None,
@@ -70,14 +70,6 @@ Producers = Annotated[
         metavar="N",
         help="Processes that make models [default: by cores].",
         rich_help_panel=MACHINE,
-    ),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="How models are made; symbolic is the only way so far.",
-        rich_help_panel=MODELS,
     ),
 ]
 Known = Annotated[

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS = 60.0
 DEFAULT_DYNAMIC = 0.05
 MOST_PRODUCERS = 16
-ENGINES = ("symbolic",)
 
 
 def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[BackendSpec, ...]:
@@ -55,8 +54,6 @@ def make_config(
     names = rest.pop("exporters", None) or exporting(None, opset)
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(str(path.resolve()) for path in plugins)
-    if case.get("engine", ENGINES[0]) not in ENGINES:
-        raise UsageError(f"there is no engine {case['engine']!r}; there is {', '.join(ENGINES)}")
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
     _check_levels(registry, specs, rest.get("levels", ()))
     if "time_limit" not in rest and "tests_limit" not in rest:

@@ -42,7 +42,8 @@ class SearchConfig:
     steps: gradient steps per restart, fewer in graphs below 25 nodes. patience: steps for one
     operator without progress after which a restart is given up. rate: of Adam, relative to a
     parameter's magnitude.
-    seconds: last resort against pathological graphs, checked between steps.
+    seconds: of CPU time, so that it is the same on a busy machine; last resort against pathological
+    graphs, checked between steps.
     """
 
     restarts: int = 8
@@ -113,6 +114,7 @@ class _Search:
         self.violations: Counter[int] = Counter()
         self.draws = self.steps = 0
         self.start = time.perf_counter()
+        self.cpu = time.process_time()
 
     def find(self) -> Found | NotFound:
         if self.outside:
@@ -130,7 +132,7 @@ class _Search:
         return self._not_found()
 
     def _late(self) -> bool:
-        return time.perf_counter() - self.start > self.settings.seconds
+        return time.process_time() - self.cpu > self.settings.seconds
 
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
         self.draws += 1

@@ -35,7 +35,6 @@ class CaseConfig:
     nodes: int = 10
     motifs: float = 0.5
     dynamic: float = 0.0
-    engine: str = "symbolic"
     exporter: str = "torchscript"
     opset: int = 20
     others: tuple[tuple[str, int], ...] = ()

@@ -105,7 +105,6 @@ def test_help_answers_at_once_and_imports_nothing_heavy(arguments):
         (("--opset", "99"), "onnxruntime takes opsets up to 26, not 99"),
         (("--opset", "12"), "exporter direct reaches the opsets"),
         (("--exporter", "torchscript", "--opset", "25"), "exporter torchscript reaches the opsets"),
-        (("--engine", "quantum"), "there is no engine 'quantum'; there is symbolic"),
     ],
 )
 def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, arguments, message):
