@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnfuzz.ir.features import Features
+from nnfuzz.triage.keys import Key, KeyKind, grouped
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ class ReductionRow:
 
     refined: see nnfuzz.triage.refine. graph: the reduced one, as JSON. before, after: nodes.
     explained: by another finding with the same refined signature, and so not reduced to the end.
+    keys: see nnfuzz.triage.keys. explanations: hypotheses that predict what is wrong.
     """
 
     signature: str
@@ -160,6 +162,13 @@ class ReductionRow:
     seconds: float = 0.0
     reason: str = ""
     explained: bool = False
+    keys: tuple[str, ...] = ()
+    explanations: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ReductionRow:
+        lists = {name: tuple(data.get(name, ())) for name in ("keys", "explanations")}
+        return cls(**{**data, **lists})
 
 
 @dataclass(frozen=True)
@@ -204,31 +213,36 @@ def merged(
     reductions: Mapping[str, ReductionRow],
     suspects: Mapping[str, str] | None = None,
 ) -> list[FindingRow]:
-    """One row for all findings with the same refined signature: that of the lowest index among
-    those that are reduced to the end.
+    """One row for all findings that share enough keys (nnfuzz.triage.keys), the refined signature
+    among them: that of the lowest index among those that are reduced to the end.
 
     suspects: signature -> the refined one that its model contains the pattern of; they go with it
     until they are reduced themselves. What is neither stands for itself. In order of discovery.
     """
-    rows, suspects = list(rows), suspects or {}
-    refined = {row.signature: _refined(row, reductions) for row in rows}
+    rows, suspects = sorted(rows, key=lambda row: (row.first_index, row.signature)), suspects or {}
+    leaders = _leaders(rows, reductions)
+    of_refined = {reductions[s].refined: leader for s, leader in leaders.items()}
     groups: dict[str, list[FindingRow]] = {}
     for row in rows:
-        suspect = suspects.get(row.signature, "")
-        key = refined[row.signature] or (suspect if suspect in refined.values() else "")
-        groups.setdefault(key or row.signature, []).append(row)
+        suspected = of_refined.get(suspects.get(row.signature, ""), row.signature)
+        groups.setdefault(leaders.get(row.signature, suspected), []).append(row)
     found = [_together(group, reductions) for group in groups.values()]
     return sorted(found, key=lambda row: (row.found_at, row.signature))
+
+
+def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> dict[str, str]:
+    """Of what is reduced, by signature, the first one that has the same cause."""
+    keyed = {}
+    for row in rows:
+        if refined := _refined(row, reductions):
+            keys = map(Key.parse, reductions[row.signature].keys)
+            keyed[row.signature] = {Key(KeyKind.CAUSE, refined), *keys}
+    return grouped(keyed)
 
 
 def _refined(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> str:
     known = reductions.get(row.signature)
     return known.refined if known else ""
-
-
-def _explained(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> bool:
-    known = reductions.get(row.signature)
-    return bool(known and known.explained)
 
 
 def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
-from nnfuzz.campaign.tables.database import Database
+from nnfuzz.campaign.tables.database import Database, dumps
 
 
 class Findings(Database):
@@ -145,33 +146,13 @@ class Findings(Database):
 
     def add_reduction(self, row: ReductionRow) -> None:
         """Keeps what came of reducing a finding, instead of an earlier attempt."""
-        values = [
-            row.signature,
-            row.refined,
-            row.title,
-            row.pattern,
-            json.dumps(row.graph),
-            row.before,
-            row.after,
-            row.seconds,
-            row.reason,
-            row.explained,
-        ]
-        self._db.execute(
-            "INSERT OR REPLACE INTO reductions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values
-        )
+        query = "INSERT OR REPLACE INTO reductions VALUES (?, ?)"
+        self._db.execute(query, [row.signature, dumps(asdict(row))])
 
     def reductions(self) -> dict[str, ReductionRow]:
         """What came of each reduction, by signature."""
-        query = """
-            SELECT signature, refined, title, pattern, graph, before, after, seconds, reason,
-                   explained
-            FROM reductions ORDER BY signature"""
-        found = {}
-        for *told, graph, before, after, seconds, reason, explained in self._db.execute(query):
-            rest = (before, after, seconds, reason, bool(explained))
-            found[told[0]] = ReductionRow(*told, json.loads(graph), *rest)
-        return found
+        query = "SELECT signature, row FROM reductions ORDER BY signature"
+        return {s: ReductionRow.from_json(json.loads(row)) for s, row in self._db.execute(query)}
 
     def suspect(self, signature: str, refined: str) -> None:
         """Notes that the model of a signature contains the pattern of a reduced finding."""

@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 2
+SCHEMA = 3
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 
@@ -28,9 +28,7 @@ CREATE TABLE occurrences (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin 
 CREATE TABLE repeats (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
     levels TEXT NOT NULL, repeated INTEGER NOT NULL, tried INTEGER NOT NULL,
     title TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
-CREATE TABLE reductions (signature TEXT PRIMARY KEY, refined TEXT NOT NULL, title TEXT NOT NULL,
-    pattern TEXT NOT NULL, graph TEXT NOT NULL, before INTEGER NOT NULL, after INTEGER NOT NULL,
-    seconds REAL NOT NULL, reason TEXT NOT NULL, explained INTEGER NOT NULL);
+CREATE TABLE reductions (signature TEXT PRIMARY KEY, row TEXT NOT NULL);
 CREATE TABLE suspects (signature TEXT PRIMARY KEY, refined TEXT NOT NULL);
 CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT NULL,
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
