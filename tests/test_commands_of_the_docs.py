@@ -155,7 +155,8 @@ def test_the_commands_run(page, folder):
         if "findings/NAME" in command:
             if not (folder / "campaign" / "findings" / "NAME").exists():
                 give_a_finding(folder)
-            command += " --plugin broken.py"
+            if command.split()[1] in ("replay", "reduce"):
+                command += " --plugin broken.py"
         done = run(command, folder)
         assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"
 

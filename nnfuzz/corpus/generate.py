@@ -130,9 +130,10 @@ def _stub(seed: int, index: int) -> TestCase:
 
 
 def _difference(old: Any, new: Any) -> str:
+    """What differs between the settings of a folder and those wanted, down to single values."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
-        return ", ".join(f"{k}: {old.get(k)!r} there, {new.get(k)!r} wanted" for k in keys)
+        return ", ".join(f"{k}: {_difference(old.get(k), new.get(k))}" for k in keys)
     return f"{old!r} there, {new!r} wanted"
 
 

@@ -69,6 +69,15 @@ def test_other_settings_are_refused(other, produce, tmp_path):
     assert contents(tmp_path / "c") == before
 
 
+def test_the_refusal_names_what_differs_and_nothing_else(produce, tmp_path):
+    plan = replace(PLAN, config={"nodes": 2, "dtypes": {"bool": None, "int8": 0.0}})
+    list(fill(tmp_path / "c", plan, produce))
+    other = replace(plan, config={"nodes": 2, "dtypes": {"bool": 0.0, "int8": 0.0}})
+    with pytest.raises(CorpusError) as error:
+        list(fill(tmp_path / "c", other, produce))
+    assert "another config (dtypes: bool: None there, 0.0 wanted); choose" in str(error.value)
+
+
 def test_foreign_folders_are_left_alone(produce, tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(CorpusError, match="not empty"):
