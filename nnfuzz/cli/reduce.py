@@ -11,7 +11,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.options import TESTED, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.reduce.case import Reduction
@@ -31,6 +31,7 @@ def reduce(
             metavar="NAME[,KEY=VALUE]",
             help="Reduce for this backend [default: its own, with its options].",
             autocompletion=completion.backends,
+            rich_help_panel=TESTED,
         ),
     ] = "",
     plugin: Plugins = None,

@@ -9,7 +9,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.options import TESTED, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.report.finding import Finding
@@ -27,6 +27,7 @@ def replay(
             metavar="NAME[,KEY=VALUE]",
             help="Run it on this backend [default: its own, with its options].",
             autocompletion=completion.backends,
+            rich_help_panel=TESTED,
         ),
     ] = "",
     plugin: Plugins = None,
