@@ -28,7 +28,6 @@ SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Of the tests with a signature (an edge) that must fail before it is avoided."""
 SIGNIFICANT = 20.0
 """Of the G statistic: one item in about 100,000 innocent ones gets there by chance."""
-LEAST = 2  # tests that failed with one of several dtypes of what is avoided
 LATEST = 5000  # tests that are counted
 PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 
@@ -173,22 +172,31 @@ class Throttle:
         self, suspect: _Suspect, tests: Sequence[_Test], group: str, refused: Collection[str]
     ) -> list[tuple[AvoidedRow, frozenset[str]]]:
         """What to avoid for a suspect: itself, or for an operator or edge its dtypes."""
-        items = {suspect.item}
-        if _bare(suspect.item) == suspect.item:
-            items = {i for t in tests for i in t.items if _bare(i) == suspect.item}
         entries: list[tuple[AvoidedRow, frozenset[str]]] = []
-        for item in sorted(items - self._lifted - {*refused}):
+        for item in self._meant(suspect.item, tests, refused):
             seen = [t for t in tests if item in t.items]
-            bad = [t for t in seen if group in t.groups]
-            share = round(len(bad) / len(seen), 3)
-            if share < _needed(item) or (len(bad) < LEAST and len(items) > 1):
+            bad = [t.groups[group] for t in seen if group in t.groups]
+            share = len(bad) / len(seen) if seen else suspect.failed / suspect.seen
+            without = {*refused, *(row.item for row, _ in entries)}
+            if share < _needed(item) or not self._admissible(item, without):
                 continue
-            if not self._admissible(item, {*refused, *(row.item for row, _ in entries)}):
-                continue
-            (signature, _), *_ = Counter(t.groups[group] for t in bad).most_common(1)
-            why = f"{len(bad)} of {len(seen)} tests with it failed"
-            entries.append((AvoidedRow(item, signature, why, share), frozenset({group})))
-        return entries
+            shown = bad or [t.groups[group] for t in tests if group in t.groups]
+            signature = min(shown, key=lambda s: (-shown.count(s), s))
+            why = f"{suspect.failed} of {suspect.seen} tests with {suspect.item} failed"
+            entries.append((AvoidedRow(item, signature, why, round(share, 3)), frozenset({group})))
+        there = any(row.item in test.items for row, _ in entries for test in tests)
+        return entries if there else []
+
+    def _meant(self, suspected: str, tests: Sequence[_Test], refused: Collection[str]) -> list[str]:
+        """The items that a suspect stands for. An operator that fails whatever its dtype stands
+        for those as well that no test had so far; an edge for those that tests had.
+        """
+        if _bare(suspected) != suspected:
+            return [suspected] if suspected not in {*self._lifted, *refused} else []
+        mark, _, bare = suspected.rpartition(":")
+        keys = (f"{mark}:{key}" if mark else key for key in self._keys if _bare(key) == bare)
+        items = {i for t in tests for i in t.items if _bare(i) == suspected}.union(keys)
+        return sorted(items - self._watches.keys() - self._lifted - {*refused})
 
     def _admissible(self, item: str, without: Collection[str]) -> bool:
         """Whether something is left to generate without it; exporters do not count."""

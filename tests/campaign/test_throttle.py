@@ -63,6 +63,16 @@ def test_an_operator_is_avoided_with_all_dtypes_that_fail():
     assert items(throttle().learn(some, 1)) == [EXP, "Exp(int8)->int8"]
 
 
+def test_an_operator_that_fails_whatever_its_dtype_is_avoided_with_all_of_them():
+    more = [*KEYS, "Exp(float64)->float64", "Exp(int8)->int8", "Exp(uint8)->uint8"]
+    some = [t for d in ("float32", "int8") for t in observed(8, chain("Exp", dtype=d), "a")]
+    some += observed(3, chain("Exp", dtype="uint8")) + observed(60, chain("Abs", "Relu"))
+    found = throttle(keys=more).learn(some, 1)
+    assert items(found) == [EXP, "Exp(float64)->float64", "Exp(int8)->int8"]
+    assert [row.share for row in found] == [1.0, 0.842, 1.0]
+    assert {row.why for row in found} == {"16 of 19 tests with Exp failed"}
+
+
 def test_an_operator_that_seldom_fails_is_not_given_up():
     some = (
         observed(6, chain("Exp"), "a") + observed(94, chain("Exp")) + observed(900, chain("Relu"))
@@ -138,3 +148,9 @@ def test_what_no_longer_fails_is_lifted_and_not_avoided_again(avoiding):
 def test_only_failures_of_another_kind_let_it_be_lifted(avoiding, kind, lifted):
     avoiding.learn(observed(5, chain("Exp"), "b", epoch=4, kind=kind), 5)
     assert bool(avoiding.lift()) == lifted
+
+
+def test_what_was_lifted_is_left_alone(avoiding):
+    avoiding.learn(observed(4, chain("Exp"), epoch=4), 5)
+    assert len(avoiding.lift()) == 1
+    assert avoiding.learn(observed(20, chain("Exp"), "a") + observed(60, chain("Abs")), 6) == []
