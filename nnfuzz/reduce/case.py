@@ -196,8 +196,8 @@ def _question(problem: Problem, lanes: Lanes) -> Question:
 
 
 def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
-    """The question without what cannot be like an error: the stages behind its own, and the levels
-    after one that does well if the least optimised one has to fail.
+    """The question of an error, with fewer runs: without the stages after that of the error and,
+    if the least optimised level fails, without the levels behind one that passes.
     """
     if failure.kind not in (OutcomeKind.EXCEPTION, OutcomeKind.CRASH):
         return question

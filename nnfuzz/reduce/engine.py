@@ -132,7 +132,12 @@ class Engine:
         counter.seconds += time.perf_counter() - start
 
     def _proposed(self, name: str) -> list[Group]:
-        """Errors are looked for from the beginning: their last node is one that they need."""
+        """The groups of edits of a pass that are worth a try on the present best case.
+
+        An error is raised at the last node of a prefix of the model, so "halves" and those
+        neighbourhoods that hold the last node are tried for errors; "halves" is not for wrong
+        values, which need no prefix.
+        """
         if name == "halves" and self.question.judged:
             return []
         proposed, _ = self.lanes.propose(self.case, name)
@@ -212,7 +217,7 @@ class Engine:
         self.watch(self.progress)
 
     def _drain(self) -> None:
-        """Waits for what was speculation."""
+        """Waits for the candidates behind the adopted one; their results fill the cache."""
         while self.lanes.busy:
             for _, tried in self.lanes.wait():
                 if tried.digest:

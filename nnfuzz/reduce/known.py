@@ -5,8 +5,8 @@ itself. If it fails for the known cause and the rest, fed with the right values,
 explains the failure; if the rest fails as well, the rest is what is reduced. Reduction is over as
 soon as what is left fails in a way that refines to a known signature.
 
-An error of optimised levels that cannot be had without an error of the least optimised one is that
-one in other words.
+Where the least optimised level fails as well, for a known cause, the error of an optimised level is
+taken for a consequence of it if cutting that cause out cures both.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Known:
         self.found: Cause | None = None
 
     def without(self, tried: Tried) -> Tried:
-        """What is left to be explained of a failing case, once known causes are cut out of it.
+        """A failing case without the sub-graphs that fail for known causes.
 
-        If nothing is, `found` is one of them, and the result is what fails because of it.
+        If what remains passes, `found` is the last of these causes, and the result its sub-graph.
         """
         if self.causes and tried.case and tried.case.exporter != "direct":
             emitted = self._run(tried, Edit("direct"))
@@ -74,8 +74,8 @@ class Known:
         return tried
 
     def in_plain_words(self, reduced: Tried) -> Tried:
-        """What fails for a known cause in the least optimised level's words, if the rest of a case
-        that is reduced does well; else the case.
+        """The sub-model whose error at the least optimised level is known, if the rest of a reduced
+        case passes; otherwise the case.
         """
         plain = _plain_errors(reduced, self.wanted)
         self.marks.update(plain)
