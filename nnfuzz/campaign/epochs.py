@@ -81,10 +81,15 @@ class Epochs:
             return False
         self._learned += 1
         tests = self._store.observed(first, end)
-        if self._config.learn:
+        if self._config.learn and self._more():
             self._prober.learn(tests, begins(self.number + 1), most=end - first)
         self._throttle(tests)
         return True
+
+    def _more(self) -> bool:
+        """Whether there will be another epoch; what nobody waits for is not probed."""
+        limit = self._config.tests_limit
+        return limit is None or begins(self.number + 1) < limit
 
     def _begin(self) -> None:
         """Has test cases be made with what is refused and avoided by now."""
