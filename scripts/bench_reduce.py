@@ -87,7 +87,7 @@ def main() -> None:
 def told(done: Reduction) -> str:
     nodes = ", ".join(node["op"] for node in done.case.graph["nodes"])
     return (
-        f"{done.before[0]:2} -> [{nodes}], {done.before[5]} -> {done.after[5]} elements, "
+        f"{done.before[0]:2} -> [{nodes}], {done.before[6]} -> {done.after[6]} elements, "
         f"{done.run} candidates in {done.seconds:.1f} s, confirmed {done.confirmed}; {spent(done)}"
     )
 

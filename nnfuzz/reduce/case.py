@@ -64,7 +64,7 @@ class Reduction:
     """What came of it.
 
     failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
-    (see nnfuzz.reduce.subject.Subject.measure), whose first entry is the number of nodes. run:
+    (see nnfuzz.reduce.subject.Subject.measure): entry 0 counts nodes, entry 6 elements. run:
     candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed. operators: of
     the model at the beginning.
     """
@@ -96,7 +96,7 @@ class Reduction:
     def to_json(self) -> dict[str, Any]:
         return {
             "nodes": list(self.nodes),
-            "elements": [self.before[5], self.after[5]],
+            "elements": [self.before[6], self.after[6]],
             "candidates": self.run,
             "seconds": round(self.seconds, 2),
             "confirmed": [self.confirmed, CONFIRMATIONS],
