@@ -34,7 +34,7 @@ from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.triage.refine import Pattern, pattern_of
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import FAILURES, Failure, text_of
 
 FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 _REPLACED = ".replaced-"
@@ -311,6 +311,7 @@ class Recorder:
             made.digest() if made else "",
             made.generated_for if made else "",
             self._items_in(made.graph) if made and made.graph else (),
+            {(o.backend, o.level): text_of(o) for o in evidence.outcomes if o.kind in _SAID},
         )
 
     def _items_in(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
@@ -318,6 +319,10 @@ class Recorder:
         if not graph:
             return ()
         return (*sorted(signature_keys(graph, self._variables)), *edge_keys(graph))
+
+
+_SAID = (*FAILURES, OutcomeKind.UNSUPPORTED)
+"""Outcomes of which the whole text is kept."""
 
 
 def _alike(row: FindingRow) -> tuple[str, ...]:

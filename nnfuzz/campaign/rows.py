@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.ir.features import Features
 from nnfuzz.triage.keys import Key, KeyKind, grouped
 
@@ -17,6 +18,7 @@ class TestRow:
     outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
     features: of the graph, if there is one (`Store.features` reads them back). motifs: see
     TestCase. digest: of the test case, the same wherever it is made. exporter, items: see Observed.
+    errors: the whole texts by (backend, level), which `Store.errors` reads back.
     """
 
     __test__ = False
@@ -32,6 +34,7 @@ class TestRow:
     digest: str = ""
     exporter: str = ""
     items: tuple[str, ...] = ()
+    errors: Mapping[tuple[str, str], CompilerError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

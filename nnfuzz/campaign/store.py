@@ -18,6 +18,7 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.probe import items_of_probe
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps
+from nnfuzz.campaign.tables.errors import Errors
 from nnfuzz.campaign.tables.findings import Findings
 from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE, LOCK
@@ -27,7 +28,7 @@ from nnfuzz.ir.features import Features
 __all__ = ["FILE", "Store", "StoreError"]
 
 
-class Store(Sessions, Restraints, Findings):
+class Store(Sessions, Restraints, Findings, Errors):
     """The open file of a campaign: its tests, and all that is known beside them."""
 
     def record(self, record: Record) -> None:
@@ -63,6 +64,7 @@ class Store(Sessions, Restraints, Findings):
                 "\n".join(test.items),
             ],
         )
+        self._add_errors(test.index, test.errors)
         if test.features:
             self._db.execute(
                 "INSERT OR REPLACE INTO features VALUES (?, ?)",

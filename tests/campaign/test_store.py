@@ -10,6 +10,8 @@ from nnfuzz.campaign.recorder import mend
 from nnfuzz.campaign.rows import AvoidedRow, EventRow, FindingRow, Occurrence, Record, TestRow
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.execute.complaint import CompilerError
+from nnfuzz.execute.stage import Stage
 from nnfuzz.ir.features import Features
 
 
@@ -35,6 +37,19 @@ def test_records_come_back(store):
     (found,) = store.findings()
     assert (found.signature, found.first_index, found.occurrences) == ("a", 7, 2)
     assert store.buckets() == {"finding": 2}
+
+
+def test_error_texts_come_back_in_whole_and_are_kept_once(store):
+    said = CompilerError(Stage.COMPILE, "E", "a line\n" * 900, "trace", bases=("E", "Exception"))
+    for index in (1, 2):
+        store.record(Record(TestRow(index, "run", 0, errors={("toy", "O0"): said})))
+    assert store.errors(1) == store.errors(2) == {("toy", "O0"): said}
+    assert store.errors(3) == {}
+    with sqlite3.connect(store.folder / FILE) as db:
+        assert db.execute("SELECT count(*), max(length(text)) < 300 FROM texts").fetchone() == (
+            1,
+            1,
+        )
 
 
 def test_an_index_that_is_redone_counts_once(store):

@@ -1,0 +1,44 @@
+"""What compilers said, in whole, so that findings can be keyed by other rules later.
+
+Each text is kept once, compressed; a compiler that says the same a thousand times costs one row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.execute.complaint import CompilerError
+from nnfuzz.execute.stage import Stage
+
+DIGEST_BYTES = 16
+"""Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
+
+
+class Errors(Database):
+    """Error texts by test, backend and level."""
+
+    def _add_errors(self, index: int, errors: Mapping[tuple[str, str], CompilerError]) -> None:
+        for (backend, level), error in errors.items():
+            text = dumps(asdict(error)).encode()
+            digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
+            row = [digest, zlib.compress(text)]
+            self._db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", row)
+            place = [index, backend, level, digest]
+            self._db.execute("INSERT OR REPLACE INTO errors VALUES (?, ?, ?, ?)", place)
+
+    def errors(self, index: int) -> dict[tuple[str, str], CompilerError]:
+        """What was said in a test, by (backend, level)."""
+        query = """
+            SELECT backend, level, text FROM errors JOIN texts USING (digest)
+            WHERE idx = ? ORDER BY backend, level"""
+        found = {}
+        for backend, level, text in self._db.execute(query, [index]):
+            data = json.loads(zlib.decompress(text))
+            fields = {"stage": Stage(data["stage"]), "bases": tuple(data["bases"])}
+            found[backend, level] = CompilerError(**{**data, **fields})
+        return found
