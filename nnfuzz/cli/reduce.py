@@ -118,7 +118,7 @@ def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     typer.echo(
-        f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[5]} -> {done.after[5]} elements; "
+        f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
         f"{done.run} candidates in {done.seconds:.1f} s"
     )
     for name, counter in done.counters.items():
