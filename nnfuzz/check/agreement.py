@@ -40,6 +40,7 @@ class Expected:
         inputs = doubled(arrays)
         los: list[np.ndarray | None] = []
         his: list[np.ndarray | None] = []
+        decided: Sequence[Interval | None]
         decided = _decided(op, arrays, inputs) or [None] * len(native)
         for result, (exact, radius), interval in zip(native, _rounded(op, inputs, native), decided):
             if radius is None:

@@ -36,7 +36,10 @@ Types = frozenset[str]
 def illegal(specs: Iterable[type[OpSpec]], opset: int) -> frozenset[str]:
     """Keys (see `signature_key`) of the signatures that have no valid model at an opset."""
     return frozenset(
-        key for spec in specs for key, legal in _judged(spec, opset).items() if not legal
+        key
+        for spec in specs
+        for key, legal in _judged(spec, opset).items()  # type: ignore[arg-type]
+        if not legal
     )
 
 
@@ -47,14 +50,15 @@ def admitted_by_schema(config: GenerateConfig, specs: Iterable[type[OpSpec]]) ->
 
 def legal_signatures(spec: type[OpSpec], opset: int = OPSETS[1]) -> list[OpSignature]:
     """The signatures of an operator that have a valid model at an opset (default: the newest)."""
-    judged = _judged(spec, opset)
+    judged = _judged(spec, opset)  # type: ignore[arg-type]
     return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
 
 
 def legal_opsets(spec: type[OpSpec], signature: OpSignature) -> list[int]:
     """The opsets within reach of direct emission at which a signature has a valid model."""
     key = signature_key(spec, *signature)
-    return [o for o in range(OPSETS[0], OPSETS[1] + 1) if _judged(spec, o)[key]]
+    opsets = range(OPSETS[0], OPSETS[1] + 1)
+    return [o for o in opsets if _judged(spec, o)[key]]  # type: ignore[arg-type]
 
 
 @cache

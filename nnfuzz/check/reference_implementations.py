@@ -84,14 +84,14 @@ def _ranges(instance: Instance) -> list:
 
 
 def _array(type_: TensorType, range_: Any, span: Range, rng: np.random.Generator) -> np.ndarray:
-    dtype, shape = type_.dtype, type_.shape
+    dtype, shape = type_.dtype, type_.sizes
     if dtype.is_bool:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_int:
         lo, hi = (1, 5) if span[0] > 0 else (-8, 8)
         lo, hi = (lo, hi) if range_ is None else (int(range_[0]), int(range_[1]))
         least, most = dtype.limits
-        return rng.integers(max(lo, least), min(hi, most) + 1, shape).astype(dtype.numpy)
+        return rng.integers(int(max(lo, least)), int(min(hi, most)) + 1, shape).astype(dtype.numpy)
     if range_ is not None:
         lo, hi = max(span[0], range_[0]), min(span[1], range_[1])
         span = (lo, hi) if lo < hi else range_

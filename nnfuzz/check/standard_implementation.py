@@ -8,7 +8,7 @@ onnx.reference's `_run`. A file of them goes to `nnfuzz ops check --implementati
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from onnx.reference.op_run import OpRun
@@ -22,7 +22,7 @@ class StandardImplementation(OpRun):
     Where that is no float, or an output is not, results keep the types that `compute` gives them.
     """
 
-    op_domain: ClassVar[str] = ""
+    op_domain = ""
 
     def compute(self, *args: Any, **attributes: Any) -> Any:
         """One output, or a tuple; inputs that are left out are None, attributes have defaults."""

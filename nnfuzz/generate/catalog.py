@@ -38,7 +38,8 @@ class OpSignature:
 class Weighted(Protocol):
     """Anything that is picked in proportion to a weight."""
 
-    weight: float
+    @property
+    def weight(self) -> float: ...
 
 
 W = TypeVar("W", bound=Weighted)

@@ -257,11 +257,10 @@ class Growth:
         return name
 
     def _declare_inputs(self, plan: Plan, types: Sequence[TensorType]) -> list[str]:
-        names = []
-        for source, type_ in zip(plan, types):
-            fresh = isinstance(source, Placeholder)
-            names.append(self._declare_placeholder(source, type_) if fresh else source)
-        return names
+        return [
+            source if isinstance(source, str) else self._declare_placeholder(source, type_)
+            for source, type_ in zip(plan, types)
+        ]
 
     def _declare_placeholder(self, placeholder: Placeholder, type_: TensorType) -> str:
         name = self._declare(type_, "p")

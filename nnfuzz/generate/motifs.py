@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.growth import Growth
@@ -154,12 +154,12 @@ class MotifWriter:
         for operand, pattern in zip(call.operands, patterns):
             if _number(operand):
                 near = [d for d in (*binding.values(), *pattern.dtypes) if d in pattern.dtypes]
-                dtype = binding.get(pattern.var) or next(
+                holding = binding.get(pattern.var) or next(
                     (d for d in near if _holds(d, operand)), None
                 )
-                if dtype is None or not _holds(dtype, operand):
+                if holding is None or not _holds(holding, operand):
                     return None
-                binding[pattern.var] = dtype
+                binding[pattern.var] = holding
         for pattern in patterns:
             binding.setdefault(pattern.var, self.draw.choice(pattern.dtypes))
         first = {p.var: p for p in reversed(patterns)}
@@ -170,7 +170,7 @@ def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:
     return all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types))
 
 
-def _number(operand: Operand) -> bool:
+def _number(operand: Operand) -> TypeGuard[float]:
     return isinstance(operand, int | float)
 
 

@@ -18,7 +18,7 @@ from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
-from nnfuzz.ir.expr import Bool, Var, and_
+from nnfuzz.ir.expr import Bool, Expr, Var, and_
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
@@ -181,7 +181,9 @@ class _Engine:
                 mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
                     1, motif.size
                 )
-                mutated = start and plant(motif, self.catalog, self.growth, start, mutate_from)
+                mutated = (
+                    plant(motif, self.catalog, self.growth, start, mutate_from) if start else None
+                )
             except MissingOperator:
                 mutated = None
                 options = [m for m in options if m is not motif]
@@ -342,7 +344,8 @@ def _adopted(growth: Growth, model: dict[Var, int] | None) -> bool:
     """Take over a model, if there is one and the graph stays affordable under it."""
     if model is None:
         return False
-    env, values = {**growth.session.env, **model}, {}
+    env = {**growth.session.env, **model}
+    values: dict[Expr, int] = {}
     if not all(
         growth.affordable(
             node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env, values

@@ -7,6 +7,7 @@ and comparisons are as they really are and gradients flow through them neverthel
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping
 
@@ -174,7 +175,9 @@ class Descent:
         if self.violation.cause is Cause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
         loss = self._outside(self.violation, values, carried, SLACK)
-        for i in self.held if loss is not None else ():
+        if loss is None:
+            return None
+        for i in self.held:
             near = self._outside(Violation(i, Cause.DOMAIN), values, carried, HELD_SLACK)
             loss = loss if near is None else loss + near
         return loss
@@ -194,7 +197,7 @@ class Descent:
         except (RuntimeError, TypeError):
             return None
         terms = [t for t in terms if t.requires_grad]
-        return sum((t.to(torch.float64) + slack).relu().sum() for t in terms) if terms else None
+        return _total([(t.to(torch.float64) + slack).relu().sum() for t in terms])
 
     def _typed(self, values: Values, carried: Values, name: str) -> Tensor:
         """A value for `domain`: floats in their dtype, which limits depend on, others in float64.
@@ -214,7 +217,11 @@ def _soft(values: Values, carried: Values, name: str) -> Tensor:
 
 
 def _size(tensors: list[Tensor]) -> Tensor | None:
-    return sum((t * t).sum() for t in tensors) if tensors else None
+    return _total([(t * t).sum() for t in tensors])
+
+
+def _total(terms: list[Tensor]) -> Tensor | None:
+    return functools.reduce(torch.add, terms) if terms else None
 
 
 def native(theta: Tensor, dtype: DType) -> Tensor:

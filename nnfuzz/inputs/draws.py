@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.operator import Range
 
+T = TypeVar("T")
 Style = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 LATTICE = 0.25
@@ -64,7 +66,7 @@ def draw(
     hint: closed range that the readers of the value would like. restart: how many attempts failed
     before; later ones differ in scale and leave wrap-around alone.
     """
-    shape = type_.shape
+    shape = type_.sizes
     if type_.dtype.is_bool:
         return _booleans(rng, shape, hint)
     if type_.dtype.is_int:
@@ -77,7 +79,7 @@ def draw(
     return np.asarray(values if scale == 1.0 else values * scale).astype(type_.dtype.numpy)
 
 
-def _pick(rng: np.random.Generator, options: tuple) -> object:
+def _pick(rng: np.random.Generator, options: Sequence[tuple[float, T]]) -> T:
     point = rng.random()
     for weight, option in options:
         point -= weight

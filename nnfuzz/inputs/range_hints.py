@@ -129,8 +129,8 @@ def _mixed(
 ) -> list[Range] | None:
     """A random combination of ranges under which the node is valid; None if none is found."""
     if pointwise(op) and len(options) <= TABLED:
-        key = type(op), tuple(op.attributes.items()), tuple(dtypes), tuple(map(tuple, options))
-        places = _table(*key, wanted)
+        key = tuple(op.attributes.items()), tuple(dtypes), tuple(map(tuple, options))
+        places = _table(type(op), *key, wanted)  # type: ignore[arg-type]
         if not places:
             return None
         return [o[i] for o, i in zip(options, places[int(rng.integers(len(places)))])]
@@ -158,7 +158,11 @@ def _valid_on_samples(
 ) -> bool:
     """Whether a sample of elements from the ranges is valid and maps into the wanted range."""
     return _pointwise_valid(
-        type(op), tuple(op.attributes.items()), tuple(dtypes), tuple(ranges), wanted
+        type(op),  # type: ignore[arg-type]
+        tuple(op.attributes.items()),
+        tuple(dtypes),
+        tuple(ranges),
+        wanted,
     )
 
 

@@ -125,7 +125,7 @@ class _Search:
                 values, violation = self._draw(wanted, restart + attempt)
                 if violation is None:
                     return self._steadied(values, wanted)
-            if self._descend(values, violation):
+            if violation is not None and self._descend(values, violation):
                 return self._steadied(values, wanted)
             if self._late():
                 break

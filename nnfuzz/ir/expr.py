@@ -139,6 +139,8 @@ def bounds(value: Int) -> tuple[int, int]:
 
 def _add(a: Int, b: Int) -> Int:
     if isinstance(a, int):
+        if isinstance(b, int):
+            return a + b
         a, b = b, a
     if isinstance(b, int):
         if b == 0:
@@ -335,7 +337,9 @@ _CONCRETE: dict[str, Callable] = {
 }
 
 
-def evaluate(value: Int | Bool, env: Mapping[Var, int], memo: dict | None = None) -> int | bool:
+def evaluate(
+    value: Int | Bool | Expr, env: Mapping[Var, int], memo: dict | None = None
+) -> int | bool:
     """The concrete value of an expression (first interpretation).
 
     `memo`, if given, maps nodes to values already known under `env` and is filled further.
@@ -343,7 +347,7 @@ def evaluate(value: Int | Bool, env: Mapping[Var, int], memo: dict | None = None
     """
     if not isinstance(value, Expr):
         return value
-    if value.op == "var":
+    if isinstance(value, Var):
         return env[value]
     if memo is None:
         memo = {}
@@ -354,11 +358,11 @@ def evaluate(value: Int | Bool, env: Mapping[Var, int], memo: dict | None = None
     return known
 
 
-def variables(*values: Int | Bool) -> list[Var]:
+def variables(*values: Int | Bool | Expr) -> list[Var]:
     """The distinct variables of expressions, in order of first appearance."""
     found: dict[Var, None] = {}
     seen: set[Expr] = set()
-    stack = [v for v in reversed(values) if isinstance(v, Expr)]
+    stack: list[Expr] = [v for v in reversed(values) if isinstance(v, Expr)]
     while stack:
         node = stack.pop()
         if node in seen:

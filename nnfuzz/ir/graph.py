@@ -17,6 +17,8 @@ from nnfuzz.ir.types import TensorType
 if TYPE_CHECKING:
     from nnfuzz.spec.operator import OpSpec
 
+    SpecByName = Callable[[str], type[OpSpec]]
+
 SCHEMA = 1
 
 
@@ -154,7 +156,7 @@ class Graph:
         return {name: list(range_) for name, range_ in self.prescribed.items()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], lookup: Callable[[str], type[OpSpec]]) -> Graph:
+    def from_json(cls, data: Mapping[str, Any], lookup: SpecByName) -> Graph:
         """Inverse of `to_json`; `lookup` finds an operator class by name (see OpRegistry.get).
 
         Raises: GraphError for an unknown schema; KeyError from `lookup`.

@@ -27,6 +27,14 @@ class TensorType:
         return product(self.shape)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of a concrete type. Raises: TypeError if a dimension is an expression."""
+        sizes = tuple(d for d in self.shape if isinstance(d, int))
+        if len(sizes) < len(self.shape):
+            raise TypeError(f"{self!r} is not concrete")
+        return sizes
+
+    @property
     def is_concrete(self) -> bool:
         """Whether every dimension is a plain integer."""
         return all(isinstance(d, int) for d in self.shape)

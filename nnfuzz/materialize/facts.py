@@ -113,7 +113,7 @@ def drawn(
             type_ = expressed(found.types[name])
             if type_ is None:
                 raise Unknown(name)
-            drawn = scale * rng.integers(0, 2, type_.shape)
+            drawn = scale * rng.integers(0, 2, type_.sizes)
             fed[name] = np.asarray(drawn).astype(type_.dtype.numpy)
     return run(node, found.opset, fed)
 

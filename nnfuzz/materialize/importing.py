@@ -87,7 +87,7 @@ def _prune(draft: _Draft, source: Source) -> None:
     """
     graph, wanted = draft.graph, {draft.names.get(name) for name in source.outputs}
     spare = {draft.names.get(name) for name in source.computed} - wanted
-    nodes, read = graph.nodes, set()
+    nodes, read = graph.nodes, set[str]()
     graph.nodes = []
     for node in reversed(nodes):
         if not spare.issuperset(node.outputs) or not read.isdisjoint(node.outputs):

@@ -53,11 +53,11 @@ def _same(lowered: onnx.GraphProto, node: onnx.NodeProto, source: Source) -> boo
         equal = ours in own and constant is not None and _equal(own[ours], constant)
         if ours != name and not equal:
             return False
-    ours, theirs = (defaults(n, source.opset) for n in (lowered.node[0], node))
-    if theirs.keys() - ours.keys():
+    have, want = (defaults(n, source.opset) for n in (lowered.node[0], node))
+    if want.keys() - have.keys():
         return False
-    given = all(_equal(ours[name], theirs[name]) for name in theirs)
-    return given and all(_implied(n, ours[n]) for n in ours.keys() - theirs.keys())
+    given = all(_equal(have[name], want[name]) for name in want)
+    return given and all(_implied(n, have[n]) for n in have.keys() - want.keys())
 
 
 def _implied(name: str, value: Any) -> bool:
@@ -108,7 +108,7 @@ def _samples(takes: Mapping[str, TensorType]) -> Iterator[dict[str, np.ndarray]]
     for _ in range(RUNS):
         fed = {}
         for name, type_ in takes.items():
-            drawn = rng.uniform(-1, 1, type_.shape) if type_.dtype.is_float else None
-            drawn = rng.integers(0, 2, type_.shape) if drawn is None else drawn
-            fed[name] = drawn.astype(type_.dtype.numpy)
+            shape, floating = type_.sizes, type_.dtype.is_float
+            drawn = rng.uniform(-1, 1, shape) if floating else rng.integers(0, 2, shape)
+            fed[name] = np.asarray(drawn).astype(type_.dtype.numpy)
         yield fed

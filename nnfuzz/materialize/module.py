@@ -100,7 +100,7 @@ class GraphModule(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         values = dict(zip(self.input_names, inputs, strict=True))
-        values.update({name: self._buffers[name] for name in self._weight_names})
+        values.update({name: self._buffers[name] for name in self._weight_names})  # type: ignore[misc]
         values = self._interpreter(values)
         return tuple(values[name] for name in self.output_names)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -41,8 +42,8 @@ def pinned(
     types = _decisive(facts, node, needed)
     wanted = {n: t for n in node.output if (t := expressed(declared.get(n))) is not None}
     others = [expressed(facts.types[n]) for n in needed if n not in types]
-    shapes = [t.shape for t in (*wanted.values(), *others) if t is not None]
-    shapes += list(zip(*(t.shape for t in wanted.values()))) if len(wanted) > 1 else []
+    shapes = [t.sizes for t in (*wanted.values(), *others) if t is not None]
+    shapes += list(zip(*(t.sizes for t in wanted.values()))) if len(wanted) > 1 else []
     for goal in dict.fromkeys((bool(wanted), False)) if types else ():
         for values in candidates(types, shapes):
             outputs = _under(facts, node, needed, values)
@@ -86,7 +87,9 @@ def _differ(outputs: Types, wanted: Mapping[str, TensorType]) -> bool:
 
 def decides(type_: TensorType | None) -> bool:
     """Whether an input is small enough to decide on shapes: rank 0 or 1, up to MOST integers."""
-    return type_ is not None and type_.rank < 2 and type_.numel <= MOST and not type_.dtype.is_bool
+    if type_ is None or type_.rank > 1 or type_.dtype.is_bool:
+        return False
+    return math.prod(type_.sizes) <= MOST
 
 
 def candidates(
@@ -107,20 +110,21 @@ def candidates(
 
 
 def _simple(type_: TensorType, shapes: Sequence[tuple[int, ...]]) -> Iterator[np.ndarray]:
-    dtype, shape = type_.dtype.numpy, type_.shape
+    dtype, shape = type_.dtype.numpy, type_.sizes
     for meant in shapes:
         if shape == (len(meant),):
             yield np.asarray(meant, dtype)
-    upwards = np.arange(type_.numel).reshape(shape)
+    count = math.prod(shape)
+    upwards = np.arange(count).reshape(shape)
     yield upwards.astype(dtype)
     yield from (np.full(shape, number, dtype) for number in (1, 2, 0))
-    yield (upwards - type_.numel).astype(dtype)
-    if type_.numel == 1:
+    yield (upwards - count).astype(dtype)
+    if count == 1:
         numbers = dict.fromkeys(size for meant in shapes for size in meant)
         yield from (np.full(shape, number, dtype) for number in numbers)
 
 
 def _drawn(type_: TensorType, dice: np.random.Generator) -> np.ndarray:
-    drawn = dice.integers(-2, 8, type_.shape)
+    drawn = dice.integers(-2, 8, type_.sizes)
     scale = dice.choice((0.5, 1.0)) if type_.dtype.is_float else 1
     return np.asarray(drawn * scale).astype(type_.dtype.numpy)

@@ -33,7 +33,7 @@ def attribute(key: str, value: Any) -> AttributeProto:
     if isinstance(value, (bool, int, np.integer)):
         return AttributeProto(name=key, type=AttributeProto.INT, i=int(value))
     if isinstance(value, (float, np.floating)):
-        return AttributeProto(name=key, type=AttributeProto.FLOAT, f=value)
+        return AttributeProto(name=key, type=AttributeProto.FLOAT, f=float(value))
     if isinstance(value, str):
         return AttributeProto(name=key, type=AttributeProto.STRING, s=value.encode())
     if isinstance(value, np.ndarray):

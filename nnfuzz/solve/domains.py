@@ -142,7 +142,7 @@ class Domains:
             self.changed.append(e)  # type: ignore[arg-type]
             return
         if op == "ite":
-            self._narrow_ite(e, lo, hi)
+            self._narrow_ite(e, lo, hi)  # type: ignore[arg-type]
             return
         a, b = e.args  # type: ignore[union-attr]
         (alo, ahi), (blo, bhi) = self.bounds(a), self.bounds(b)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from nnfuzz.ir.dtypes import DType
 
@@ -19,8 +19,19 @@ if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
 
 
+class Declared:
+    """On the class it is the declaration; on an instance it is the attribute's value."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, op: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, op: object, owner: type) -> Any: ...
+
+
 @dataclass(frozen=True)
-class Sym:
+class Sym(Declared):
     """A symbolic integer in `[lo, hi]`, or a tuple of `count(op, *types)` of them.
 
     `kind` chooses the bins of the attribute binning: "size" (exponential), "offset" (a bin of its
@@ -42,7 +53,7 @@ class Sym:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Declared):
     """One of a finite set of options, drawn uniformly and then fixed.
 
     `options` is a sequence or a function of `(op, *types)` that returns one; alternatively `draw`
@@ -60,7 +71,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Real:
+class Real(Declared):
     """A float in `[lo, hi]`, rounded to two significant digits so that reports stay readable."""
 
     lo: float

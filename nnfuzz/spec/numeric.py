@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.pattern import ANY_RANGE, Range, meets
+from nnfuzz.spec.pattern import ANY_RANGE, Range, meets, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +21,7 @@ class Numeric:
     valid: ClassVar[tuple[Range | None, ...]] = ()
     """Per input, the closed range outside of which NaN or Inf appear; None or absent: anything."""
 
+    @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         """Tensors that must be <= 0 everywhere for the result to be finite. Default: `valid`."""
         terms = []
@@ -31,10 +32,12 @@ class Numeric:
                 terms += [tensor - hi] if hi < math.inf else []
         return terms
 
+    @per_input
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         """Distances (>= 0) to the nearest discontinuity. Default: the operator has none."""
         return []
 
+    @per_input
     def integer_range(self, *inputs: TensorType) -> tuple[Range | None, ...]:
         """Per input (concrete types), the closed range its integers must lie in; None: any.
 
@@ -44,16 +47,19 @@ class Numeric:
         """
         return ()
 
+    @per_input
     def value_range(self, *ranges: Range) -> Range:
         """Bounds of every output element, given bounds of the inputs. Default: `within`."""
         return self.within
 
+    @per_input
     def feasible(self, *ranges: Range) -> bool:
         """Whether some values within the ranges give a finite result. Default: by `valid`."""
         return all(
             bounds is None or meets(range_, bounds) for range_, bounds in zip(ranges, self.valid)
         )
 
+    @per_input
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         """Ranges that hold some output element each, whatever the input values.
 
@@ -62,6 +68,7 @@ class Numeric:
         """
         return ()
 
+    @per_input
     def further(self, *ranges: Range) -> Sequence[tuple[Range, ...]]:
         """Per output behind the first: bounds of its elements, then ranges that hold some of them.
 
@@ -70,6 +77,7 @@ class Numeric:
         """
         return ()
 
+    @per_input
     def magnitude(self, *ranges: Range) -> float:
         """Lower bound of |y|, y an element of the first output; 0 (the default) if unknown."""
         return 0.0
@@ -87,6 +95,7 @@ class Numeric:
     differing: ClassVar[bool] = False
     """Whether inputs with equal elements are invalid: a variance of 0 that is divided by."""
 
+    @per_input
     def demanded(self, *ranges: Range) -> Range | None:
         """The range that a float first input must be in, if gradient descent hardly gets it there.
 
@@ -95,6 +104,7 @@ class Numeric:
         """
         return None
 
+    @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         """Bound of the local rounding error of a correct implementation (see ORACLE in docs).
 
@@ -124,6 +134,7 @@ class Numeric:
     within: ClassVar[Range] = ANY_RANGE
     """The range that no correct implementation leaves, not even by a rounding error."""
 
+    @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.
 
@@ -132,6 +143,7 @@ class Numeric:
         """
         return None
 
+    @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         """Output intervals that contain every exact result for inputs in the given intervals.
 
@@ -144,6 +156,7 @@ class Numeric:
         lo, hi = ends(self.torch, self.monotone, *intervals)
         return [Interval(lo, hi, reached(self, *intervals))]
 
+    @per_input
     def decided(self, u: float, *intervals: Interval) -> Sequence[Interval] | None:
         """`interval` of an operator that rounds before it decides, asked for exact inputs as well.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.numeric import Numeric
-from nnfuzz.spec.pattern import ANY_RANGE, In, Range, meets
+from nnfuzz.spec.pattern import ANY_RANGE, In, Range, meets, per_input
 from nnfuzz.spec.typed import ConstraintError, Typed
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -54,10 +54,12 @@ class OpSpec(Typed, Numeric):
 
     # -- meaning ------------------------------------------------------------------------------
 
+    @per_input
     def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
         """Reference semantics; floats may come in any float dtype, float64 included."""
         raise NotImplementedError(f"{self.name}.torch")
 
+    @per_input
     def proxy(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
         """A differentiable stand-in for `torch`, where that is flat or jumps.
 
@@ -66,6 +68,7 @@ class OpSpec(Typed, Numeric):
         """
         return self.torch(*tensors)
 
+    @per_input
     def onnx(self, emit: Any, *values: str) -> str | Sequence[str]:
         """Lower to standard ONNX through `emit` (see nnfuzz.materialize.emit.Emitter).
 
@@ -83,6 +86,7 @@ class OpSpec(Typed, Numeric):
         """The attributes of the default lowering. Default: the declared ones, by their names."""
         return self.attributes
 
+    @per_input
     def executes(self, *inputs: TensorType) -> Iterable[tuple[OpSpec, list[TensorType]]]:
         """The operators inside of it, with their inputs' types. Default: none."""
         return ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nnfuzz.ir.dtypes import ALL, DType
 
@@ -11,6 +13,16 @@ Range = tuple[float, float]
 ANY_RANGE: Range = (-math.inf, math.inf)
 ROOM = 1e-3
 """How much two ranges overlap for values inside of both to be found by search."""
+
+R = TypeVar("R")
+
+
+def per_input(method: Callable[..., R]) -> Callable[..., R]:
+    """Marks a method of the contract that takes one argument per input of the operator.
+
+    Overrides name the inputs, as `def torch(self, x, weight)`; type checkers admit any number.
+    """
+    return method
 
 
 def meets(range_: Range, bounds: Range) -> bool:

@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, BoolExpr
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributed import Attributed
-from nnfuzz.spec.pattern import In
+from nnfuzz.spec.pattern import In, per_input
 
 if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
@@ -74,6 +74,7 @@ class Typed(Attributed):
         options = cls.declared[cls.output].options  # type: ignore[union-attr]
         return tuple(options)
 
+    @per_input
     def output_dtype(self, *inputs: TensorType) -> DType:
         """The dtype of the (first) output."""
         if isinstance(self.output, DType):
@@ -83,6 +84,7 @@ class Typed(Attributed):
                 return type_.dtype
         return getattr(self, self.output)
 
+    @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         """Conditions under which the operator is defined; dtypes and ranks are already matched.
 
@@ -90,6 +92,7 @@ class Typed(Attributed):
         """
         return ()
 
+    @per_input
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
         """The output types, given inputs that satisfy `requires`. Default: like the first input."""
         return [TensorType(self.output_dtype(*inputs), inputs[0].shape)]
@@ -160,6 +163,7 @@ class Typed(Attributed):
             if not condition:
                 raise ConstraintError(f"{self!r} does not admit {list(inputs)}: condition {i}")
 
+    @per_input
     def cost(self, *inputs: TensorType) -> int:
         """Floating-point operations for concrete inputs. Default: one per output element."""
         return sum(t.numel for t in self.type_transfer(*inputs))  # type: ignore[misc]

@@ -77,9 +77,13 @@ class CaseConfig:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        fields: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
+        }
         fields["others"] = tuple((name, opset) for name, opset in fields.get("others", ()))
-        sizes = {k: tuple(v) if isinstance(v, list) else v for k, v in data["sizes"].items()}
+        sizes: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data["sizes"].items()
+        }
         return cls(**{**fields, "sizes": Sizes(**sizes)})
 
 
@@ -160,8 +164,8 @@ class TestCase:
             group, _, name = key.partition("/")
             if group in groups:
                 groups[group][name] = value
-        motifs = tuple(header.get("motifs", ()))
-        return cls(**{**header, "motifs": motifs}, model=bytes(blobs["model"]), **groups)
+        fields: dict[str, Any] = {**header, **groups, "motifs": tuple(header.get("motifs", ()))}
+        return cls(**fields, model=bytes(blobs["model"]))
 
 
 _GROUPS = ("inputs", "weights", "expected")

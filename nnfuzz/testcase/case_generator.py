@@ -127,7 +127,7 @@ class CaseGenerator:
                 if isinstance(found, Found):
                     break
                 case.discarded += 1
-            else:
+            if isinstance(found, NotFound):
                 return case.failed(found.reason, stage="inputs")
             with case.phase("export"):
                 export = self._exporters[exporter].export
@@ -236,7 +236,7 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
         whole = joined(family)
         whole.verify()
         types = {name: whole.type(name) for name in whole.weights}
-        weights = {name: np.zeros(t.shape, t.dtype.numpy) for name, t in types.items()}
+        weights = {name: np.zeros(t.sizes, t.dtype.numpy) for name, t in types.items()}
         try:
             emit_dynamic(whole, weights, opset)
         except SizeError:
