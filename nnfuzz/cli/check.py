@@ -143,13 +143,10 @@ def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
         runtime_of_standard_implementations,
     )
     from nnfuzz.check.standard_implementation import standard_implementations_of
-    from nnfuzz.testcase.producer import load_module
+    from nnfuzz.execute.registry import import_plugin
 
     files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-    try:
-        own = [op for file in files for op in standard_implementations_of(load_module(str(file)))]
-    except FileNotFoundError as error:
-        raise UsageError(str(error)) from error
+    own = [op for file in files for op in standard_implementations_of(import_plugin(file))]
     return (
         {**BUNDLED, STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(own)}
         if own

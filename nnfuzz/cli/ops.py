@@ -70,12 +70,12 @@ def table(
 
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     """All operators, with those of plug-in files. Raises: UsageError."""
+    from nnfuzz.execute.registry import import_plugin
     from nnfuzz.spec.registry import OpRegistry
-    from nnfuzz.testcase.producer import load_module
 
     try:
-        return OpRegistry.load(load_module(str(path)) for path in plugins)
-    except (FileNotFoundError, ValueError) as error:
+        return OpRegistry.load(import_plugin(path) for path in plugins)
+    except ValueError as error:
         raise UsageError(str(error)) from error
 
 

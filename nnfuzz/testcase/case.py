@@ -77,14 +77,14 @@ class CaseConfig:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
-        fields: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
-        }
+        fields = _with_tuples(data)
         fields["others"] = tuple((name, opset) for name, opset in fields.get("others", ()))
-        sizes: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data["sizes"].items()
-        }
-        return cls(**{**fields, "sizes": Sizes(**sizes)})
+        fields["sizes"] = Sizes(**_with_tuples(data["sizes"]))
+        return cls(**fields)
+
+
+def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
 
 
 def _of(exporter: str, keys: Iterable[str]) -> tuple[str, ...]:

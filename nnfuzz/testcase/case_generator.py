@@ -19,7 +19,7 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.symbolic import Generated, generate
-from nnfuzz.inputs.search import Found, SearchConfig, search
+from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import joined
@@ -120,7 +120,7 @@ class CaseGenerator:
                     made = generate(targets.catalog, config, rng, start, target)
                     made.graph.verify()
                     graph, exporter = _sized(made, self.config, rng, index)
-                    case.graph = graph.to_json()
+                    case.graph = written = graph.to_json()
                 with case.phase("inputs"):
                     budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
                     found = search(graph, random.Random(rng.random()), budget)
@@ -139,7 +139,7 @@ class CaseGenerator:
         return TestCase(
             seed=self.seed,
             index=index,
-            graph=case.graph,
+            graph=written,
             model=model,
             inputs=found.inputs,
             weights=found.weights,

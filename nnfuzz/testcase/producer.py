@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +13,7 @@ from nnfuzz.compare.attribute import Run, attribute
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.verdict import verdict as compared
+from nnfuzz.execute.registry import import_plugin
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
@@ -41,7 +38,7 @@ class Producer:
 
     def __init__(self, seed: int, config: CaseConfig) -> None:
         """Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator."""
-        plugins = [load_module(path) for path in config.plugins]
+        plugins = [import_plugin(path) for path in config.plugins]
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
@@ -182,17 +179,3 @@ class Producer:
             "accuracy": accuracy(envelope, by_party, verdict.mismatches),
             "attribution": {backend: found.to_json() for backend, found in accused.items()},
         }
-
-
-def load_module(path: str) -> ModuleType:
-    """Import a plug-in file once. Raises: FileNotFoundError, and whatever the file raises."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise FileNotFoundError(f"plug-in {path} is not a file")
-    name = f"nnfuzz_plugin_{file.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, file)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]

@@ -10,14 +10,14 @@ import pytest
 from nnfuzz.check.arbitration import AGREES, arbitrate
 from nnfuzz.check.runtimes import STANDARD_IMPLEMENTATION, runtime_of_standard_implementations
 from nnfuzz.check.standard_implementation import standard_implementations_of
+from nnfuzz.execute.registry import import_plugin
 from nnfuzz.spec.registry import OpRegistry
-from nnfuzz.testcase.producer import load_module
 
 FILES = sorted((Path(__file__).parent / "standard").glob("*.py"))
 OWN = [
     implementation
     for file in FILES
-    for implementation in standard_implementations_of(load_module(str(file)))
+    for implementation in standard_implementations_of(import_plugin(file))
 ]
 ABSTRACT = {"Pooling", "Recurrent"}
 ALSO = {
