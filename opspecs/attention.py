@@ -30,7 +30,7 @@ class Biased(Add):
 
     name = "Biased"
 
-    def torch(self, x, mask):
+    def torch(self, x, mask):  # type: ignore[override]
         return x if mask.dtype is torch.bool else x + mask
 
     def domain(self, x, mask):

@@ -41,7 +41,7 @@ class Cast(Unary):
         return rounded(x, self.to) if self.to.is_float else x.to(self.to.torch)
 
     @property
-    def modular(self):
+    def modular(self):  # type: ignore[override]
         return not self.to.is_float
 
     def proxy(self, x, *_):
@@ -101,10 +101,10 @@ class Cast(Unary):
         source = x.lo.dtype
         if self.to.is_float and source.is_floating_point:
             # A compiler may leave the rounding out, or compute in float32 in between.
-            lo, hi = ((end, self.torch(end).to(source)) for end in (x.lo, x.hi))
+            los, his = ([end, self.torch(end).to(source)] for end in (x.lo, x.hi))
             if self.to.itemsize < 4:
-                lo, hi = ((*ends, ends[0].float().to(source)) for ends in (lo, hi))
-            return [Interval(torch.stack(lo).amin(0), torch.stack(hi).amax(0), x.any)]
+                los, his = ([*ends, ends[0].float().to(source)] for ends in (los, his))
+            return [Interval(torch.stack(los).amin(0), torch.stack(his).amax(0), x.any)]
         if self.to.is_bool:
             zero = (x.lo == 0) & (x.hi == 0)
             return [Interval(~holds(x), ~zero, x.any)] if source is not torch.bool else [x]
@@ -134,7 +134,7 @@ class CastLike(Cast):
 
     since = 15
     unexportable = tuple(Unexportable(e, "drops the second input") for e in EXPORTERS)
-    inputs = (In("T", ALL), In("L", ALL))
+    inputs = (In("T", ALL), In("L", ALL))  # type: ignore[assignment]
 
     @classmethod
     def _output_dtypes(cls, binding):

@@ -73,7 +73,7 @@ class Loop(ControlFlow):
     body = Choice(by=_loop_body)
 
     @property
-    def before(self):
+    def before(self):  # type: ignore[override]
         return self.carried, self.carried
 
     def wanted(self, x):

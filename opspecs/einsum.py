@@ -7,13 +7,13 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.ir.expr import product
+from nnfuzz.ir.expr import Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.equation import drawn, ranks, read
 from nnfuzz.spec.families.sums import Summing, largest, summed
 from nnfuzz.spec.intervals import Interval, linear, sum_radius, underflow
-from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.spec.operator import ANY_RANGE, ConstraintError, In, OpSpec, operator
 
 
 @operator
@@ -30,10 +30,19 @@ class Einsum(Summing):
     def _labels(self, inputs):
         return read(self.equation, [len(x.shape) for x in inputs])
 
+    def _fitting_labels(self, inputs):
+        return self._of_ranks([len(x.shape) for x in inputs])
+
+    def _of_ranks(self, ranks):
+        labels = read(self.equation, ranks)
+        if labels is None:
+            raise ConstraintError(f"{self!r} does not admit inputs of ranks {ranks}")
+        return labels
+
     def _sizes(self, inputs):
         """Size by label, from its first appearance."""
-        sizes = {}
-        for term, x in zip(self._labels(inputs).terms, inputs):
+        sizes: dict[str, Int] = {}
+        for term, x in zip(self._fitting_labels(inputs).terms, inputs):
             for label, size in zip(term, x.shape):
                 sizes.setdefault(label, size)
         return sizes
@@ -50,10 +59,10 @@ class Einsum(Summing):
 
     def type_transfer(self, *inputs):
         sizes = self._sizes(inputs)
-        return [inputs[0].with_shape([sizes[label] for label in self._labels(inputs).out])]
+        return [inputs[0].with_shape([sizes[label] for label in self._fitting_labels(inputs).out])]
 
     def complete(self, draw, first, dtypes):
-        labels = read(self.equation, ranks(self.equation, first.rank))
+        labels = self._of_ranks(ranks(self.equation, first.rank))
         others = self._fitting(draw, labels, dict(zip(labels.terms[0], first.shape)), dtypes[0])
         return [first, *others[1:]]
 
@@ -66,7 +75,7 @@ class Einsum(Summing):
         return cls(equation=drawn(draw, first.rank, output.rank))
 
     def infer_input_types(self, draw, first, dtypes, output):
-        labels = read(self.equation, ranks(self.equation, first.rank))
+        labels = self._of_ranks(ranks(self.equation, first.rank))
         sizes = {**dict(zip(labels.terms[0], first.shape)), **dict(zip(labels.out, output.shape))}
         return self._fitting(draw, labels, sizes, dtypes[0])
 

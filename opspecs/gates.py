@@ -85,7 +85,8 @@ class SwiGLU(Binary):
         return emit("Mul", self._gate.onnx(emit, a), b)
 
     def interval(self, a, b):
-        return [corners(torch.mul, *self._gate.interval(a), b)]
+        (gate,) = self._gate.interval(a)
+        return [corners(torch.mul, gate, b)]
 
     def domain(self, a, b):
         return [*self._gate.domain(a), *too_large(a * b)]

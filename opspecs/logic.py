@@ -182,9 +182,9 @@ class Where(Broadcasting):
         """The hull of both branches where the condition is not known; their masks likewise."""
         always, maybe = condition.lo, condition.hi
         if x.lo.dtype is torch.bool:
-            lo = (torch.where(always, x.lo, y.lo), torch.where(maybe, x.lo, y.lo))
-            hi = (torch.where(always, x.hi, y.hi), torch.where(maybe, x.hi, y.hi))
-            interval = Interval(lo[0] & lo[1], hi[0] | hi[1])
+            los = (torch.where(always, x.lo, y.lo), torch.where(maybe, x.lo, y.lo))
+            his = (torch.where(always, x.hi, y.hi), torch.where(maybe, x.hi, y.hi))
+            interval = Interval(los[0] & los[1], his[0] | his[1])
         elif condition.exact:
             lo = torch.where(always, x.lo, y.lo)
             interval = Interval(lo, lo if x.exact and y.exact else torch.where(always, x.hi, y.hi))

@@ -51,7 +51,8 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
         """Below opset 22 its body is no valid ONNX for bfloat16, so that takes a detour."""
         narrow = emit.type(x).dtype is DType.BFLOAT16 and emit.opset < 22
         if narrow:
-            x, *weight = (emit("Cast", v, to=DType.FLOAT32) for v in (x, *weight))
+            x, *weights = (emit("Cast", v, to=DType.FLOAT32) for v in (x, *weight))
+            weight = tuple(weights)
         count = 1 + self.log_prob
         y = emit(self.name, x, target, *weight, outputs=count, **self.onnx_attributes())
         if not narrow:

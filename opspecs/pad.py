@@ -48,7 +48,7 @@ class Pad(DataMovement):
     value = Choice(_fill)
 
     @property
-    def whole(self):
+    def whole(self):  # type: ignore[override]
         fills = self.mode == "constant" and self.value % 1
         return "" if fills else "kept"
 

@@ -60,10 +60,10 @@ class QuantizeLinear(Scaled):
         return super().complete(draw, first, kept)
 
     def torch(self, x, scale, *zero):
-        return quantised(x / self.spread(scale, x), *self._zero(x, zero), self.to)
+        return quantised(x / self.spread(scale, x), self._zero(x, zero), self.to)
 
     def _zero(self, x, zero):
-        return [self.spread(zero[0], x)] if zero else [None]
+        return self.spread(zero[0], x) if zero else None
 
     def proxy(self, x, scale, *zero):
         return x / self.spread(scale, x)

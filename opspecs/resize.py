@@ -90,9 +90,9 @@ class Resizing(DataMovement):
         options["axes"] = tuple(range(2, len(shape))) if self.named else None
         if self.by_size:
             wanted = self.type_transfer(emit.type(x))[0].shape[first:]
-            goal = ("", emit.const(list(wanted), DType.INT64))
+            goal = ["", emit.const(list(wanted), DType.INT64)]
         else:
-            goal = (emit.const([1, 1, *self.scales][first:], DType.FLOAT32),)
+            goal = [emit.const([1, 1, *self.scales][first:], DType.FLOAT32)]
         return emit("Resize", x, region, *goal, mode=self.method, **options)
 
     def options(self):

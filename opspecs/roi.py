@@ -108,6 +108,10 @@ class Aligning(OpSpec):
         samples = sum(value * weight for value, weight in self._corners(x, rois, images))
         return self._binned(samples)
 
+    def _pooled(self, x, rois, images):
+        """The result for boxes in float32 or float64."""
+        raise NotImplementedError
+
     def torch(self, x, rois, images):
         if x.dtype is not torch.float64 and x.dtype is not torch.float32:
             return self.torch(x.float(), rois.float(), images).to(x.dtype)

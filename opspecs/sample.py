@@ -69,7 +69,7 @@ class AffineGrid(Summing):
         return [TensorType(dtypes[0], (output.shape[0], self.dims, self.dims + 1))]
 
     def torch(self, theta):
-        shape = (sizes(theta)[0], 1, *self.size)
+        shape = [sizes(theta)[0], 1, *self.size]
         return functional.affine_grid(theta, shape, bool(self.align_corners))
 
     def onnx(self, emit, theta):

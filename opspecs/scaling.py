@@ -64,7 +64,7 @@ class GroupNormalization(PerChannel):
             Interval(self._grouped(x.lo), self._grouped(x.hi), mask), (2,), self.eps
         )
         shape = x.lo.shape
-        mask = None if mask is None else d.any.reshape(shape)
+        mask = None if d.any is None else d.any.reshape(shape)
         interval = Interval(d.lo.reshape(shape), d.hi.reshape(shape), mask)
         return [affine(interval, *channelwise(vectors, x))]
 

@@ -79,7 +79,7 @@ class Slices(Scattering):
 
     def along(self, data, indices, updates):
         """Slices become rows of matrices, and index tuples positions of rows."""
-        row = 0
+        row = indices.new_zeros(indices.shape[:-1])
         for i in range(self.depth):
             row = row * data.shape[i] + from_front(indices[..., i], data.shape[i])
         size = math.prod(data.shape[self.depth :])

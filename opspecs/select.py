@@ -7,7 +7,6 @@ import torch
 from nnfuzz.ir.dtypes import NUMBERS, DType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import AXIS
-from nnfuzz.spec.families.norm import spread_mask
 from nnfuzz.spec.families.shape import resized
 from nnfuzz.spec.families.sorting import in_order, parted, settled
 from nnfuzz.spec.intervals import Interval
@@ -67,7 +66,7 @@ class TopK(OpSpec):
     def interval(self, x):
         """The k-th largest element grows with every element; its place is a matter of distance."""
         (low, places), (high, _) = self.torch(x.lo), self.torch(x.hi)
-        mask = spread_mask(x.mask(), (self.axis,)).narrow(self.axis, 0, self.k)
+        mask = x.mask().amax(self.axis, keepdim=True).expand_as(x.lo).narrow(self.axis, 0, self.k)
         if self.sorted:
             sure = settled(x, self.axis, self.largest).narrow(self.axis, 0, self.k)
             last = x.lo.shape[self.axis] - 1
@@ -98,7 +97,7 @@ def _constant(x):
     """Whether PyTorch's tracer will find a value by itself, in which case the tie-break is ours."""
     if not torch.jit.is_tracing():
         return False
-    stack = [torch._C._get_value_trace(x)]
+    stack = [torch._C._get_value_trace(x)]  # type: ignore[attr-defined]
     while stack:
         node = stack.pop().node()
         if node.kind() == "prim::Param":

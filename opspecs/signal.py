@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -143,6 +144,8 @@ class Fourier(Summing):
     unexportable = DECOMPOSED
     since = 17
     exactness = ""
+    onesided: Any
+    """Whether only the frequencies of a real signal come out that do not follow from others."""
 
     def points(self, length):
         """How many frequencies come out."""

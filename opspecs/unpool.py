@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from nnfuzz.opspecs.pool import MaxPool, Pool
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
@@ -32,9 +33,9 @@ class Located(Pool):
         """
         count, channels, *spatial = sizes(x)
         order = tuple(reversed(range(len(spatial)))) if self.storage_order else None
-        plane = torch.arange(product(spatial))
+        plane = torch.arange(math.prod(spatial))
         plane = plane.reshape(spatial[::-1]).permute(order) if order else plane.reshape(spatial)
-        planes = torch.arange(count * channels) * product(spatial)
+        planes = torch.arange(count * channels) * math.prod(spatial)
         positions = plane + planes.reshape(count, channels, *(1,) * len(spatial))
         values = x if x.is_floating_point() else x.float()
         return self.windows(values, -torch.inf), self.windows(positions, -1)
@@ -79,7 +80,7 @@ class MaxPoolIndices(Located, MaxPool):
         """Positions lie between those of the first and the last element that may be largest."""
         (least, positions), (most, _) = self.located(x.lo), self.located(x.hi)
         may = (most >= least.amax(-1, keepdim=True)) & (positions >= 0)
-        first = positions.masked_fill(~may, product(x.lo.shape)).amin(-1)
+        first = positions.masked_fill(~may, math.prod(x.lo.shape)).amin(-1)
         last = positions.masked_fill(~may, -1).amax(-1)
         single = winners(least, most, -1)
         sure = positions.gather(-1, single[0])[..., 0], (single[0] == single[1])[..., 0]
@@ -115,7 +116,9 @@ class MaxUnpool(Located):
         return [TensorType(dtypes[0], output.shape)]
 
     def cost(self, x):
-        return product(self.window_counts(x)) * product(self.kernel_shape) * product(x.shape[:2])
+        return (
+            math.prod(self.window_counts(x)) * math.prod(self.kernel_shape) * math.prod(x.shape[:2])
+        )
 
     def value_range(self, x):
         return min(x[0], 0.0), max(x[1], 0.0)

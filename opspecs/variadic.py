@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import torch
 
@@ -16,8 +17,8 @@ class Folded(Variadic):
 
     monotone = (1,)
     whole = "kept"
-    step = staticmethod(torch.add)
-    of_ends = staticmethod(sum)
+    step: Callable[..., torch.Tensor] = staticmethod(torch.add)
+    of_ends: Callable[..., float] = staticmethod(sum)
 
     def torch(self, *xs):
         return functools.reduce(self.step, xs)

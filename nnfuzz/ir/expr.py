@@ -358,6 +358,15 @@ def evaluate(
     return known
 
 
+def concrete(values: Iterable[Int]) -> tuple[int, ...]:
+    """The values, which are plain integers. Raises: TypeError if one is an expression."""
+    values = tuple(values)
+    sizes = tuple(value for value in values if isinstance(value, int))
+    if len(sizes) < len(values):
+        raise TypeError(f"{values} are not concrete")
+    return sizes
+
+
 def variables(*values: Int | Bool | Expr) -> list[Var]:
     """The distinct variables of expressions, in order of first appearance."""
     found: dict[Var, None] = {}

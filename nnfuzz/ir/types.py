@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.expr import Int, Var, evaluate, product
+from nnfuzz.ir.expr import Int, Var, concrete, evaluate, product
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,10 +30,12 @@ class TensorType:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a concrete type. Raises: TypeError if a dimension is an expression."""
-        sizes = tuple(d for d in self.shape if isinstance(d, int))
-        if len(sizes) < len(self.shape):
-            raise TypeError(f"{self!r} is not concrete")
-        return sizes
+        return concrete(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """`numel` of a concrete type. Raises: as `sizes`."""
+        return math.prod(self.sizes)
 
     @property
     def is_concrete(self) -> bool:

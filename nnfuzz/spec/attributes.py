@@ -28,6 +28,7 @@ class Declared:
         def __get__(self, op: None, owner: type) -> Self: ...
         @overload
         def __get__(self, op: object, owner: type) -> Any: ...
+        def __get__(self, op: object, owner: type) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class Choice(Declared):
     def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> Any:
         if self.by is not None:
             return self.by(draw, op, *types)
-        options = self.options
-        return draw.choice(options(op, *types) if callable(options) else options)
+        options = self.options(op, *types) if callable(self.options) else self.options
+        return draw.choice(options or ())
 
 
 @dataclass(frozen=True)

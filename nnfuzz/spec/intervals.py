@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ Function = Callable[..., Tensor]
 class Computing(Protocol):
     """The part of `OpSpec` that intervals need; OpSpec itself builds on this module."""
 
-    def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]: ...
+    @property
+    def torch(self) -> Callable[..., Tensor | Any]: ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -146,7 +147,7 @@ def opaque(op: Computing, *intervals: Interval) -> list[Interval]:
 def outputs(op: Computing, *tensors: Tensor) -> list[Tensor]:
     """What `op.torch` returns, as a list."""
     result = op.torch(*tensors)
-    return list(result) if isinstance(result, (tuple, list)) else [result]
+    return list(result) if isinstance(result, Sequence) else [result]
 
 
 def monotone(f: Function, signs: Sequence[int], *intervals: Interval) -> Interval:
@@ -164,7 +165,7 @@ def ends(f: Function, signs: Sequence[int], *intervals: Interval) -> tuple[Tenso
     Any function qualifies, elementwise or not, whose every output grows (falls) with every element
     of an input: sums, means, maxima, interpolations.
     """
-    signs = [*signs, *signs[-1:] * (len(intervals) - len(signs))]
+    signs = [*signs, *[signs[-1]] * (len(intervals) - len(signs))]
     lo = f(*[b.lo if s > 0 else b.hi for b, s in zip(intervals, signs)])
     if all(b.exact for b in intervals):
         return lo, lo

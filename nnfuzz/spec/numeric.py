@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.pattern import ANY_RANGE, Range, meets, per_input
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 class Numeric:
     """Ranges for generation, inequalities for the input search, intervals for the oracle."""
+
+    torch: Callable[..., Tensor | Any]
+    """See OpSpec."""
 
     valid: ClassVar[tuple[Range | None, ...]] = ()
     """Per input, the closed range outside of which NaN or Inf appear; None or absent: anything."""

@@ -11,7 +11,7 @@ The contract has four parts: attributes (`attributed.py`), types (`typed.py`), n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -33,11 +33,17 @@ __all__ = [
     "flatten",
     "meets",
     "operator",
+    "per_input",
 ]
+
+S = TypeVar("S", bound="OpSpec")
 
 
 class OpSpec(Typed, Numeric):
     """Base of all operator specs."""
+
+    operator_name: ClassVar[str]
+    """The name, in a class that `operator` has marked."""
 
     since: ClassVar[int] = 13
     """The first ai.onnx opset that `onnx` lowers to."""
@@ -55,12 +61,15 @@ class OpSpec(Typed, Numeric):
     # -- meaning ------------------------------------------------------------------------------
 
     @per_input
-    def torch(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
-        """Reference semantics; floats may come in any float dtype, float64 included."""
+    def torch(self, *tensors: Tensor) -> Tensor | Any:
+        """Reference semantics: a tensor, or a sequence of them where there are several outputs.
+
+        Floats may come in any float dtype, float64 included.
+        """
         raise NotImplementedError(f"{self.name}.torch")
 
     @per_input
-    def proxy(self, *tensors: Tensor) -> Tensor | Sequence[Tensor]:
+    def proxy(self, *tensors: Tensor) -> Tensor | Any:
         """A differentiable stand-in for `torch`, where that is flat or jumps.
 
         The input search takes its derivatives only, never its values. Every tensor comes in
@@ -102,7 +111,7 @@ class OpSpec(Typed, Numeric):
         return next(filter(None, inner), "")
 
 
-def operator(cls: type[OpSpec]) -> type[OpSpec]:
+def operator(cls: type[S]) -> type[S]:
     """Mark a class as a complete operator spec, so that registries find it."""
     cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
     return cls
@@ -115,7 +124,7 @@ def dtypes_of(spec: type[OpSpec], count: int, binding: Mapping[str, DType]) -> l
 
 def flatten(outputs: Tensor | Sequence[Tensor]) -> Iterator[Tensor]:
     """The outputs of `OpSpec.torch` as a sequence, whether it returned one tensor or several."""
-    if isinstance(outputs, (tuple, list)):
+    if isinstance(outputs, Sequence):
         yield from outputs
     else:
         yield outputs

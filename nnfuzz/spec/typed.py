@@ -10,6 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, BoolExpr
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributed import Attributed
+from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.pattern import In, per_input
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Typed(Attributed):
             return (cls.output,)
         if cls.output in binding:
             return (binding[cls.output],)
-        options = cls.declared[cls.output].options  # type: ignore[union-attr]
-        return tuple(options)
+        declared = cls.declared[cls.output]
+        return declared.options if isinstance(declared, Choice) else ()  # type: ignore[return-value]
 
     @per_input
     def output_dtype(self, *inputs: TensorType) -> DType:
@@ -166,4 +167,4 @@ class Typed(Attributed):
     @per_input
     def cost(self, *inputs: TensorType) -> int:
         """Floating-point operations for concrete inputs. Default: one per output element."""
-        return sum(t.numel for t in self.type_transfer(*inputs))  # type: ignore[misc]
+        return sum(t.elements for t in self.type_transfer(*inputs))

@@ -62,7 +62,7 @@ class Waivers:
     def and_also(self, more: Mapping[str, Sequence[Waiver]]) -> Waivers:
         """These waivers and others, each once."""
         names = dict.fromkeys([*self, *more])
-        return Waivers({n: dict.fromkeys([*self.of(n), *more.get(n, ())]) for n in names})
+        return Waivers({n: list(dict.fromkeys([*self.of(n), *more.get(n, ())])) for n in names})
 
     def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Waiver]:
         """Waivers that apply to an operator, or to its bodies, on concrete types at an opset."""

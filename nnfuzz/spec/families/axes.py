@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import OpSpec, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,6 +66,7 @@ class Along(OpSpec):
 
     axis: Any = AXIS
 
+    @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         yield -inputs[0].rank <= self.axis < inputs[0].rank
 
@@ -74,7 +75,7 @@ class RankChanging(OpSpec):
     """An operator of one input whose attributes decide the rank of its output."""
 
     @classmethod
-    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> OpSpec:
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
         """Attributes with which `first` gets the output's rank, if a few attempts find some."""
         for _ in range(8):
             op = cls.draw(draw, first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool
@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, decode
 from nnfuzz.spec.body import Body, Execution, Pool
 from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import OpSpec, per_input
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ControlFlow(Composite):
     """How many of those there are."""
 
     @classmethod
-    def from_json(cls, attributes: Mapping[str, Any]) -> OpSpec:
+    def from_json(cls, attributes: Mapping[str, Any]) -> Self:
         known = {spec.name: spec for spec in (*cls.readable, *cls.pool)}
         return cls(
             **{
@@ -80,16 +80,18 @@ class ControlFlow(Composite):
         """The type of the values inside of the bodies."""
         return inputs[0]
 
+    @per_input
     def wanted(self, *inputs: TensorType) -> list[TensorType]:
         """The types that the inputs should have, given the first."""
         raise NotImplementedError(f"{self.name}.wanted")
 
+    @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         yield from alike(inputs, self.wanted(inputs[0]))
         for body in self.bodies:
             yield from body.conditions(self.inner(*inputs))
 
-    def without_input(self, position: int) -> OpSpec | None:
+    def without_input(self, position: int) -> Self | None:
         inputs, arguments = self.before
         if position < inputs:
             return None

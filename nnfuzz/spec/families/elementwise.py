@@ -22,7 +22,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
 from nnfuzz.spec.intervals import Interval, monotone, uncertain
-from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range
+from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, Range, per_input
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 if TYPE_CHECKING:
@@ -37,15 +37,18 @@ class Elementwise(OpSpec):
     codomain: ClassVar[Range] = ANY_RANGE
     """Bounds of the outputs, whatever the inputs."""
 
+    @per_input
     def value_range(self, *ranges: Range) -> Range:
         return within(self.within, self.codomain)
 
+    @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         relative, absolute = self.rounding
         if relative == 0:
             return u * absolute
         return u * (relative * y.abs() + absolute) if absolute else u * relative * y.abs()
 
+    @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         if self.monotone:
             return [monotone(self.torch, self.monotone, *intervals)]
@@ -105,9 +108,10 @@ class Decreasing(Increasing):
 class Broadcasting(Elementwise):
     """Several tensors in, one tensor of their broadcast shape out."""
 
-    inputs = (In("T", NUMBERS), In("T"))
+    inputs: ClassVar[tuple[In, ...]] = (In("T", NUMBERS), In("T"))
     unexportable = (SCALAR_DOUBLES,)
 
+    @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         for dims in aligned([t.shape for t in inputs]):
             for i, a in enumerate(dims):
@@ -115,6 +119,7 @@ class Broadcasting(Elementwise):
                     if a is not b:
                         yield or_(a == b, a == 1, b == 1)
 
+    @per_input
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
         shape = broadcast_shape([t.shape for t in inputs])
         return [TensorType(self.output_dtype(*inputs), shape)]
@@ -143,6 +148,7 @@ class Arithmetic(Binary):
     exactness = "rounded"
     joining = "term"
 
+    @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         if intervals[0].lo.is_floating_point():
             a, b = intervals
@@ -173,6 +179,7 @@ class Modular(Arithmetic):
     modular = True
     whole = "kept"
 
+    @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         return too_large(self.torch(*tensors))  # type: ignore[arg-type]
 
@@ -192,10 +199,12 @@ class Comparison(Broadcasting):
     output = DType.BOOL
     codomain = (0, 1)
 
+    @per_input
     def proxy(self, *tensors: Tensor) -> Tensor:
         x, y = tensors
         return x - y if self.monotone[0] > 0 else y - x
 
+    @per_input
     def value_range(self, *ranges: Range) -> Range:
         x, y = ranges
         pairs = [(0, 0)] if x is y else [(x[0], y[1]), (x[1], y[0])]
@@ -206,6 +215,7 @@ class Comparison(Broadcasting):
         x, y = tensors
         return [(x - y).abs()] if x.is_floating_point() else []
 
+    @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         a, b = intervals
         if a is not b:
@@ -216,7 +226,7 @@ class Comparison(Broadcasting):
 
 def value_at(op: OpSpec, *numbers: float) -> float:
     """An elementwise operator of single numbers, in float64."""
-    return _value_at(type(op), tuple(op.attributes.items()), numbers)
+    return _value_at(type(op), tuple(op.attributes.items()), numbers)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1 << 14)

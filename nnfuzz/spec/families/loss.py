@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
@@ -15,7 +15,7 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.elementwise import flags, products, within
 from nnfuzz.spec.families.sums import accumulated
 from nnfuzz.spec.intervals import Interval, corners, distinct, hull, sum_radius
-from nnfuzz.spec.operator import In, OpSpec, Range
+from nnfuzz.spec.operator import In, OpSpec, Range, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +49,7 @@ class ClassLoss(OpSpec):
         if self.reduction == "mean" and self.ignore_index == 0:
             yield x.shape[1] >= 2
 
+    @per_input
     def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
         shape = inputs[1].shape if self.reduction == "none" else ()
         return [inputs[0].with_shape(shape)]
@@ -59,7 +60,7 @@ class ClassLoss(OpSpec):
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     @classmethod
-    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> OpSpec:
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
         kinds = ("none",) if output.rank else ("sum", "mean")
         return cls.draw_given(draw, {"reduction": draw.choice(kinds)}, first)
 
@@ -76,10 +77,10 @@ class ClassLoss(OpSpec):
         return self.complete(draw, TensorType(dtypes[0], (n, c, *rest)), dtypes)
 
     def integer_range(self, *inputs: TensorType) -> tuple[Range | None, ...]:
-        return None, (-1 if self.ignore_index == -1 else 0, inputs[0].shape[1] - 1)
+        return None, (-1 if self.ignore_index == -1 else 0, inputs[0].sizes[1] - 1)
 
     def cost(self, *inputs: TensorType) -> int:
-        return 8 * inputs[0].numel
+        return 8 * inputs[0].elements
 
     def onnx_attributes(self) -> dict[str, Any]:
         return {"reduction": self.reduction, "ignore_index": self.ignore_index}

@@ -29,7 +29,7 @@ class AlongAxis(Along, Unary):
     inputs = (In("T", FLOATS, (1, 5)),)
 
     def cost(self, *inputs):
-        return 8 * inputs[0].numel
+        return 8 * inputs[0].elements
 
     def interval(self, x: Interval) -> Sequence[Interval]:
         return [self.along(x).masked(spread_mask(x.any, (self.axis,)))]
@@ -97,7 +97,7 @@ class Normalization(OpSpec):
         return float(np.float32(self.epsilon))
 
     def cost(self, *inputs):
-        return 8 * inputs[0].numel
+        return 8 * inputs[0].elements
 
 
 class Standardised(Normalization):
@@ -114,7 +114,7 @@ class Standardised(Normalization):
     def torch(self, x, scale, *bias):
         d, s = centred(x, self.over(x.dim()), self.eps)
         y = d / s * self.spread(scale, x)
-        return y + self.spread(*bias, x) if bias else y
+        return y + self.spread(bias[0], x) if bias else y
 
     def interval(self, x, *vectors):
         near = [on_interval(lambda v: self.spread(v, x.lo), b) for b in vectors]
@@ -193,4 +193,5 @@ def centred_radius(
     off = 4 * g * m * m + underflow(u)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     root = torch.minimum(off / (s + least), off.sqrt())
-    return abs(scale) * (g * m / least + d.abs() * (root / (s * least) + 8 * u / s))
+    size = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
+    return size * (g * m / least + d.abs() * (root / (s * least) + 8 * u / s))

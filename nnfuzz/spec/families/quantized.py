@@ -23,7 +23,7 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import signed
 from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.intervals import Interval, joined, monotone
-from nnfuzz.spec.operator import OpSpec, Range
+from nnfuzz.spec.operator import OpSpec, Range, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +66,7 @@ def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
         above = torch.searchsorted(ties, v.contiguous()).clamp(max=len(ties) - 1)
         return torch.minimum((v - ties[above]).abs(), (v - ties[(above - 1).clamp(min=0)]).abs())
     lo, hi = to.limits
-    offset = zero[0].to(v.dtype) if zero else 0
+    offset = zero[0].to(v.dtype) if zero else torch.zeros((), dtype=v.dtype)
     tie = (v.floor() + 0.5).clamp(lo - offset + 0.5, hi - offset - 0.5)
     return (v - tie).abs()
 
@@ -128,6 +128,7 @@ class Scaled(OpSpec):
         """The shape of scale and zero point."""
         return () if self.axis is None else (x.shape[self.axis],)
 
+    @per_input
     def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
         yield self.axis is None or -x.rank <= self.axis < x.rank
         for param in params:

@@ -5,11 +5,12 @@ The families' notation: S steps, B the batch, I inputs, H hidden units, D direct
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.ir.expr import Bool, Int, product
+from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.draw import Draw
@@ -126,7 +127,7 @@ class Recurrent(Composite):
         return 3 if output_rank in (3, 4) else None
 
     @classmethod
-    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> OpSpec:
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
         last = tuple(range(1, 1 + len(cls.states)))
         kept = (0, *last) if output.rank == 4 else last
         return cls.draw_given(draw, {"kept": kept}, first)
@@ -143,9 +144,9 @@ class Recurrent(Composite):
 
     def cost(self, *inputs: TensorType) -> int:
         x, w, r = inputs[:3]
-        return 2 * product(x.shape[:2]) * (w.numel + r.numel)  # type: ignore[return-value]
+        return 2 * math.prod(x.sizes[:2]) * (w.elements + r.elements)
 
-    def without_input(self, position: int) -> OpSpec | None:
+    def without_input(self, position: int) -> Self | None:
         if position < 3:
             return None
         given = [name for i, name in enumerate(self.given, 3) if i != position]
@@ -181,9 +182,9 @@ class Recurrent(Composite):
         gates, count, b = self.gates, len(self.gates), extra.get("B")
         ws, rs = rows(w, gates, 0, count), rows(r, gates, 0, count)
         wr = {g: apply(Moves(lambda *ts: concat(ts)), ws[g], rs[g]) for g in gates}
-        biases = [rows(b, gates, i * count, 2 * count) if b is not None else {} for i in (0, 1)]
+        wb, rb = (rows(b, gates, i * count, 2 * count) if b is not None else {} for i in (0, 1))
         p = rows(extra["P"], self.peepholes, 0, len(self.peepholes)) if "P" in extra else {}
-        return Cell(d, ws, rs, wr, *biases, p)
+        return Cell(d, ws, rs, wr, wb, rb, p)
 
     def _run(self, apply: Apply, cell: Cell, x: Any, extra: Mapping[str, Any]) -> list[Any]:
         """All hidden states (S, B, H) and the last states (B, H) of one direction."""

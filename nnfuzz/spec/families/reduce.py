@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
 from nnfuzz.ir.expr import Bool, Int
@@ -14,7 +14,7 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive
 from nnfuzz.spec.intervals import Interval, ends
-from nnfuzz.spec.operator import In, OpSpec, Range
+from nnfuzz.spec.operator import In, Range, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,7 +68,7 @@ class Reducing(RankChanging):
         return [TensorType(dtypes[0], unreduced(first, axes, self.keepdims, output))]
 
     def cost(self, *inputs: TensorType) -> int:
-        return inputs[0].numel  # type: ignore[return-value]
+        return inputs[0].elements
 
 
 class Reduction(Reducing):
@@ -84,9 +84,8 @@ class Reduction(Reducing):
     wraps: ClassVar[bool] = True
     """Whether integers may overflow, so that the ends of an interval say nothing."""
 
-    def reduce(self, x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
-        """The result along one axis or more."""
-        raise NotImplementedError
+    reduce: Callable[..., Tensor]
+    """(x, axes, keepdim) -> the result along one axis or more."""
 
     def torch(self, *tensors: Tensor) -> Tensor:
         (x,) = tensors
@@ -98,11 +97,12 @@ class Reduction(Reducing):
         return positive(self.axes, rank)
 
     @classmethod
-    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
         every = () if fields.get("noop_with_empty_axes") else tuple(range(takes[0].rank))
         axes = fields.get("axes") or every
         return super().from_onnx({**fields, "axes": axes}, takes, gives)
 
+    @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         rank = inputs[0].rank
         yield all(-rank <= a < rank for a in self.axes)
@@ -156,6 +156,7 @@ class Magnitudes(Reduction):
     def sure(self, x: Interval) -> Interval:
         return Interval(*ends(self.torch, (1,), Interval(*x.magnitudes())))
 
+    @per_input
     def value_range(self, *ranges: Range) -> Range:
         ((lo, hi),) = ranges
         most = max(hi, -lo)
@@ -166,7 +167,7 @@ def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor |
     """The output elements of a reduction that depend on an element of the mask."""
     if mask is None or not axes:
         return mask
-    return mask.byte().amax(axes, keepdim=bool(keepdims)).bool()
+    return mask.byte().amax(tuple(axes), keepdim=bool(keepdims)).bool()
 
 
 def reversed_order(x: Tensor) -> Tensor:

@@ -54,11 +54,13 @@ class Scattering(Indexed):
         return self.complete(draw, output, dtypes)
 
     def torch(self, *tensors: Tensor) -> Tensor:
-        return self.put(*tensors, self.reduction)
+        data, indices, updates = tensors
+        return self.put(data, indices, updates, self.reduction)
 
     def put(self, data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
         """The result of a reduction of our choice."""
-        return put(*self.along(data, indices, updates), reduction).reshape(data.shape)
+        rows, axis, places, values = self.along(data, indices, updates)
+        return put(rows, axis, places, values, reduction).reshape(data.shape)
 
     def counts(self, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
         """How many updates meet in each element, in float64."""
@@ -100,7 +102,7 @@ class Reduced(Scattering):
         return draw.dim(rank)
 
     def cost(self, *inputs: TensorType) -> int:
-        return inputs[0].numel + inputs[2].numel  # type: ignore[return-value,operator]
+        return inputs[0].elements + inputs[2].elements
 
     def value_range(self, *ranges: Range) -> Range:
         data, _, updates = ranges

@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import RankChanging
 from nnfuzz.spec.intervals import Interval, moved
-from nnfuzz.spec.operator import In, OpSpec
+from nnfuzz.spec.operator import In, OpSpec, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 class DataMovement(RankChanging):
     """One tensor of any type in; its elements come out, possibly elsewhere or several times."""
 
-    inputs = (In("T", ALL),)
+    inputs: ClassVar[tuple[In, ...]] = (In("T", ALL),)
     modular = True
     whole = "kept"
     mixes: ClassVar[bool] = False
     """Whether elements are interpolated and may leave the bounds of the input."""
 
+    @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         return super().interval(*intervals) if self.monotone else moved(self, *intervals)
 
+    @per_input
     def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
         return min(r[0] for r in ranges), max(r[1] for r in ranges)
 
+    @per_input
     def cost(self, *inputs: TensorType) -> int:
         return 0
 

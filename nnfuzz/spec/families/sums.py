@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnfuzz.spec.families.elementwise import products
 from nnfuzz.spec.intervals import sum_radius
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
+from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,18 +46,22 @@ class Summing(OpSpec):
 
     exactness = "sum"
 
+    @per_input
     def terms(self, *tensors: Tensor) -> int:
         """How many products add up to one element of the result."""
         raise NotImplementedError
 
+    @per_input
     def absolute(self, *tensors: Tensor) -> Tensor:
         """The sum of the absolute values of the products."""
         return self.torch(*[t.abs() for t in tensors])  # type: ignore[return-value]
 
+    @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         x = tensors[0]
         return [self.absolute(*tensors) - largest(x) / 2] if x.is_floating_point() else []
 
+    @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         return sum_radius(u, self.terms(*xs), self.absolute(*xs), y)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.expr import Bool, Int, concrete
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.operator import OpSpec, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,13 +27,13 @@ def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
     return first.rank - 2
 
 
-def per_axis(*options: int, same: float = 0.5, skipped: int = 2) -> Choice:
+def per_axis(*options: float, same: float = 0.5, skipped: int = 2) -> Choice:
     """One of the options per axis but the first ones; one for all of them with probability `same`.
 
     skipped: how many axes have none, by default batch and channels.
     """
 
-    def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[int, ...]:
+    def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[float, ...]:
         count = first.rank - skipped
         if draw.chance(same):
             return (draw.choice(options),) * count
@@ -84,6 +84,7 @@ class Window(OpSpec):
     dilations: Any = None
     ceil_mode: Any = 0
 
+    @per_input
     def window_shape(self, *inputs: TensorType) -> tuple[Int, ...]:
         """Size of the window, per spatial axis."""
         raise NotImplementedError
@@ -97,7 +98,7 @@ class Window(OpSpec):
         yield from zip(sizes, windows, self.strides, dilations, self.pads[:n], self.pads[n:])
 
     @classmethod
-    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> OpSpec:
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
         n = takes[0].rank - 2
         plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
         return super().from_onnx({**plain, **fields}, takes, gives)
@@ -147,12 +148,12 @@ class Window(OpSpec):
         y = torch.nn.functional.pad(self.padded(x, 0.0), self._overhang(type_))
         n = x.dim() - 2
         conv = (torch.conv1d, torch.conv2d, torch.conv3d)[n - 1]
-        windows = self.window_shape(type_)
+        windows = concrete(self.window_shape(type_))
         dilations = self.dilations or (1,) * n
         flat = y.flatten(0, 1).unsqueeze(1)
         ones = torch.ones(1, 1, *windows, dtype=x.dtype)
         sums = conv(flat, ones, None, self.strides, 0, dilations)
-        return sums.reshape(*type_.shape[:2], *self.window_counts(type_))
+        return sums.reshape(*sizes(x)[:2], *concrete(self.window_counts(type_)))
 
     def windows(self, x: Tensor, fill: float) -> Tensor:
         """The elements of every window, `fill` beyond the tensor.
@@ -165,19 +166,21 @@ class Window(OpSpec):
         pad = torch.nn.functional.pad
         y = pad(self.padded(x, fill), self._overhang(type_), value=fill)
         pairs: list[int] = []
-        for axis, (_, window, stride, dilation, *_) in enumerate(self.axes(type_), 2):
-            count = self.window_counts(type_)[axis - 2]
+        counts = concrete(self.window_counts(type_))
+        for axis, parts in enumerate(self.axes(type_), 2):
+            _, window, stride, dilation, *_ = concrete(parts)
+            count = counts[axis - 2]
             starts = torch.arange(count).unsqueeze(1) * stride
             y = y.index_select(axis, (starts + torch.arange(window) * dilation).flatten())
             pairs += (count, window)
-        y, rank = y.reshape(*type_.shape[:2], *pairs), len(pairs) + 2
+        y, rank = y.reshape(*sizes(x)[:2], *pairs), len(pairs) + 2
         return y.permute(0, 1, *range(2, rank, 2), *range(3, rank, 2)).flatten(x.dim())
 
     def _overhang(self, x: TensorType) -> list[int]:
         """How far the last windows (ceil_mode) reach beyond the padding, in PyTorch's order."""
         pairs = []
-        for count, parts in zip(self.window_counts(x), self.axes(x)):
-            size, window, stride, dilation, before, behind = parts
+        for count, parts in zip(concrete(self.window_counts(x)), self.axes(x)):
+            size, window, stride, dilation, before, behind = concrete(parts)
             reach = (count - 1) * stride + (window - 1) * dilation + 1
             pairs.append((0, max(0, reach - (size + before + behind))))
         return list(itertools.chain(*reversed(pairs)))
