@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from nnfuzz.opspecs.reduce import ArgMax
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
@@ -24,6 +23,8 @@ from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.intervals import Interval, corners, monotone
 from nnfuzz.spec.operator import In, operator
+
+from .reduce import ArgMax
 
 CHANNEL = In("T", ranks=(1, 1), weight=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from nnfuzz.opspecs.norm import CHANNEL, PerChannel, across, channelwise
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_
@@ -28,6 +27,8 @@ from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.intervals import Interval, corners, ends, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
+
+from .norm import CHANNEL, PerChannel, across, channelwise
 
 
 def squares(x, f):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import torch
-from nnfuzz.opspecs.constant import Counting
-from nnfuzz.opspecs.join import Concat
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
@@ -12,6 +10,9 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, signed
 from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.operator import In, OpSpec, operator
+
+from .constant import Counting
+from .join import Concat
 
 
 @operator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from nnfuzz.opspecs.pool import MaxPool, Pool
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
@@ -15,6 +14,8 @@ from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
+
+from .pool import MaxPool, Pool
 
 
 class Located(Pool):

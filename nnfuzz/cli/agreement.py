@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ def implementations(found: Iterable[Weighed]) -> list[str]:
 
 def _answers(said: Arbitration, name: str) -> str:
     """How often an implementation agreed: "50", "50 of 57", "" where it cannot run any instance."""
-    counts = said.answers.get(name, {})
+    counts = said.answers.get(name, Counter[str]())
     able = sum(counts.values()) - counts.get(UNABLE, 0)
     agreed = counts.get(AGREES, 0)
     return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")

@@ -137,13 +137,13 @@ def _beyond(value: Tensor, narrow: DType) -> Tensor:
 
 
 def _envelope(model: _Habits, dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
-    ends = [
+    middle, lo, hi = (
         t.numpy() if dtype.is_float else plain(array(t, dtype))
         for t in (ref, interval.lo, interval.hi)
-    ]
+    )
     working = model.working(dtype)
     shown = DType.of(working.dtype) if working else dtype
-    return Envelope(shown, *ends, interval.mask().numpy())
+    return Envelope(shown, middle, lo, hi, interval.mask().numpy())
 
 
 def _agrees(expected: Envelope, actual: np.ndarray, deviations: Collection[Deviation]) -> bool:

@@ -77,11 +77,11 @@ def envelopes(
 
 
 def _envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
-    ends = (
+    middle, lo, hi = (
         t.numpy() if dtype.is_float else plain(array(t, dtype))
         for t in (ref, interval.lo, interval.hi)
     )
-    return Envelope(dtype, *ends, interval.mask().numpy())
+    return Envelope(dtype, middle, lo, hi, interval.mask().numpy())
 
 
 def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]:

@@ -15,7 +15,7 @@ _TAGS = {Status.FAILED: "failure", Status.ERROR: "error", Status.SKIPPED: "skipp
 def junit_xml(results: Sequence[Result], suite: str) -> bytes:
     """A <testsuites> document with one suite; a test case is one test at one level."""
     root = ElementTree.Element("testsuites")
-    node = ElementTree.SubElement(root, "testsuite", name=_clean(suite), **_counts(results))
+    node = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite), **_counts(results)})
     for result in results:
         case = ElementTree.SubElement(
             node,

@@ -26,7 +26,7 @@ def allocate(size: int) -> memoryview:
     """A writable buffer of `size` bytes whose start is aligned for array views."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return memoryview(raw)[start : start + size]
+    return raw.data[start : start + size]
 
 
 def pack(kind: bytes, payload: bytes) -> list[memoryview]:
@@ -102,4 +102,5 @@ class MessageReader:
 
     def _start(self, kind: bytes | None, size: int) -> None:
         self._kind = kind
-        self._buffer = self._rest = allocate(size)
+        self._buffer: memoryview = allocate(size)
+        self._rest: memoryview = self._buffer

@@ -109,7 +109,7 @@ class BackendRegistry:
         """
         module = import_plugin(path)
         for cls in _backends_of(module):
-            self._add(cls.name, f"plug-in {path}", lambda cls=cls: cls)
+            self._add(cls.name, f"plug-in {path}", _loaded(cls))
         self._plugins.append(str(Path(path).resolve()))
 
     def names(self) -> list[str]:
@@ -165,6 +165,10 @@ class BackendRegistry:
                 f"and by {source}; rename one of them"
             )
         self._entries[name] = _Entry(source, load)
+
+
+def _loaded(cls: type[Backend]) -> Callable[[], type[Backend]]:
+    return lambda: cls
 
 
 def import_plugin(path: str | Path) -> ModuleType:

@@ -83,7 +83,7 @@ def _describe(name: str, blob: np.ndarray | bytes) -> tuple[str | None, list[int
         raise WireError(f"blob {name!r} is {type(blob).__name__}, neither an array nor bytes")
     array = np.asarray(blob)
     dtype, shape = _dtype_name(name, array.dtype), list(array.shape)
-    buffer = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    buffer = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     return dtype, shape, buffer
 
 

@@ -205,7 +205,7 @@ def _redirect(output_fd: int) -> None:
     _LIBC.setvbuf(ctypes.c_void_p.in_dll(_LIBC, "stdout"), None, _IOLBF, 0)
     sys.stdout = os.fdopen(1, "w", errors="backslashreplace", closefd=False, buffering=1)
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False, buffering=1)
-    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]
 
 
 def _isolate(scratch: Path) -> None:

@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ class Zygote:
                 os.close(fd)
             from nnfuzz.execute import worker as module
 
-            module.main(*fds, self._scratch / f"worker-{worker}")
+            channel, output, status = fds
+            module.main(channel, output, status, self._scratch / f"worker-{worker}")
         finally:
             os._exit(1)
 
@@ -195,7 +197,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _watch_campaign()
     for name in ("nnfuzz.execute.worker", *setup["preload"]):
-        _attempt(f"preload of {name}", lambda name=name: importlib.import_module(name))
+        _attempt(f"preload of {name}", partial(importlib.import_module, name))
     if setup["warm"]:
         _attempt(f"warming up {setup['warm'][0]}", lambda: _warm_up(*setup["warm"]))
     signal.setitimer(signal.ITIMER_REAL, 0)

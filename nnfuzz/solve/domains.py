@@ -39,15 +39,15 @@ class Domains:
         """The interval of an integer expression under the current domains."""
         if isinstance(e, int):
             return e, e
-        op = e.op  # type: ignore[union-attr]
+        op = e.op
         if op == "var":
             return self.of(e)  # type: ignore[arg-type]
-        value = self.values.get(e)  # type: ignore[arg-type]
+        value = self.values.get(e)
         if value is not None:
             return value, value
-        lo, hi = self._chosen(e) if op == "ite" else self._combined(e, op)  # type: ignore[arg-type]
+        lo, hi = self._chosen(e) if op == "ite" else self._combined(e, op)
         if lo == hi:
-            self._decide(e, lo)  # type: ignore[arg-type]
+            self._decide(e, lo)
         return lo, hi
 
     def _combined(self, e: Expr, op: str) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class Domains:
     def truth(self, c: Bool) -> bool | None:
         """True or False where the domains decide the condition, else None."""
         if c.__class__ is bool:
-            return c  # type: ignore[return-value]
+            return c
         known = self.values.get(c)  # type: ignore[arg-type]
         if known is None:
             known = self._truth(c)  # type: ignore[arg-type]

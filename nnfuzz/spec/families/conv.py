@@ -46,7 +46,7 @@ class WeightedSum(Summing):
         return emit(self.name, *values, kernel_shape=kernel, **self.attributes)
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
-        return [linear(self.torch, *intervals, weights=(0, 1))]  # type: ignore[arg-type]
+        return [linear(self.torch, *intervals, weights=(0, 1))]
 
 
 class Convolution(Kernels):

@@ -69,7 +69,7 @@ class Branched(Unary):
         raise NotImplementedError
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
-        return [monotone(self.torch, self.monotone, *intervals).masked(self.poles(*intervals))]  # type: ignore[arg-type]
+        return [monotone(self.torch, self.monotone, *intervals).masked(self.poles(*intervals))]
 
     def feasible(self, *ranges: Range) -> bool:
         """Whether one of a sample of the range is far enough from the poles."""
@@ -181,7 +181,7 @@ class Modular(Arithmetic):
 
     @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
-        return too_large(self.torch(*tensors))  # type: ignore[arg-type]
+        return too_large(self.torch(*tensors))
 
 
 class Variadic(Broadcasting):
@@ -221,7 +221,7 @@ class Comparison(Broadcasting):
         if a is not b:
             return super().interval(a, b)
         same = self.torch(a.lo, a.lo)
-        return [Interval(same, same, a.any)]  # type: ignore[arg-type]
+        return [Interval(same, same, a.any)]
 
 
 def value_at(op: OpSpec, *numbers: float) -> float:
@@ -238,7 +238,7 @@ def _value_at(
 
     op = spec(**dict(attributes))
     tensors = [torch.tensor([x], dtype=torch.float64) for x in numbers]
-    return float(op.torch(*tensors))  # type: ignore[arg-type]
+    return float(op.torch(*tensors))
 
 
 def pointwise(op: OpSpec) -> bool:
