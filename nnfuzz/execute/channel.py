@@ -72,6 +72,8 @@ class MessageReader:
     def __init__(self, sock: socket.socket):
         self._sock = sock
         self._kind: bytes | None = None
+        self._buffer: memoryview
+        self._rest: memoryview
         self._start(None, _HEAD.size)
 
     def messages(self) -> Iterator[tuple[bytes, memoryview]]:
@@ -102,5 +104,4 @@ class MessageReader:
 
     def _start(self, kind: bytes | None, size: int) -> None:
         self._kind = kind
-        self._buffer: memoryview = allocate(size)
-        self._rest: memoryview = self._buffer
+        self._buffer = self._rest = allocate(size)
