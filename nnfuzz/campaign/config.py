@@ -54,7 +54,7 @@ class ProducerSettings:
 class ReducerSettings:
     """Who reduces findings: a service in a sandbox.
 
-    service: "pkg.module:factory", called with (plugins). preload: modules for its fork server.
+    service: "pkg.module:factory", called with (plugins, folder). preload: modules for its server.
     seconds, budget: of one reduction, after which the best so far is taken. share: of the
     campaign's time that reductions may take beside it; as much, and at least `grace` seconds, is
     granted when it is over.

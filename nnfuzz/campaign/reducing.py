@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -160,7 +161,7 @@ class Reducer:
             self._server = ForkServer(settings.preload)
             self._sandbox = Sandbox(
                 settings.service,
-                {"plugins": list(plugins)},
+                {"plugins": list(plugins), "folder": os.getcwd()},
                 Limits(seconds=self._hard(), memory_bytes=0, jobs_per_process=1000),
                 name="reducer",
                 server=self._server,

@@ -11,6 +11,7 @@ next finding of the same backend; they end with it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -46,9 +47,13 @@ _REASONS = (
 
 
 class ReductionService:
-    """plugins: files with further backends."""
+    """plugins: files with further backends. folder: the campaign's working directory, which paths
+    in finding folders are relative to; a worker starts in one of its own.
+    """
 
-    def __init__(self, plugins: Sequence[str] = ()) -> None:
+    def __init__(self, plugins: Sequence[str] = (), folder: str = "") -> None:
+        if folder:
+            os.chdir(folder)
         self._registry = BackendRegistry.discover(plugins)
         self._servers: Servers | None = None
         self._for: tuple[str, ...] = ()
@@ -150,6 +155,6 @@ def _apart(reduced: Finding, passes: Sequence[str], registry: BackendRegistry) -
     return tuple(sorted(found))
 
 
-def reduction_service(plugins: Sequence[str] = ()) -> ReductionService:
+def reduction_service(plugins: Sequence[str] = (), folder: str = "") -> ReductionService:
     """The factory that sandboxes name: "nnfuzz.campaign.reduction:reduction_service"."""
-    return ReductionService(plugins)
+    return ReductionService(plugins, folder)

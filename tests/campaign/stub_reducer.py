@@ -59,21 +59,21 @@ class Refusing(Reducing):
         return {"reason": "NotReduced: nothing to be seen"}, {}
 
 
-def reducing(plugins):
+def reducing(plugins, folder):
     return Reducing(plugins)
 
 
-def dying(plugins):
+def dying(plugins, folder):
     return Dying(plugins)
 
 
-def slow(plugins):
+def slow(plugins, folder):
     return Slow(plugins)
 
 
-def once(plugins):
+def once(plugins, folder):
     return Once(plugins)
 
 
-def refusing(plugins):
+def refusing(plugins, folder):
     return Refusing(plugins)

@@ -17,6 +17,7 @@ import drive
 from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.reduction import reduction_service
 from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -258,3 +259,9 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
         assert len(list((tmp_path / "c" / place).iterdir())) == 1
     assert result.summary["signatures"][0]["suspects"] == list(found.suspects)
     assert result.summary["unreduced"] == 0  # a suspect is no finding of its own
+
+
+def test_the_worker_reads_relative_paths_as_the_campaign_wrote_them(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    reduction_service(folder=str(tmp_path))
+    assert Path.cwd() == tmp_path
