@@ -13,11 +13,12 @@ from pathlib import Path
 
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.examine import ProducerClient, examine
 
 sys.path.append(str(Path(__file__).parent.parent))
 from tests.reduce.faults import FAULTS, PLUGIN, Fault, elements

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.triage.examine import ProducerClient, examine
+from nnfuzz.testcase.client import ProducerClient
 
 
 def rule_of(case: TestCase) -> str | None:

@@ -26,6 +26,7 @@ from nnfuzz.check.agreement import Expected
 from nnfuzz.check.legality import admitted_by_schema, legal_opsets
 from nnfuzz.check.runtimes import REFERENCE, Unavailable, runtime_of
 from nnfuzz.compare.verdict import judge as judge_outputs
+from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import generate
@@ -39,6 +40,7 @@ from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.spec.unexportable import unknown_dtype
 from nnfuzz.spec.waiver import Waivers
 
+MODEL = Target("model")
 RUNTIMES = {"onnxruntime": runtime_of(OnnxRuntime()), **REFERENCE}
 
 
@@ -217,8 +219,8 @@ def judge_graph(exporter: Exporter, opset: int, graph: Graph, found: Found) -> t
     except Exception as error:
         kind = "unconfirmed" if "NOT_IMPLEMENTED" in str(error) else "invalid model"
         return kind, str(error).splitlines()[0][:150]
-    verdict = judge_outputs(graph, {**found.inputs, **found.weights}, {"model": outputs})
-    wrong = verdict.mismatches["model"]
+    verdict = judge_outputs(graph, {**found.inputs, **found.weights}, {MODEL: outputs})
+    wrong = verdict.mismatches[MODEL]
     return ("differs", f"{graph.producer().get(wrong[0].output)}") if wrong else ("agrees", "")
 
 

@@ -181,7 +181,7 @@ def described(row: Row) -> str:
     lines += [f"- {line}" for line in (data.get("localisation") or {}).get("evidence", ())]
     for outcome in data["outcomes"]:
         error = f"{outcome['error_type']} {outcome['signal']} {outcome['message']}".strip()
-        where = f"{outcome['level']}: {outcome['kind']} at {outcome['stage']}"
+        where = f"{outcome['target']}: {outcome['kind']} at {outcome['stage']}"
         lines.append(f"- {where} {_cut(error, 1200)!r}" if error else f"- {where}")
     for party, mismatches in ((data.get("verdict") or {}).get("mismatches") or {}).items():
         lines += [f"- {party}: {_cut(json.dumps(m), 500)}" for m in mismatches]

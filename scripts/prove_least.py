@@ -42,11 +42,11 @@ def main(
 ) -> None:
     reduced = finding / REDUCED
     problem = problem_of(read_finding(reduced if reduced.is_dir() else finding))
-    with asked(problem, workers) as (lanes, question, found, wanted):
-        engine = Engine(lanes, question, found, wanted, budget=10**9)
+    with asked(problem, workers) as (slots, question, found, wanted):
+        engine = Engine(slots, question, found, wanted, budget=10**9)
         nodes = found.measure[0]
         passes = ("bypasses", "replacements")
-        groups = (group for name in passes for group in lanes.propose(engine.case, name)[0])
+        groups = (group for name in passes for group in slots.propose(engine.case, name)[0])
         edits = [group[0] for group in groups if len(group) == 1]
         groups = list(combinations(edits))
         with Progress() as progress:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnfuzz.campaign.flight import FAULT, TEST
-from nnfuzz.campaign.pools import describe
 from nnfuzz.campaign.probe import Probe
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
-from nnfuzz.execute.events import Death, Fault
+from nnfuzz.campaign.testrun import FAULT, TEST
+from nnfuzz.execute.events import Death, Fault, described
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.triage.signature import export_failure
 
@@ -21,7 +21,7 @@ def lost(header: dict[str, Any], probe: Probe | None, event: Fault | Death, epoc
     signal = event.signal if isinstance(event, Death) else ""
     details = event.traceback if isinstance(event, Fault) else event.captured
     index = header.get("index", -1)
-    row = EventRow(index, FAULT, "", stage or "start", signal, describe(event), details)
+    row = EventRow(index, FAULT, "", stage or "start", signal, described(event), details)
     return _evidence(header, probe, epoch, status=FAULT, events=(row,))
 
 
@@ -49,8 +49,7 @@ def _export_outcome(failed: NotProduced) -> Outcome:
     return Outcome(
         OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
         Stage.EXPORT,
-        failed.generated_for,
-        "export",
+        Target(failed.generated_for, pipeline="export"),
         failed.error_type,
         failed.message,
         failed.traceback,

@@ -19,7 +19,6 @@ from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.epochs import Epochs
-from nnfuzz.campaign.flight import FAULT, Flight
 from nnfuzz.campaign.generation_failures import lost, not_produced
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
@@ -27,6 +26,7 @@ from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool
 from nnfuzz.campaign.probe import Probe, Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.testrun import FAULT, TestRun
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
@@ -68,7 +68,7 @@ class Loop:
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
         self._jobs = JobSource(config.tests_limit, recorder.store.done(), prober, self._produced)
-        self._flights: set[Flight] = set()
+        self._runs: set[TestRun] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
 
@@ -104,7 +104,7 @@ class Loop:
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
-        lanes = sum(len(pool.lanes) for pool in self.backends)
+        lanes = sum(len(pool.slots) for pool in self.backends)
         wall = self.recorder.store.session_seconds()
         return sum(pool.seconds for pool in self.backends) / (wall * lanes)
 
@@ -135,7 +135,7 @@ class Loop:
         for pool in self.backends:
             pool.queue.clear()
         while not self._stopped() and time.monotonic() < deadline:
-            if not any(flight.settling for flight in self._flights):
+            if not any(run.settling for run in self._runs):
                 return
             self._step(lambda: None)
 
@@ -193,8 +193,8 @@ class Loop:
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
         depth = max(len(pool.queue) for pool in self.backends)
-        room = 6 * self.config.workers + 2 * len(self.producers.lanes)
-        return depth < room and len(self._flights) < 8 * room
+        room = 6 * self.config.workers + 2 * len(self.producers.slots)
+        return depth < room and len(self._runs) < 8 * room
 
     def _produced(
         self,
@@ -218,7 +218,9 @@ class Loop:
             case = TestCase.from_frame(event.header["case"], event.blobs)
             pools = self._pools_of(probe)
             sampled = probe is None and self.config.sampled(index)
-            self._flights.add(Flight(self, case, pools, epoch, probe, sampled))
+            run = TestRun(self, case, pools, epoch, probe, sampled)
+            self._runs.add(run)
+            run.start()
 
     def _pools_of(self, probe: Probe | None) -> list[tuple[BackendPool, tuple[str, ...]]]:
         if probe is None:
@@ -230,24 +232,24 @@ class Loop:
     # -- what comes back ----------------------------------------------------------------------
 
     def judge(self, job: Job) -> None:
-        """For flights: hands a verdict's job to the next free producer."""
+        """For test runs: hands a verdict's job to the next free producer."""
         self.producers.urgent.append(job)
 
     def knows(self, signature: str, index: int) -> bool:
         return self.recorder.knows(signature, index)
 
-    def landed(self, flight: Flight, evidence: Evidence) -> None:
-        """For flights: keeps the evidence and learns from it."""
-        self._flights.discard(flight)
-        if flight.sampled and flight.agreed:
+    def landed(self, run: TestRun, evidence: Evidence) -> None:
+        """For test runs: keeps the evidence and learns from it."""
+        self._runs.discard(run)
+        if run.sampled and run.agreed:
             figures = self.recorder.figures
             figures.full_checks += 1
             figures.full_check_finds += any(
                 failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
         self._keep(evidence)
-        if flight.probe:
-            self.prober.finished(flight.probe, flight.outcomes)
+        if run.probe:
+            self.prober.finished(run.probe, run.outcomes)
 
     def _keep(self, evidence: Evidence) -> None:
         self.faults += sum(event.kind == FAULT for event in evidence.events)

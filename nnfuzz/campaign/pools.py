@@ -1,4 +1,4 @@
-"""Worker processes and their queues: producers of test cases, and lanes of one backend.
+"""Worker processes and their queues: producers of test cases, and worker slots of one backend.
 
 Neither pool blocks. The loop calls `dispatch` to hand work to idle workers, waits on `sandboxes()`
 and passes each event to `feed`, which calls back whoever asked for the work.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnfuzz.campaign.config import ProducerSettings
-from nnfuzz.execute.events import Death, Event, Fault, Limits, Progress, Reply
+from nnfuzz.execute.events import Death, Event, Fault, Limits, Progress, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
@@ -25,7 +25,9 @@ from nnfuzz.execute.runner import (
     limits_of,
 )
 from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.experiment.pending import Pending
+from nnfuzz.experiment.result import Run
+from nnfuzz.testcase.case import CaseConfig
 
 CONFIGURE = "configure"
 PATIENCE = 20  # faults in a row after which a pool is beyond help
@@ -45,7 +47,7 @@ class Job:
 
 
 @dataclass
-class _ProducerLane:
+class _ProducerSlot:
     epoch: int = -2  # of the configuration that the worker was told; -2: it has none
     sandbox: Sandbox | None = None
     job: Job | None = None
@@ -68,74 +70,74 @@ class ProducerPool:
         self._config = config
         self.server = ForkServer(settings.preload, warm=(settings.service, self._arguments()))
         self.urgent: deque[Job] = deque()
-        self.lanes = [_ProducerLane() for _ in range(count)]
+        self.slots = [_ProducerSlot() for _ in range(count)]
         self.epoch = -1
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:
         """From now on, jobs run under this configuration, which idle workers are told at once."""
         self.epoch, self._config = epoch, config
-        for lane in self.lanes:
-            if lane.job is None:
-                self._renew(lane)
+        for slot in self.slots:
+            if slot.job is None:
+                self._renew(slot)
 
     def call(self, header: dict[str, Any]) -> Reply | Fault | Death:
         """Has the first worker do a job, and waits for it."""
-        self._renew(self.lanes[0])
-        return self.lanes[0].sandbox.call(header)
+        self._renew(self.slots[0])
+        return self.slots[0].sandbox.call(header)
 
     def dispatch(self, supply: Callable[[], Job | None]) -> None:
-        for lane in self.lanes:
-            if lane.job is None:
-                self._renew(lane)
-            if lane.job is None:
+        for slot in self.slots:
+            if slot.job is None:
+                self._renew(slot)
+            if slot.job is None:
                 job = self.urgent.popleft() if self.urgent else supply()
                 if job is None:
                     return
-                self._submit(lane, job)
+                self._submit(slot, job)
 
     def sandboxes(self) -> Iterator[Sandbox]:
-        return (lane.sandbox for lane in self.lanes if lane.sandbox)
+        return (slot.sandbox for slot in self.slots if slot.sandbox)
 
     def feed(self, sandbox: Sandbox, event: Event) -> bool:
         """Whether the event was this pool's. Raises: PoolError."""
-        lane = next((lane for lane in self.lanes if lane.sandbox is sandbox), None)
-        if lane is None:
+        slot = next((slot for slot in self.slots if slot.sandbox is sandbox), None)
+        if slot is None:
             return False
-        if isinstance(event, Progress) or lane.job is None:
+        if isinstance(event, Progress) or slot.job is None:
             return True
-        job, lane.job = lane.job, None
+        job, slot.job = slot.job, None
         self._count(event, job)
-        job.done(event, lane.epoch, time.perf_counter() - lane.began)
+        job.done(event, slot.epoch, time.perf_counter() - slot.began)
         return True
 
     @property
     def busy(self) -> bool:
-        return bool(self.urgent) or any(lane.job for lane in self.lanes)
+        return bool(self.urgent) or any(slot.job for slot in self.slots)
 
     def close(self) -> None:
         for sandbox in self.sandboxes():
             sandbox.close()
         self.server.close()
 
-    def _submit(self, lane: _ProducerLane, job: Job) -> None:
-        lane.job, lane.began = job, time.perf_counter()
-        lane.sandbox.submit(job.header, job.blobs)
+    def _submit(self, slot: _ProducerSlot, job: Job) -> None:
+        slot.job, slot.began = job, time.perf_counter()
+        slot.sandbox.submit(job.header, job.blobs)
 
-    def _renew(self, lane: _ProducerLane) -> None:
+    def _renew(self, slot: _ProducerSlot) -> None:
         """Starts a worker, or has it take over the configuration of the epoch."""
-        if lane.epoch == self.epoch:
+        if slot.epoch == self.epoch:
             return
-        lane.epoch = self.epoch
+        slot.epoch = self.epoch
         arguments = self._arguments()
-        if lane.sandbox is None:
+        if slot.sandbox is None:
             s = self.settings
             limits = Limits(s.seconds, s.memory_bytes, s.jobs)
-            lane.sandbox = Sandbox(s.service, arguments, limits, (), "producer", self.server)
-            lane.sandbox.start()
+            slot.sandbox = Sandbox(s.service, arguments, limits, (), "producer", self.server)
+            slot.sandbox.start()
         else:
-            lane.sandbox.rearm(arguments)
-            self._submit(lane, Job({"do": CONFIGURE, "config": arguments["config"]}, _ignore))
+            slot.sandbox.rearm(arguments)
+            self._submit(slot, Job({"do": CONFIGURE, "config": arguments["config"]}, _ignore))
 
     def _arguments(self) -> dict[str, Any]:
         """What the factory of the service is called with."""
@@ -148,36 +150,27 @@ class ProducerPool:
         self._faults += 1
         settings = isinstance(event, Fault) and (event.starting or job.header["do"] == CONFIGURE)
         if settings or self._faults >= PATIENCE:
-            raise PoolError(f"producers cannot work: {describe(event)}")
+            raise PoolError(f"producers cannot work: {described(event)}")
 
 
 def _ignore(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
     """The end of a job that nobody waits for."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """Work for a backend's lane: a test case at some levels, in a fresh process if asked.
-
-    done: called with the outcomes, or with the fault of nnfuzz or of the adapter.
-    """
-
-    case: TestCase
-    levels: tuple[str, ...]
-    done: Callable[[list[Outcome] | RunnerError], None]
-    fresh: bool = False
+Answer = Pending[list[Outcome] | RunnerError]
+"""The outcomes of a run, or the fault of nnfuzz or of the adapter."""
 
 
 @dataclass
-class _Lane:
+class _Slot:
     runner: BackendRunner
     fresh: BackendRunner | None = None
     active: BackendRunner | None = None
-    run: Run | None = None
+    done: Answer | None = None
 
 
 class BackendPool:
-    """The lanes of one backend, its queue, and the seconds that were spent in the compiler."""
+    """The worker slots of one backend, its queue, and the seconds spent in the compiler."""
 
     def __init__(
         self, spec: BackendSpec, registry: BackendRegistry, levels: Iterable[str], count: int
@@ -186,15 +179,16 @@ class BackendPool:
         self.spec = spec
         self.registry = registry
         backend = registry.get(spec.name)
+        self.all_levels = backend.levels
         self.levels = tuple(levels) or backend.default_levels()
-        self.queue: deque[Run] = deque()
-        self.urgent: deque[Run] = deque()
+        self.queue: deque[tuple[Run, Answer]] = deque()
+        self.urgent: deque[tuple[Run, Answer]] = deque()
         self.seconds = 0.0
         self._faults = 0
         self.server = fork_server_of(backend)
-        self.lanes = [_Lane(BackendRunner(spec, registry, self.server)) for _ in range(count)]
-        for lane in self.lanes:
-            lane.runner.sandbox.start()
+        self.slots = [_Slot(BackendRunner(spec, registry, self.server)) for _ in range(count)]
+        for slot in self.slots:
+            slot.runner.sandbox.start()
 
     @property
     def name(self) -> str:
@@ -202,56 +196,66 @@ class BackendPool:
 
     def versions(self) -> dict[str, str]:
         """Waits for the first worker. Raises: RunnerError if it cannot start."""
-        return self.lanes[0].runner.versions()
+        versions = self.slots[0].runner.versions()
+        for slot in self.slots:
+            slot.runner.release = self.slots[0].runner.release
+        return versions
+
+    def submit(self, run: Run, urgent: bool = False) -> Answer:
+        """Queues a run; urgent ones go first."""
+        answer: Answer = Pending()
+        (self.urgent if urgent else self.queue).append((run, answer))
+        return answer
 
     def dispatch(self) -> None:
-        for lane in self.lanes:
-            if lane.run is None and (self.urgent or self.queue):
-                self._start(lane, (self.urgent or self.queue).popleft())
+        for slot in self.slots:
+            if slot.done is None and (self.urgent or self.queue):
+                self._start(slot, *(self.urgent or self.queue).popleft())
 
     def sandboxes(self) -> Iterator[Sandbox]:
-        for lane in self.lanes:
-            yield lane.runner.sandbox
-            if lane.fresh and lane.active is lane.fresh:
-                yield lane.fresh.sandbox
+        for slot in self.slots:
+            yield slot.runner.sandbox
+            if slot.fresh and slot.active is slot.fresh:
+                yield slot.fresh.sandbox
 
     def feed(self, sandbox: Sandbox, event: Event) -> bool:
         """Whether the event was this pool's. Raises: PoolError."""
-        lane = next((x for x in self.lanes if x.active and x.active.sandbox is sandbox), None)
-        if lane is None or lane.active is None or lane.run is None:
+        slot = next((x for x in self.slots if x.active and x.active.sandbox is sandbox), None)
+        if slot is None or slot.active is None or slot.done is None:
             return False
         try:
-            result: list[Outcome] | RunnerError | None = lane.active.feed(event)
+            result: list[Outcome] | RunnerError | None = slot.active.feed(event)
         except RunnerError as error:
             result = error
         if result is not None:
-            run, lane.run, lane.active = lane.run, None, None
+            done, slot.done, slot.active = slot.done, None, None
             self._count(result)
-            run.done(result)
+            done.complete(result)
         return True
 
     @property
     def busy(self) -> bool:
-        return bool(self.queue or self.urgent) or any(lane.run for lane in self.lanes)
+        return bool(self.queue or self.urgent) or any(slot.done for slot in self.slots)
 
     def close(self) -> None:
-        for lane in self.lanes:
-            lane.runner.close()
-            if lane.fresh:
-                lane.fresh.close()
+        for slot in self.slots:
+            slot.runner.close()
+            if slot.fresh:
+                slot.fresh.close()
         self.server.close()
 
-    def _start(self, lane: _Lane, run: Run) -> None:
-        lane.run = run
-        lane.active = self._fresh(lane) if run.fresh else lane.runner
-        lane.active.submit(run.case.model, run.case.inputs, run.levels)
+    def _start(self, slot: _Slot, run: Run, answer: Answer) -> None:
+        slot.done = answer
+        slot.active = self._fresh(slot) if run.fresh else slot.runner
+        run.submit(slot.active)
 
-    def _fresh(self, lane: _Lane) -> BackendRunner:
+    def _fresh(self, slot: _Slot) -> BackendRunner:
         """A runner that gets a new process for every job."""
-        if lane.fresh is None:
-            limits = replace(limits_of(lane.runner.options), jobs_per_process=1)
-            lane.fresh = BackendRunner(self.spec, self.registry, self.server, limits)
-        return lane.fresh
+        if slot.fresh is None:
+            limits = replace(limits_of(slot.runner.options), jobs_per_process=1)
+            slot.fresh = BackendRunner(self.spec, self.registry, self.server, limits)
+            slot.fresh.release = slot.runner.release
+        return slot.fresh
 
     def _count(self, result: list[Outcome] | RunnerError) -> None:
         if isinstance(result, RunnerError):
@@ -261,11 +265,3 @@ class BackendPool:
             return
         self._faults = 0
         self.seconds += sum(sum(outcome.seconds.values()) for outcome in result)
-
-
-def describe(event: Fault | Death) -> str:
-    """One line on what happened to a worker."""
-    if isinstance(event, Fault):
-        return f"{event.error_type}: {event.message}"
-    how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")
-    return f"worker ended by {event.kind} {how}".strip() + f" in stage {event.stage or 'start'}"

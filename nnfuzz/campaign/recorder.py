@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nnfuzz.campaign.clusters import Clusters, complaint_of
-from nnfuzz.campaign.judgement import accused_party, briefs
 from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import (
     EventRow,
@@ -26,6 +25,8 @@ from nnfuzz.campaign.schedule import PLACE_BITS, Prefix, begins, epoch_of, place
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
+from nnfuzz.compare.flip import NOBODY, Blame
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
@@ -45,8 +46,8 @@ class Evidence:
     """Everything there is about one test. origin: "test", or the name of a probe.
 
     job: what the producer was asked. confirmed: the failures that fresh workers repeated or that
-    were known before; flaky: those that they did not. repeats: signature -> how many of how many
-    repetitions failed in the same way.
+    were known before; flaky: those that they did not. blames: by signature. repeats: signature ->
+    how many of how many repetitions failed in the same way.
     """
 
     index: int
@@ -57,7 +58,8 @@ class Evidence:
     failed: NotProduced | None = None
     status: str = "run"
     outcomes: Sequence[Outcome] = ()
-    verdict: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
+    blames: Mapping[str, Blame] = field(default_factory=dict)
     confirmed: Sequence[Failure] = ()
     flaky: Sequence[Failure] = ()
     repeats: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -70,7 +72,11 @@ class Evidence:
         """In the order of all tests and probes, see nnfuzz.campaign.schedule.place_of."""
         return int(self.job.get("place", place_of(self.index)))
 
+    def blame(self, failure: Failure) -> Blame:
+        return self.blames.get(failure.signature.hash, NOBODY)
 
+
+BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
 WriteFinding = Callable[[Path, Failure, Evidence], None]
 
 
@@ -258,7 +264,7 @@ class Recorder:
             folder=before.folder if before else "",
             origin=evidence.origin,
             found_at=before.found_at if before else self.seconds(),
-            party=accused_party(evidence.verdict, failure.backend),
+            party=evidence.blame(failure).accused,
             occurrences=before.occurrences if before else 0,
             place=evidence.place,
             size=len(graph.get("nodes", ())),
@@ -349,6 +355,28 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
 def _features(evidence: Evidence) -> Features | None:
     made = evidence.case or evidence.failed
     return features(made.graph) if made and made.graph else None
+
+
+def brief(outcome: Outcome) -> str | dict[str, str]:
+    """What the store keeps of an outcome: its kind, and more where it is not ok."""
+    if outcome.ok:
+        return outcome.kind.value
+    fields = {
+        "kind": outcome.kind.value,
+        "stage": outcome.stage.value,
+        "signal": outcome.signal,
+        "error_type": outcome.error_type,
+        "message": outcome.message[:BRIEF],
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
+    """backend -> level -> brief."""
+    table: dict[str, dict[str, Any]] = {}
+    for outcome in outcomes:
+        table.setdefault(outcome.backend, {})[outcome.level] = brief(outcome)
+    return table
 
 
 @contextmanager

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.pools import describe
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
-from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
+from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.report.finding_folder import REDUCED
@@ -122,7 +121,7 @@ class Reducer:
         if isinstance(event, Reply):
             found = {name: value for name, value in event.header.items() if name in _RESULT}
             return ReductionRow(row.signature, **found)
-        reason = describe(event)
+        reason = described(event)
         if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
             reason = f"took longer than {self._hard():.0f} s"
         return ReductionRow(row.signature, reason=reason)

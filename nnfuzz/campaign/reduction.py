@@ -22,13 +22,13 @@ from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.reduce.case import NotReduced, ReduceConfig
 from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.lanes import WorkerError
 from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduce.slots import WorkerError
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.reduced import reduce_folder
+from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.clues import clues_of
-from nnfuzz.triage.examine import ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import Clues, pattern_of, refined

@@ -15,7 +15,7 @@ from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.loop import Loop
 from nnfuzz.campaign.observer import Observer
-from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool, describe
+from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Recorder
@@ -27,7 +27,7 @@ from nnfuzz.campaign.support import Answers, Support
 from nnfuzz.campaign.support_cache import SupportCache, SupportTables
 from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.writer import finding_writer
-from nnfuzz.execute.events import Fault, Reply
+from nnfuzz.execute.events import Fault, Reply, described
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.files import write_atomically
 from nnfuzz.testcase.case import refusal
@@ -230,7 +230,7 @@ def _prober(
         keys = [refusal(name, key) for name, signatures in found.items() for key in signatures]
         variables = event.header.get("variables", {})
         return Prober(levels, keys, variables, answers, store.add_answers)
-    text = describe(event)
+    text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))
     raise PoolError(f"producers cannot work: {text}\n{event.captured}")

@@ -181,7 +181,7 @@ class Store(Sessions, Restraints, Findings, Errors):
 
 
 def _kinds(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """(kind, message) of what nnfuzz.campaign.judgement.brief has made of outcomes."""
+    """(kind, message) of what nnfuzz.campaign.recorder.brief has made of outcomes."""
     return tuple(
         (told, "") if isinstance(told, str) else (told["kind"], told.get("message", ""))
         for told in levels.values()

@@ -45,6 +45,7 @@ def finding_writer(
             backend=spec,
             config=own.to_json(),
             verdict=evidence.verdict,
+            blame=evidence.blame(failure),
             versions=dict(versions.get(failure.backend, {})),
             campaign=_campaign(evidence),
         )

@@ -105,7 +105,7 @@ def _fill(out: Path, plan: Plan) -> None:
     from nnfuzz.cli.steps import steps
     from nnfuzz.corpus.generate import fill
     from nnfuzz.corpus.layout import CorpusError
-    from nnfuzz.triage.examine import ProducerClient, ProducerSettingsError
+    from nnfuzz.testcase.client import ProducerClient, ProducerSettingsError
 
     kept = 0
     skipped: list[NotProduced] = []

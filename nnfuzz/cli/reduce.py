@@ -82,7 +82,7 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
     from nnfuzz.execute.backend import OptionError
     from nnfuzz.execute.registry import RegistryError
     from nnfuzz.reduce.case import NotReduced, ReduceConfig
-    from nnfuzz.reduce.lanes import WorkerError
+    from nnfuzz.reduce.slots import WorkerError
     from nnfuzz.report.finding_folder import FindingError
     from nnfuzz.report.reduced import reduce_folder
 

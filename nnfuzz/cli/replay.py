@@ -14,7 +14,7 @@ from nnfuzz.cli.options import TESTED, Plugins
 if TYPE_CHECKING:
     from nnfuzz.report.finding import Finding
     from nnfuzz.report.replay import Replayed
-    from nnfuzz.triage.examine import ProducerClient
+    from nnfuzz.testcase.client import ProducerClient
 
 
 def replay(
@@ -45,7 +45,7 @@ def replay(
     or fixed.
     """
     from nnfuzz.cli.findings import open_finding
-    from nnfuzz.triage.examine import ProducerError, ProducerSettingsError
+    from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
 
     found = open_finding(finding)
     try:
@@ -62,7 +62,7 @@ def replay(
 
 def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: bool) -> Replayed:
     from nnfuzz.report.replay import regeneration, replay_export
-    from nnfuzz.triage.examine import ProducerClient
+    from nnfuzz.testcase.client import ProducerClient
 
     if regenerate and found.campaign.get("reduction"):
         raise UsageError("a reduced test case has no seed: --regenerate is for what it came from")
@@ -94,7 +94,7 @@ def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
     from nnfuzz.report.replay import Answer
 
     typer.echo(f"finding: {found.signature}")
-    for outcome in result.examination.outcomes if result.examination else ():
+    for outcome in result.result.outcomes if result.result else ():
         failed = [f for f in result.failures if outcome.level in f.levels]
         kind = failed[0].kind if failed else outcome.kind
         stage = failed[0].stage if failed else outcome.stage

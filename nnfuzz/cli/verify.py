@@ -138,7 +138,7 @@ def _judging(
     from contextlib import contextmanager
 
     from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.triage.examine import ProducerClient
+    from nnfuzz.testcase.client import ProducerClient
 
     @contextmanager
     def judging():

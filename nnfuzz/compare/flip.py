@@ -90,6 +90,9 @@ class Blame:
         return cls(Coordinate(data["coordinate"]), right, wrong, data["evidence"])
 
 
+NOBODY = Blame()
+
+
 def state_of(outcome: Outcome) -> State:
     """How well the target of an outcome did."""
     if outcome.kind is OutcomeKind.MISMATCH:

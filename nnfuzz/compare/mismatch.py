@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from nnfuzz.execute.target import Target
 
 Number = float | int | bool | str
 """A value in a report; floats that are not finite are the strings "nan", "inf" and "-inf"."""
@@ -29,16 +31,16 @@ class Element:
     """
 
     index: tuple[int, ...]
-    expected: Number
-    actual: Number
-    lo: Number
-    hi: Number
-    excess: Number
+    expected: Number = "nan"
+    actual: Number = "nan"
+    lo: Number = "nan"
+    hi: Number = "nan"
+    excess: Number = "nan"
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How one output of one party differs from the reference.
+    """How one output of one target differs from the reference.
 
     expected, actual: the dtypes or shapes, for these kinds. share: of comparable elements that are
     wrong. worst: the element that is furthest outside; first: the first one in C order.
@@ -64,16 +66,46 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the envelope says of every party.
-
-    mismatches: by party, empty where it agrees. comparable: by output, the share of elements that
-    the verdict rests on. suspect_reference: all of several parties are flagged (see `judge`).
+class Distance:
+    """How far a value is from the reference: |value - reference|, and the same in units in the last
+    place of the output's dtype at the reference; None for integers.
     """
 
-    mismatches: dict[str, tuple[Mismatch, ...]]
-    comparable: dict[str, float]
+    value: Number
+    distance: Number
+    ulp: Number | None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What targets make of one element. reference: float64, or exact for integers."""
+
+    reference: Number
+    rows: dict[Target, Distance]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {str(target): list(vars(row).values()) for target, row in self.rows.items()}
+        return {"reference": self.reference, "rows": rows}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Accuracy:
+        rows = {Target.parse(target): Distance(*row) for target, row in data["rows"].items()}
+        return cls(data["reference"], rows)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the envelope says of every target.
+
+    mismatches: empty where a target agrees. comparable: by output, the share of elements that the
+    verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
+    accuracy: by target and wrong output, at the target's worst element.
+    """
+
+    mismatches: dict[Target, tuple[Mismatch, ...]]
+    comparable: dict[str, float] = field(default_factory=dict)
     suspect_reference: bool = False
+    accuracy: dict[Target, dict[str, Accuracy]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -87,17 +119,31 @@ class Verdict:
         return sum(shares) / len(shares) if shares else 1.0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        found = {str(t): [asdict(m) for m in ms] for t, ms in self.mismatches.items()}
+        shares = {"comparable": self.comparable, "suspect_reference": self.suspect_reference}
+        accuracy = {
+            str(target): {name: told.to_json() for name, told in outputs.items()}
+            for target, outputs in self.accuracy.items()
+        }
+        return {"mismatches": found, **shares, "accuracy": accuracy}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        found = {p: tuple(_mismatch(m) for m in ms) for p, ms in data["mismatches"].items()}
-        return cls(found, dict(data["comparable"]), data["suspect_reference"])
+        """Raises: TargetError, KeyError, TypeError or ValueError for what is no verdict."""
+        wrong = data["mismatches"].items()
+        found = {Target.parse(t): tuple(_mismatch(m) for m in listed) for t, listed in wrong}
+        shares = dict(data.get("comparable", {}))
+        accuracy = {
+            Target.parse(t): {name: Accuracy.from_json(told) for name, told in outputs.items()}
+            for t, outputs in data.get("accuracy", {}).items()
+        }
+        return cls(found, shares, bool(data.get("suspect_reference", False)), accuracy)
 
 
 def _mismatch(data: Mapping[str, Any]) -> Mismatch:
-    fields = {**data, "kind": MismatchKind(data["kind"])}
-    for name in ("worst", "first"):
-        if fields[name] is not None:
-            fields[name] = Element(**{**fields[name], "index": tuple(fields[name]["index"])})
-    return Mismatch(**fields)
+    ends = {name: _element(data[name]) for name in ("worst", "first") if data.get(name)}
+    return Mismatch(**{**data, "kind": MismatchKind(data["kind"]), **ends})
+
+
+def _element(data: Mapping[str, Any]) -> Element:
+    return Element(**{**data, "index": tuple(data.get("index", ()))})

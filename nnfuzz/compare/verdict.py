@@ -1,7 +1,4 @@
-"""The verdict: do a party's outputs lie in the envelope, and if not, what is the worst element?
-
-A party is anything that ran the graph: a backend at a level, PyTorch, another exporter's model.
-"""
+"""The verdict: do a target's outputs lie in the envelope, and if not, what is the worst element?"""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import plain
 from nnfuzz.ir.graph import Graph
 
@@ -22,36 +20,36 @@ Arrays = Mapping[str, np.ndarray]
 def judge(
     graph: Graph,
     params: Arrays,
-    outputs_by_party: Mapping[str, Arrays],
-    independent: Iterable[Iterable[str]] = (),
+    outputs: Mapping[Target, Arrays],
+    independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """Run the reference, build the envelope and hold every party's outputs against it.
+    """Run the reference, build the envelope and hold every target's outputs against it.
 
-    independent: groups of parties that share no code (the levels of one backend are one group).
-    Where there are two groups or more and every party of all of them is flagged, the reference is
+    independent: groups of targets that share no code (those of one compiler are one group). Where
+    there are two groups or more and every target of all of them is flagged, the reference is
     suspect. Default: no group, so that it never is.
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
-    return verdict(envelopes(graph, params), outputs_by_party, independent)
+    return verdict(envelopes(graph, params), outputs, independent)
 
 
 def verdict(
     envelope: Mapping[str, Envelope],
-    outputs_by_party: Mapping[str, Arrays],
-    independent: Iterable[Iterable[str]] = (),
+    outputs: Mapping[Target, Arrays],
+    independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
     """`judge` for an envelope at hand."""
-    mismatches = {p: compare(envelope, outputs) for p, outputs in outputs_by_party.items()}
-    groups = [[p for p in group if p in mismatches] for group in independent]
+    mismatches = {target: compare(envelope, arrays) for target, arrays in outputs.items()}
+    groups = [[t for t in group if t in mismatches] for group in independent]
     groups = [group for group in groups if group]
-    suspect = len(groups) > 1 and all(mismatches[p] for group in groups for p in group)
+    suspect = len(groups) > 1 and all(mismatches[t] for group in groups for t in group)
     shares = {name: _share(e.comparable) for name, e in envelope.items()}
     return Verdict(mismatches, shares, suspect)
 
 
 def compare(envelope: Mapping[str, Envelope], outputs: Arrays) -> tuple[Mismatch, ...]:
-    """The mismatches of one party's outputs, in the order of the envelope."""
+    """The mismatches of one target's outputs, in the order of the envelope."""
     found = (mismatch(name, expected, outputs.get(name)) for name, expected in envelope.items())
     return tuple(m for m in found if m is not None)
 

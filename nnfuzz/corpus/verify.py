@@ -16,9 +16,11 @@ import numpy as np
 from nnfuzz.corpus.layout import CorpusError, DataSet, NotTensors, TestFolder
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.examine import Judge, ProducerError
+from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
 
@@ -117,21 +119,20 @@ def _by_envelope(
     judge: Judge,
     levels: Sequence[str],
 ) -> list[Result]:
-    outcomes = runner.run(case.model, case.inputs, levels)
-    verdict = judge(case, outcomes) if any(o.ok for o in outcomes) else None
-    wrong: dict[str, list[str]] = {}
-    for w in wrong_outputs(verdict):
-        wrong.setdefault(w.level, []).append(f"{w.output}: {_said(w)}")
-    return [_result(test, outcome, wrong.get(outcome.level, [])) for outcome in outcomes]
+    result = examine(case, runner, judge, levels)
+    wrong: dict[Target, list[str]] = {}
+    for w in wrong_outputs(result.verdict):
+        wrong.setdefault(w.target, []).append(f"{w.output}: {_said(w)}")
+    return [_result(test, o, wrong.get(o.target, [])) for o in result.outcomes]
 
 
 def _said(w: WrongOutput) -> str:
     if w.worst is None:
         return f"wrong {w.kind}: {w.actual or 'none'}, expected {w.expected}"
-    at, element = list(w.worst["index"]), w.worst
+    worst = w.worst
     return (
-        f"wrong {w.kind} in {w.wrong} elements, worst {at}: {element['actual']}, expected "
-        f"{element['expected']} in [{element['lo']}, {element['hi']}]"
+        f"wrong {w.kind} in {w.wrong} elements, worst {list(worst.index)}: {worst.actual}, "
+        f"expected {worst.expected} in [{worst.lo}, {worst.hi}]"
     )
 
 

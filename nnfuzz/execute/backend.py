@@ -163,26 +163,39 @@ class Backend(ABC):
     @property
     def device(self) -> str:
         """What the compiled model runs on, such as "cpu" or "cuda:0"."""
-        return self._coordinate("device") or CPU
+        return self.declared("device") or CPU
 
     @property
     def release(self) -> str:
         """Which release of the compiler this is: the first version that it tells."""
-        told = self._coordinate("release")
-        return told or next(iter(self.versions().values()), "")
+        return self.declared("release") or next(iter(self.versions().values()), "")
 
-    def target(self, level: str) -> Target:
+    def target(self, level: str, release: str = "") -> Target:
         """What runs at a level. Options that change the behaviour belong to the pipeline.
 
-        Imports the compiler, which tells its release.
+        release: if it is known; the compiler is not asked.
         """
         chosen = (f",{k}={v}" for k, v in self._behaviour().items())
-        return Target(self.name, self.release, self.device, level + "".join(chosen))
+        release = release or self.declared("release")
+        return Target(self.name, release, self.device, level + "".join(chosen))
 
-    def _coordinate(self, name: str) -> str:
+    def declared(self, name: str) -> str:
         """The value of the option that means a coordinate; "" without one."""
         meant = (f.name for f in fields(self.options) if _meaning(f) == name)
         return next((str(getattr(self.options, field)) for field in meant), "")
+
+    @classmethod
+    def options_for(cls, target: Target) -> dict[str, str]:
+        """The options that ask for a target's device and release, where there are such.
+
+        Raises: OptionError for a device that no option means.
+        """
+        wanted = {"device": "" if target.device == CPU else target.device}
+        wanted["release"] = target.release
+        meant = {_meaning(f): f.name for f in fields(cls.Options)}
+        if wanted["device"] and "device" not in meant:
+            raise OptionError(f"backend {cls.name} has no option for a device: {target}")
+        return {meant[name]: value for name, value in wanted.items() if value and name in meant}
 
     def _behaviour(self) -> dict[str, Any]:
         """Options that are not limits, mean no coordinate, and are not left at their defaults."""

@@ -88,3 +88,11 @@ class Death:
 
 
 Event = Reply | Progress | Fault | Death
+
+
+def described(event: Fault | Death) -> str:
+    """One line on what happened to a worker."""
+    if isinstance(event, Fault):
+        return f"{event.error_type}: {event.message}"
+    how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")
+    return f"worker ended by {event.kind} {how}".strip() + f" in stage {event.stage or 'start'}"

@@ -1,4 +1,4 @@
-"""What happened to one test case at one level of one backend."""
+"""What happened to one test case on one target."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from nnfuzz.execute.complaint import Complaint
 from nnfuzz.execute.stage import Stage
+from nnfuzz.execute.target import Target
 
 __all__ = ["Outcome", "OutcomeKind", "Stage"]
 
@@ -27,21 +28,21 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The last stage reached by one (test case, backend, level), and what it left behind.
+    """The last stage reached by one test case on one target, and what it left behind.
 
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it. `outputs` is set when kind is ok. A process that died names its
     signal in `signal` ("SIGSEGV"), or its exit code in `message` ("exited with code 3"); a death
     by the memory limit is a crash whose message begins with `MEMORY_LIMIT`. `complaint` is the
-    backend's reading of its compiler's words, where there was an error.
+    backend's reading of its compiler's words, where there was an error. `label` is that of the
+    backend (nnfuzz.execute.registry.labelled) where it is not the compiler's name.
     """
 
     MEMORY_LIMIT = "memory limit"
 
     kind: OutcomeKind
     stage: Stage
-    backend: str
-    level: str
+    target: Target
     error_type: str = ""
     message: str = ""
     traceback: str = ""
@@ -50,6 +51,16 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, np.ndarray] | None = None
     complaint: Complaint | None = None
+    label: str = ""
+
+    @property
+    def backend(self) -> str:
+        """The backend's label, unique among those of a campaign."""
+        return self.label or self.target.compiler
+
+    @property
+    def level(self) -> str:
+        return self.target.level
 
     @property
     def ok(self) -> bool:
@@ -63,8 +74,9 @@ class Outcome:
         """A JSON object of everything but the outputs."""
         names = [f.name for f in fields(self) if f.name != "outputs"]
         values = {name: getattr(self, name) for name in names}
-        told = self.complaint.to_json() if self.complaint else None
-        return {**values, "kind": self.kind.value, "stage": self.stage.value, "complaint": told}
+        told = {"kind": self.kind.value, "stage": self.stage.value, "target": str(self.target)}
+        complaint = self.complaint.to_json() if self.complaint else None
+        return {**values, **told, "complaint": complaint}
 
     @classmethod
     def from_json(
@@ -75,6 +87,7 @@ class Outcome:
         fields = {
             "kind": OutcomeKind(data["kind"]),
             "stage": Stage(data["stage"]),
+            "target": Target.parse(data["target"]),
             "complaint": Complaint.from_json(told) if told else None,
         }
         return cls(**{**data, **fields}, outputs=outputs)

@@ -16,6 +16,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
+from nnfuzz.execute.target import Target
 
 SERVICE = "nnfuzz.execute.service:BackendService"
 
@@ -35,6 +36,7 @@ class BackendRunner:
     sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
+    `release` of the targets is known once the worker has told its versions or an outcome.
     """
 
     def __init__(
@@ -45,11 +47,14 @@ class BackendRunner:
         limits: Limits | None = None,
     ):
         self.spec = spec
-        self.backend = (registry or BackendRegistry.discover(spec.plugins)).get(spec.name)
+        self.registry = registry or BackendRegistry.discover(spec.plugins)
+        self.backend = self.registry.get(spec.name)
         reason = self.backend.missing()
         if reason:
             raise RunnerError(f"backend {spec.name} cannot be used: {reason}")
-        self.options = self.backend.parse_options(spec.options)
+        self._made = self.backend(**spec.options)
+        self.options = self._made.options
+        self.release = self._made.declared("release")
         self.sandbox = Sandbox(
             SERVICE,
             {"spec": spec.to_json()},
@@ -61,6 +66,7 @@ class BackendRunner:
         self._model = b""
         self._inputs: dict[str, np.ndarray] = {}
         self._how: dict[str, Any] = {}
+        self._form = ""
         self._pending: list[str] = []
         self._done: list[Outcome] = []
 
@@ -81,12 +87,13 @@ class BackendRunner:
         without: Iterable[str] = (),
         until: Stage = Stage.EXECUTE,
         lazy: bool = False,
+        form: str = "",
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
-        without: passes to switch off, where the backend can. until: the last stage; what gets
-        through it is well, without outputs. lazy: whether levels after one that does well are taken
-        to do so too. Returns at once.
+        form: of the targets: who wrote the model. without: passes to switch off, where the backend
+        can. until: the last stage; what gets through it is well, without outputs. lazy: whether
+        levels after one that does well are taken to do so too. Returns at once.
         Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
@@ -98,7 +105,7 @@ class BackendRunner:
             raise RuntimeError(f"runner {self.spec} is busy")
         self._model, self._inputs = model, dict(inputs)
         self._how = {"without": list(without), "until": until.value, "lazy": lazy}
-        self._pending, self._done = levels, []
+        self._pending, self._done, self._form = levels, [], form
         self._send()
 
     def feed(self, event: Event) -> list[Outcome] | None:
@@ -119,7 +126,7 @@ class BackendRunner:
         if self._pending:
             self._send()
             return None
-        return self._done
+        return [self._told(outcome) for outcome in self._done]
 
     def run(
         self,
@@ -127,9 +134,14 @@ class BackendRunner:
         inputs: Mapping[str, np.ndarray],
         levels: Iterable[str] | None = None,
         without: Iterable[str] = (),
+        form: str = "",
     ) -> list[Outcome]:
         """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
-        self.submit(model, inputs, levels, without)
+        self.submit(model, inputs, levels, without, form=form)
+        return self.wait()
+
+    def wait(self) -> list[Outcome]:
+        """The outcomes of what was submitted. Raises: as `feed`."""
         while True:
             for _, event in wait([self.sandbox]):
                 outcomes = self.feed(event)
@@ -150,6 +162,7 @@ class BackendRunner:
             raise RunnerError(
                 f"backend {self.spec} cannot start: {_cause(event)}\n{event.captured}"
             )
+        self.release = event.header["release"]
         return event.header["versions"]
 
     def close(self) -> None:
@@ -170,6 +183,7 @@ class BackendRunner:
     def _accept(self, progress: Progress) -> None:
         outputs = {name.removeprefix(OUTPUT): a for name, a in progress.blobs.items()}
         outcome = Outcome.from_json(progress.header)
+        self.release = outcome.target.release
         self._done.append(
             replace(outcome, captured=progress.captured, outputs=outputs if outcome.ok else None)
         )
@@ -183,15 +197,21 @@ class BackendRunner:
             )
         if not self._pending:  # every level was answered before it died
             return
-        outcome = _outcome(self.name, self._pending[0], death)
+        outcome = _outcome(death)
         text = CompilerError(outcome.stage, captured=outcome.captured)
         outcome = replace(outcome, complaint=self.backend.complaint(text))
         # An import that kills the process would kill it again at every other level.
         dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
         self._pending = self._pending[len(dead) :]
         for level in dead:
-            self._done.append(replace(outcome, level=level))
+            self._done.append(replace(outcome, target=self._made.target(level)))
             outcome = replace(outcome, seconds={})
+
+    def _told(self, outcome: Outcome) -> Outcome:
+        """With what the worker does not know, or did not live to tell."""
+        target = replace(outcome.target, release=self.release, form=self._form)
+        label = self.spec.label if self.spec.label != target.compiler else ""
+        return replace(outcome, target=target, label=label)
 
 
 def limits_of(options: Any) -> Limits:
@@ -209,15 +229,14 @@ def fork_server_of(backend: Any) -> ForkServer:
     return ForkServer(preload, backend.environment)
 
 
-def _outcome(backend: str, level: str, death: Death) -> Outcome:
-    """What a worker's death means for the level that was running."""
+def _outcome(death: Death) -> Outcome:
+    """What a worker's death means for the level that was running; the target is still to be set."""
     stage = Stage(death.stage.split()[0]) if death.stage else Stage.IMPORT
     timeout = death.kind is DeathKind.TIMEOUT
     return Outcome(
         kind=OutcomeKind.TIMEOUT if timeout else OutcomeKind.CRASH,
         stage=stage,
-        backend=backend,
-        level=level,
+        target=Target(),
         message=_cause(death),
         signal="" if death.kind in (DeathKind.TIMEOUT, DeathKind.EXIT) else death.signal,
         captured=death.captured,

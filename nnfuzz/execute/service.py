@@ -1,7 +1,7 @@
 """The service inside of a backend's worker: model bytes and inputs in, one outcome per level out.
 
 Jobs, by the header's "do":
-  versions  -> {"versions": {...}}
+  versions  -> {"versions": {...}, "release": that of the targets}
   passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
   run       header {"levels": [...], "without": passes to switch off, "until": stage after which
             all is well, "lazy": whether levels after one that does well are taken to do so too},
@@ -65,13 +65,14 @@ class BackendService:
             raise BackendUnavailable(reason)
         self._without: tuple[str, ...] = ()
         self._until, self._lazy = Stage.EXECUTE, False
-        self._backend.versions()  # imports the compiler before crash handlers are installed
+        # Imports the compiler before crash handlers are installed.
+        self._release = self._backend.release
 
     def handle(
         self, header: dict[str, Any], blobs: dict[str, Any], report: Report
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         if header["do"] == "versions":
-            return {"versions": self._backend.versions()}, {}
+            return {"versions": self._backend.versions(), "release": self._release}, {}
         if header["do"] == "passes":
             module = self._backend.import_model(blobs["model"]).module
             return {"passes": self._backend.fired_passes(module, header["level"])}, {}
@@ -173,7 +174,8 @@ class BackendService:
         }
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
-        return Outcome(backend=self._backend.name, level=level, seconds=dict(seconds), **fields)
+        target = self._backend.target(level, self._release)
+        return Outcome(target=target, seconds=dict(seconds), **fields)
 
 
 def _runs(program: Executable, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
+from nnfuzz.compare.flip import NOBODY, Blame
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure, level_pattern
@@ -18,14 +19,14 @@ _NUMBERS = frozenset({"value", "nonfinite"})
 class Question:
     """What is run, and how: the same for every candidate.
 
-    levels: of the backend. both: run the direct lowering as well, to tell the exporter's faults.
+    levels: of the backend. isolates: run the direct form as well, to tell the exporter's faults.
     judged: whether values matter. without: passes of the optimiser to switch off. until, lazy: see
     BackendRunner.submit; they save what cannot be like the failure.
     """
 
     levels: tuple[str, ...]
     judged: bool
-    both: bool = False
+    isolates: bool = False
     without: tuple[str, ...] = ()
     until: Stage = Stage.EXECUTE
     lazy: bool = False
@@ -35,7 +36,7 @@ class Question:
 class Tried:
     """What came of a candidate. digest: "" if it was rejected before it ran, and why in `reason`.
 
-    failing: (failure, likeness) of each way in which it failed.
+    failing: (failure, failure key) of each way in which it failed. blames: by signature.
     """
 
     digest: str = ""
@@ -43,25 +44,26 @@ class Tried:
     measure: tuple[int, ...] = ()
     case: TestCase | None = None
     outcomes: tuple[Outcome, ...] = ()
-    verdict: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
+    blames: Mapping[str, Blame] = field(default_factory=dict)
     failing: tuple[tuple[Failure, str], ...] = ()
 
+    def blame(self, failure: Failure) -> Blame:
+        return self.blames.get(failure.signature.hash, NOBODY)
 
-def likeness(
-    failure: Failure, verdict: Mapping[str, Any] | None = None, outcomes: Iterable[Outcome] = ()
-) -> str:
+
+def failure_key(failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outcome] = ()) -> str:
     """What a reduction must keep: equal for failures that are the same for a maintainer.
 
-    The signature without what changes with the model: for mismatches kind, levels and accused
-    party, for others the normalised error as well. Levels that do not support the model count
+    The signature without what changes with the model: for mismatches kind, levels and what is
+    accused, for others the normalised error as well. Levels that do not support the model count
     too: a failure beside a level that works is worth more.
     """
     parts = dict(failure.signature.parts)
     if failure.kind is OutcomeKind.MISMATCH:
         parts.pop("operators", None)
         parts["wrong"] = "number" if parts.get("wrong") in _NUMBERS else parts.get("wrong")
-        accused = ((verdict or {}).get("attribution") or {}).get(failure.backend) or {}
-        parts["party"] = str(accused.get("party", ""))
+        parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)
     if outcomes:
         # A level that fails in another way is no witness for the optimiser's guilt.

@@ -16,8 +16,8 @@ from nnfuzz.ir.sizes import operators
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduce.known import Cause, Known
-from nnfuzz.reduce.lanes import Lanes
 from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduce.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
 
@@ -113,7 +113,7 @@ def reduce_case(
     servers: Servers | None = None,
     causes: Sequence[Cause] = (),
 ) -> Reduction:
-    """The smallest test case with a failure of the same likeness that the passes reach.
+    """The smallest test case with a failure of the same failure key that the passes reach.
 
     servers: to share among reductions. causes: known ones; a case that fails for one of them is
     good enough. A function of the problem, the budget and the backend's
@@ -123,19 +123,19 @@ def reduce_case(
     """
     config = config or ReduceConfig()
     start = time.perf_counter()
-    with asked(problem, config.workers, registry, servers) as (lanes, question, found, wanted):
+    with asked(problem, config.workers, registry, servers) as (slots, question, found, wanted):
         whole, question = question, _shortened(question, problem.failure, found)
-        known = Known(causes, lanes, question, wanted)
+        known = Known(causes, slots, question, wanted)
         rest = known.without(found)
         limits = config.budget, watch, config.seconds
-        engine = Engine(lanes, question, rest, wanted, *limits, known.recognises)
+        engine = Engine(slots, question, rest, wanted, *limits, known.recognises)
         best = engine.reduce()
         confirmed = 0
         if known.found is None:
-            best = known.in_plain_words(_in_full(lanes, whole, best, wanted))
+            best = known.in_plain_words(_in_full(slots, whole, best, wanted))
         if known.found is None:
             history = [*engine.adopted[:-1], best]
-            best, confirmed = _holding(lanes, whole, history, wanted)
+            best, confirmed = _holding(slots, whole, history, wanted)
     return Reduction(
         failure=next((f for f, mark in best.failing if mark == wanted), best.failing[0][0]),
         best=best,
@@ -155,43 +155,43 @@ def asked(
     workers: int,
     registry: BackendRegistry | None = None,
     servers: Servers | None = None,
-) -> Iterator[tuple[Lanes, Question, Tried, str]]:
-    """Workers, what they are asked about candidates, the case as it fails now, and the likeness
+) -> Iterator[tuple[Slots, Question, Tried, str]]:
+    """Workers, what they are asked about candidates, the case as it fails now, and the failure key
     that candidates must keep. Raises: as reduce_case does.
     """
     if not (problem.case.graph or {}).get("nodes"):
         raise NotReduced("there is no graph, only a model: nothing to reduce")
-    with _lanes(problem, workers, registry, servers) as lanes:
-        lanes.start()
-        question = _question(problem, lanes)
-        found = lanes.run(problem.case, (), question)
-        yield lanes, question, found, _wanted(problem.failure, found)
+    with _slots(problem, workers, registry, servers) as slots:
+        slots.start()
+        question = _question(problem, slots)
+        found = slots.run(problem.case, (), question)
+        yield slots, question, found, _wanted(problem.failure, found)
 
 
-def _lanes(
+def _slots(
     problem: Problem,
     workers: int,
     registry: BackendRegistry | None,
     servers: Servers | None,
-) -> Lanes:
+) -> Slots:
     limits, spec = None, problem.backend
     if spec is not None:
         known = registry or BackendRegistry.discover(spec.plugins)
         limits = limits_of(known.get(spec.name).parse_options(spec.options))
         if problem.failure.kind is not OutcomeKind.TIMEOUT:
             limits = replace(limits, seconds=min(limits.seconds, SECONDS))
-    return Lanes(problem.config, spec, workers, registry, limits, servers)
+    return Slots(problem.config, spec, workers, registry, limits, servers)
 
 
-def _question(problem: Problem, lanes: Lanes) -> Question:
-    runner = lanes.lanes[0].runner
+def _question(problem: Problem, slots: Slots) -> Question:
+    runner = slots.slots[0].runner
     if runner is None:
         return Question((), judged=False)
     levels = [level for level in runner.backend.levels if level in problem.levels]
     return Question(
         tuple(levels) or runner.backend.default_levels(),
         judged=problem.failure.kind is OutcomeKind.MISMATCH,
-        both=problem.exporter_accused and problem.case.exporter != "direct",
+        isolates=problem.exporter_accused,
     )
 
 
@@ -206,15 +206,15 @@ def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
     return replace(question, until=until, lazy=first is not None and first.kind in FAILURES)
 
 
-def _in_full(lanes: Lanes, question: Question, best: Tried, wanted: str) -> Tried:
+def _in_full(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried:
     """The same case with the outcomes of all stages and levels, if it fails alike then."""
     assert best.case is not None
-    again = lanes.run(best.case, (), question)
+    again = slots.run(best.case, (), question)
     return again if any(mark == wanted for _, mark in again.failing) else best
 
 
 def _wanted(failure: Failure, found: Tried) -> str:
-    """The likeness of the failure as it occurs now. Raises: NotReduced if it does not."""
+    """The failure key of the failure as it occurs now. Raises: NotReduced if it does not."""
     if not found.digest or found.reason:
         reason = found.reason.partition("\n")[0]
         raise NotReduced(f"the test case cannot be prepared: {reason}")
@@ -229,7 +229,7 @@ def _wanted(failure: Failure, found: Tried) -> str:
 
 
 def _holding(
-    lanes: Lanes, question: Question, history: Sequence[Tried], wanted: str
+    slots: Slots, question: Question, history: Sequence[Tried], wanted: str
 ) -> tuple[Tried, int]:
     """The last case of a reduction that fails in every fresh process, and in how many it failed.
 
@@ -238,14 +238,14 @@ def _holding(
     on the state of a process mostly does so from some step on. The last case if none holds.
     """
     last = len(history) - 1
-    confirmed = sum(_fails_fresh(lanes, question, history[last], wanted))
+    confirmed = sum(_fails_fresh(slots, question, history[last], wanted))
     if confirmed == CONFIRMATIONS:
         return history[last], confirmed
     bad, step, good = last, 1, None
     while bad > 0 and good is None:
         tried = max(0, bad - step)
         step *= 2
-        if all(_fails_fresh(lanes, question, history[tried], wanted)):
+        if all(_fails_fresh(slots, question, history[tried], wanted)):
             good = tried
         else:
             bad = tried
@@ -253,16 +253,16 @@ def _holding(
         return history[last], confirmed
     while bad - good > 1:
         middle = (good + bad) // 2
-        if all(_fails_fresh(lanes, question, history[middle], wanted)):
+        if all(_fails_fresh(slots, question, history[middle], wanted)):
             good = middle
         else:
             bad = middle
-    return _in_full(lanes, question, history[good], wanted), CONFIRMATIONS
+    return _in_full(slots, question, history[good], wanted), CONFIRMATIONS
 
 
-def _fails_fresh(lanes: Lanes, question: Question, tried: Tried, wanted: str) -> Iterator[bool]:
+def _fails_fresh(slots: Slots, question: Question, tried: Tried, wanted: str) -> Iterator[bool]:
     """Whether a case fails alike in each of CONFIRMATIONS fresh processes, as they are asked."""
     assert tried.case is not None
     for _ in range(CONFIRMATIONS):
-        again = lanes.run_fresh(tried.case, question)
+        again = slots.run_fresh(tried.case, question)
         yield any(mark == wanted for _, mark in again.failing)

@@ -16,7 +16,7 @@ from typing import Any
 
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import ORDER, Group
-from nnfuzz.reduce.lanes import Lanes
+from nnfuzz.reduce.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy
@@ -59,14 +59,14 @@ Watch = Callable[[Progress], None]
 class Engine:
     """Reduces one test case.
 
-    found: the case as it failed in these lanes; wanted: the likeness that candidates must keep.
+    found: the case as it failed in these slots; wanted: the failure key that candidates must keep.
     adopted: it and every better case since, the present one last.
     enough: asked of every better candidate; once it agrees, reduction is over.
     """
 
     def __init__(
         self,
-        lanes: Lanes,
+        slots: Slots,
         question: Question,
         found: Tried,
         wanted: str,
@@ -76,7 +76,7 @@ class Engine:
         enough: Callable[[Tried], bool] = lambda tried: False,
     ) -> None:
         self._end = time.monotonic() + seconds
-        self.lanes, self.question, self.wanted = lanes, question, wanted
+        self.slots, self.question, self.wanted = slots, question, wanted
         self.best = found
         self.adopted = [found]
         self.budget, self.watch = budget, watch
@@ -140,7 +140,7 @@ class Engine:
         """
         if name == "halves" and self.question.judged:
             return []
-        proposed, _ = self.lanes.propose(self.case, name)
+        proposed, _ = self.slots.propose(self.case, name)
         proposed = self._focused(proposed)
         if name != "neighbourhoods" or self.question.judged:
             return proposed
@@ -158,10 +158,10 @@ class Engine:
         """[output, index] of the worst element of the failure that is wanted."""
         wanted = [failure for failure, mark in self.best.failing if mark == self.wanted]
         places = [
-            [wrong.output, list(wrong.worst["index"])]
+            [wrong.output, list(wrong.worst.index)]
             for wrong in wrong_outputs(self.best.verdict)
             for failure in wanted
-            if wrong.worst and wrong.backend == failure.backend and wrong.level in failure.levels
+            if wrong.worst and wrong.target in failure.targets
         ]
         return places[0] if places else None
 
@@ -171,15 +171,13 @@ class Engine:
         tries = iter(range(len(candidates)))
         settled, hit = 0, False
         while True:
-            while not hit and (lane := self.lanes.idle()) is not None:
+            while not hit and (slot := self.slots.idle()) is not None:
                 position = next(tries, None)
                 if position is None:
                     break
-                steps = lane.attempt(
-                    self.case, candidates[position], self.best.measure, self.question, self.known
-                )
-                lane.start(position, steps)
-            for position, tried in self.lanes.wait():
+                edits, below = candidates[position], self.best.measure
+                slot.start(position, self.case, edits, below, self.question, self.known)
+            for position, tried in self.slots.wait():
                 results[position] = tried
                 if tried.digest:
                     self.known[tried.digest] = tried
@@ -218,7 +216,7 @@ class Engine:
 
     def _drain(self) -> None:
         """Waits for the candidates behind the adopted one; their results fill the cache."""
-        while self.lanes.busy:
-            for _, tried in self.lanes.wait():
+        while self.slots.busy:
+            for _, tried in self.slots.wait():
                 if tried.digest:
                     self.known[tried.digest] = tried

@@ -18,7 +18,7 @@ from typing import Any
 
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.lanes import Lanes
+from nnfuzz.reduce.slots import Slots
 from nnfuzz.triage.clues import clues_of
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
 from nnfuzz.triage.signature import FAILURES
@@ -48,10 +48,10 @@ class Known:
     """Recognises causes. found: the one that was recognised."""
 
     def __init__(
-        self, causes: Sequence[Cause], lanes: Lanes, question: Question, wanted: str
+        self, causes: Sequence[Cause], slots: Slots, question: Question, wanted: str
     ) -> None:
         """wanted: see nnfuzz.reduce.engine.Engine."""
-        self.causes, self.lanes, self.question, self.wanted = causes, lanes, question, wanted
+        self.causes, self.slots, self.question, self.wanted = causes, slots, question, wanted
         self.marks = {wanted}
         self.found: Cause | None = None
 
@@ -102,7 +102,7 @@ class Known:
 
     def _run(self, tried: Tried, edit: Edit) -> Tried:
         assert tried.case is not None
-        return self.lanes.run(tried.case, (edit,), self.question)
+        return self.slots.run(tried.case, (edit,), self.question)
 
     def _alike(self, tried: Tried) -> bool:
         return any(mark == self.wanted for _, mark in tried.failing)
@@ -128,12 +128,12 @@ class Known:
         if not pattern_of(cause.graph).like(pattern_of(case.graph)):
             return False
         question = replace(self.question, without=cause.passes)
-        again = self.lanes.run(case, (), question)
+        again = self.slots.run(case, (), question)
         return bool(again.outcomes) and not any(mark in self.marks for _, mark in again.failing)
 
 
 def _plain_errors(tried: Tried, wanted: str) -> list[str]:
-    """The likenesses of the least optimised level's errors, where others have a wanted one."""
+    """The failure keys of the least optimised level's errors, where others have a wanted one."""
     first = tried.outcomes[0].level if tried.outcomes else ""
     asked = next((failure for failure, mark in tried.failing if mark == wanted), None)
     if asked is None or asked.kind not in FAILURES or first in asked.levels:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.compare.flip import NOBODY, Blame
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.case import TestCase
@@ -16,8 +18,8 @@ from nnfuzz.triage.signature import Failure, Signature
 class Finding:
     """One failure of one backend on one test case.
 
-    outcomes: of the failing backend at every level, and of others for comparison. verdict:
-    Verdict.to_json(), with parties "BACKEND/LEVEL". backend: None for an exporter's failure, whose
+    outcomes: of all targets of the failing backend, and of others for comparison. blame: what the
+    experiment accuses. backend: None for an exporter's failure, whose
     case has no model. config: CaseConfig.to_json() of the case. versions: of the compilers.
     campaign: whatever else is worth keeping, JSON; "origin" may hold the producer's job
     ({"do": "probe", "signature": ..., "instance": ...}) where it was not {"do": "produce"}, and
@@ -30,10 +32,11 @@ class Finding:
     outcomes: tuple[Outcome, ...]
     backend: BackendSpec | None
     config: Mapping[str, Any]
-    verdict: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     campaign: Mapping[str, Any] = field(default_factory=dict)
     localisation: Mapping[str, Any] | None = None
+    blame: Blame = NOBODY
 
     @property
     def signature(self) -> Signature:

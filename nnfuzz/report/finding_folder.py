@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.compare.flip import Blame
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.target import Target
 from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import repro_script
@@ -25,7 +28,7 @@ from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
 
-SCHEMA = 1
+SCHEMA = 2
 REDUCED = "reduced"
 """Name of the folder inside of a finding's that holds the reduced finding."""
 MAX_TEXT = 20_000
@@ -92,17 +95,18 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "schema": SCHEMA,
         "signature": failure.signature.to_json(),
         "backend": finding.backend.to_json() if finding.backend else None,
-        "party": failure.backend,
+        "label": failure.label,
+        "targets": [str(target) for target in failure.targets],
         "kind": failure.kind.value,
         "stage": failure.stage.value,
-        "levels": list(failure.levels),
         "seed": case.seed,
         "index": case.index,
         "exporter": case.exporter,
         "opset": case.opset,
         "config": dict(finding.config),
         "versions": dict(finding.versions),
-        "verdict": finding.verdict,
+        "verdict": finding.verdict.to_json() if finding.verdict else None,
+        "blame": finding.blame.to_json(),
         "localisation": finding.localisation,
         "outcomes": [outcome.to_json() for outcome in finding.outcomes],
         "graph": case.graph,
@@ -118,10 +122,10 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
     model = folder / "model.onnx"
     failure = Failure(
         Signature.from_json(data["signature"]),
-        data["party"],
         OutcomeKind(data["kind"]),
         Stage(data["stage"]),
-        tuple(data["levels"]),
+        tuple(Target.parse(text) for text in data["targets"]),
+        data["label"],
     )
     case = TestCase(
         seed=data["seed"],
@@ -134,9 +138,9 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
         exporter=data["exporter"],
         opset=data["opset"],
     )
+    told = [Outcome.from_json(o) for o in data["outcomes"]]
     outcomes = [
-        Outcome.from_json(o, actual.get(o["level"]) if o["backend"] == data["party"] else None)
-        for o in data["outcomes"]
+        replace(o, outputs=actual.get(o.level)) if o.backend == failure.backend else o for o in told
     ]
     backend = BackendSpec.from_json(data["backend"]) if data["backend"] else None
     if backend is not None:
@@ -150,10 +154,11 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
         tuple(outcomes),
         backend,
         config,
-        data["verdict"],
+        Verdict.from_json(data["verdict"]) if data["verdict"] else None,
         data["versions"],
         data["campaign"],
         data.get("localisation"),
+        Blame.from_json(data["blame"]),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.report.finding import Finding
 from nnfuzz.triage.mismatch import WrongOutput
@@ -24,7 +25,7 @@ def operands(finding: Finding, wrong: WrongOutput) -> list[str]:
     expected = finding.case.expected.get(wrong.output)
     if len(nodes) != 1 or not wrong.worst or expected is None:
         return []
-    arrays, index = {**finding.case.inputs, **finding.case.weights}, wrong.worst["index"]
+    arrays, index = {**finding.case.inputs, **finding.case.weights}, wrong.worst.index
     places = {name: _place(a.shape, expected.shape, index) for name, a in arrays.items()}
     if None in places.values():
         return []
@@ -83,24 +84,25 @@ def accuracy_rows(finding: Finding, wrong: WrongOutput) -> list[dict[str, str]]:
     """Rows of a table: the reference, PyTorch in the model's dtype, and every target that ran,
     with their distance from the reference. Empty if the judge did not tell.
     """
-    party = f"{wrong.backend}/{wrong.level}"
-    told = ((finding.verdict or {}).get("accuracy") or {}).get(party, {}).get(wrong.output)
-    if not told:
+    every = finding.verdict.accuracy if finding.verdict else {}
+    told = every.get(wrong.target, {}).get(wrong.output)
+    if told is None:
         return []
     dtype = str(finding.case.expected[wrong.output].dtype)
-    names = {"pytorch": f"PyTorch ({dtype})"}
+    names = {PYTORCH: f"PyTorch ({dtype})"}
     rows = [
-        {"who": names.get(who, who.replace("/", " ").strip()), **_distances(row)}
-        for who, row in told["rows"].items()
+        {
+            "who": names.get(who, f"{who.compiler} {who.level}".strip()),
+            "value": str(row.value),
+            "distance": _short(row.distance),
+            "ulp": _short(row.ulp),
+        }
+        for who, row in told.rows.items()
+        if who == PYTORCH or who.form == wrong.target.form
     ]
     exact = "reference (float64)" if DType(dtype).is_float else "reference (exact)"
-    first = {"who": exact, "value": str(told["reference"]), "distance": "", "ulp": ""}
+    first = {"who": exact, "value": str(told.reference), "distance": "", "ulp": ""}
     return [first, *rows]
-
-
-def _distances(row: Sequence[Any]) -> Mapping[str, str]:
-    value, distance, ulp = row
-    return {"value": str(value), "distance": _short(distance), "ulp": _short(ulp)}
 
 
 def _short(number: Any) -> str:

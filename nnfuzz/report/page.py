@@ -151,12 +151,10 @@ def _accused(finding: Finding) -> dict[str, Any] | None:
     """Who is accused, with evidence and ablations; None if nobody is."""
     if finding.localisation:
         return {"ablation": (), **finding.localisation}
-    attribution = (finding.verdict or {}).get("attribution") or {}
-    found = attribution.get(finding.failure.backend)
-    if not found:
+    blame = finding.blame
+    if not blame.accused:
         return None
-    evidence = [found["evidence"]] if found.get("evidence") else []
-    return {"party": found["party"], "evidence": evidence, "ablation": ()}
+    return {"party": blame.accused, "evidence": [blame.evidence], "ablation": ()}
 
 
 def _file(path: Path) -> str:

@@ -8,8 +8,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from nnfuzz.compare.flip import Coordinate
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduce.engine import Watch
 from nnfuzz.reduce.known import Cause
@@ -17,8 +19,7 @@ from nnfuzz.reduce.servers import Servers, operators_of
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, read_finding, write_finding
 from nnfuzz.report.repro import program_of
-from nnfuzz.triage.examine import ProducerClient, ProducerError
-from nnfuzz.triage.localise import Localisation, localise
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 
 
 def reduce_folder(
@@ -70,9 +71,7 @@ def localised_finding(
         BackendRunner(spec, registry, theirs) as runner,
         ProducerClient(finding.case.seed, operators_of(finding.config), ours) as producer,
     ):
-        found = localise(
-            finding.case, finding.failure, runner, producer.judge, producer.expose, producer.lift
-        )
+        found = localise(finding.case, finding.failure, runner, producer)
     return replace(finding, localisation=found.to_json() if found else None)
 
 
@@ -88,7 +87,6 @@ def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: 
 def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
     """What to reduce; `backend` instead of the finding's own."""
     failure = finding.failure
-    accused = ((finding.verdict or {}).get("attribution") or {}).get(failure.backend) or {}
     ran = dict.fromkeys(o.level for o in finding.outcomes if o.backend == failure.backend)
     return Problem(
         case=finding.case,
@@ -96,7 +94,7 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
         backend=(backend or finding.backend) if finding.case.model else None,
         config=finding.config,
         levels=tuple(ran),
-        exporter_accused=accused.get("party") == "exporter",
+        exporter_accused=finding.blame.coordinate is Coordinate.FORM,
     )
 
 
@@ -110,6 +108,7 @@ def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Find
         outcomes=done.best.outcomes,
         backend=problem.backend,
         verdict=done.best.verdict,
+        blame=done.best.blame(done.failure),
         campaign={**finding.campaign, **origin},
         localisation=None,
     )

@@ -9,9 +9,11 @@ from enum import StrEnum
 import numpy as np
 
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import Judge, examine
+from nnfuzz.experiment.result import Result
 from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.triage.examine import Examination, Judge, ProducerClient, examine
+from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.triage.signature import Failure, export_failure
 
 
@@ -26,11 +28,11 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """failures: all that were seen; examination: None for an exporter's finding."""
+    """failures: all that were seen; result: of the experiment, None for an exporter's finding."""
 
     answer: Answer
     failures: tuple[Failure, ...]
-    examination: Examination | None = None
+    result: Result | None = None
 
     @property
     def fails(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnfuzz.compare.mismatch import Element
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.ir.dtypes import DType
@@ -85,7 +86,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,
-            index=tuple(wrong.worst["index"]) if wrong and wrong.worst else (),
+            index=wrong.worst.index if wrong and wrong.worst else (),
             worst=_worst(finding, wrong),
             timeout=60,
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
@@ -122,11 +123,7 @@ def first_wrong(finding: Finding) -> WrongOutput | None:
     failure = finding.failure
     if failure.kind is not OutcomeKind.MISMATCH:
         return None
-    mine = [
-        w
-        for w in wrong_outputs(finding.verdict)
-        if w.backend == failure.backend and w.level in failure.levels
-    ]
+    mine = [w for w in wrong_outputs(finding.verdict) if w.target in failure.targets]
     kind = failure.signature.parts.get("wrong")
     order = {n: i for i, node in enumerate(_nodes(finding)) for n in node["outputs"]}
     mine = [w for w in mine if w.kind == kind] or mine
@@ -142,17 +139,17 @@ def failing_outcome(finding: Finding) -> Outcome | None:
     return None
 
 
-def bounds(worst: Mapping[str, Any], dtype: np.dtype) -> tuple[Any, Any]:
+def bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
     """What the verdict accepts for an element: its envelope and one unit in the last place.
 
     The rule of nnfuzz.compare.verdict.outside.
     """
     if not DType.of(dtype).is_float:
-        return worst["lo"], worst["hi"]
+        return worst.lo, worst.hi
     with np.errstate(over="ignore", invalid="ignore"):
-        ulp = float(np.spacing(np.abs(np.asarray(float(worst["expected"]), dtype))))
+        ulp = float(np.spacing(np.abs(np.asarray(float(worst.expected), dtype))))
     ulp = ulp if np.isfinite(ulp) else 0.0
-    return float(worst["lo"]) - ulp, float(worst["hi"]) + ulp
+    return float(worst.lo) - ulp, float(worst.hi) + ulp
 
 
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
@@ -169,7 +166,7 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None
     expected = finding.case.expected.get(wrong.output)
     dtype = expected.dtype if expected is not None else np.dtype(np.float64)
     low, high = bounds(wrong.worst, dtype)
-    value = wrong.worst["expected"]
+    value = wrong.worst.expected
     value = float(value) if DType.of(dtype).is_float else value
     exact = low == high == value
     told = {"expected": _number(value), "low": _number(low), "high": _number(high)}

@@ -185,15 +185,15 @@ def _values(finding: Finding) -> list[dict[str, Any]]:
         return []
     rows = []
     for wrong in wrong_outputs(finding.verdict):
-        if wrong.backend == failure.backend and wrong.level == failure.levels[0]:
-            worst = wrong.worst or {}
-            interval = f"[{worst['lo']}, {worst['hi']}]" if worst else ""
+        if wrong.target == failure.targets[0]:
+            worst = wrong.worst
+            interval = f"[{worst.lo}, {worst.hi}]" if worst else ""
             rows.append(
                 {
                     "output": wrong.output,
-                    "element": list(worst["index"]) if worst else "",
-                    "actual": worst.get("actual", wrong.actual or "none"),
-                    "expected": worst.get("expected", wrong.expected),
+                    "element": list(worst.index) if worst else "",
+                    "actual": worst.actual if worst else wrong.actual or "none",
+                    "expected": worst.expected if worst else wrong.expected,
                     "accepted": interval,
                     "wrong": f"{wrong.wrong} ({wrong.share:.0%})" if worst else "",
                 }
@@ -203,17 +203,13 @@ def _values(finding: Finding) -> list[dict[str, Any]]:
 
 def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
     """A row of the table of levels."""
-    wrong = [
-        w
-        for w in wrong_outputs(finding.verdict)
-        if (w.backend, w.level) == (outcome.backend, outcome.level)
-    ]
+    wrong = [w for w in wrong_outputs(finding.verdict) if w.target == outcome.target]
     row = {"backend": outcome.backend, "level": outcome.level, "stage": outcome.stage.value}
     if wrong:
         worst = wrong[0].worst
         detail = f"{wrong[0].output}: {wrong[0].kind}"
         if worst:
-            detail += f", {worst['actual']} for {worst['expected']}"
+            detail += f", {worst.actual} for {worst.expected}"
         return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
     message = outcome.message.strip().partition("\n")[0]
     error = outcome.error_type.rpartition(".")[2]

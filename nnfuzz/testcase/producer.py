@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
-from nnfuzz.compare.attribute import Run, attribute
 from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
-from nnfuzz.compare.verdict import verdict as compared
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.compare.verdict import verdict
 from nnfuzz.execute.registry import import_plugin
+from nnfuzz.execute.target import DIRECT, Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
@@ -25,9 +26,6 @@ from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
 from nnfuzz.testcase.seeds import SeedLibrary
-
-PYTORCH = "pytorch"
-DIRECT = "@direct"
 
 
 class Producer:
@@ -103,10 +101,12 @@ class Producer:
         """The concrete graph of a test case."""
         return Graph.from_json(case.graph, self.registry.get)
 
-    def lower(self, case: TestCase) -> bytes:
-        """The model of the same graph and weights by direct emission."""
-        opset = min(case.opset, opset_range("direct")[1])
-        return self.exporters["direct"].export(self.load(case), case.weights, case.inputs, opset)
+    def lower(self, case: TestCase) -> TestCase:
+        """The same graph and weights in the direct form."""
+        opset = min(case.opset, opset_range(DIRECT)[1])
+        export = self.exporters[DIRECT].export
+        model = export(self.load(case), case.weights, case.inputs, opset)
+        return replace(case, model=model, exporter=DIRECT, opset=opset)
 
     def expose(self, case: TestCase) -> TestCase:
         """The same model with every computed value as an output, in topological order.
@@ -136,46 +136,20 @@ class Producer:
     def judge(
         self,
         case: TestCase,
-        parties: Sequence[tuple[str, str]],
-        outputs: Sequence[Mapping[str, np.ndarray]],
+        outputs: Mapping[Target, Mapping[str, np.ndarray]],
         only: Sequence[str] = (),
-    ) -> dict[str, Any]:
-        """The interval verdict on the outputs of (backend, level) parties, as JSON.
+    ) -> Verdict:
+        """Holds the outputs of targets against the envelope; those of native PyTorch as well.
 
-        only: the outputs to look at; default: all.
-        A party's name in it is "BACKEND/LEVEL"; native PyTorch is judged beside them as "pytorch".
-        The levels of a backend are not independent. "attribution" names the accused per backend.
-        A backend called "NAME@direct" ran the direct lowering of the graph (see `lower`): where it
-        agrees and NAME does not, the exporter is accused. "accuracy": see nnfuzz.compare.accuracy.
+        only: the outputs to look at; default: all. The targets of a compiler are not independent.
         """
         graph = self.load(case)
         if only:
             graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, only)
-        names = ["/".join(party) for party in parties]
-        groups: dict[str, list[str]] = {PYTORCH: [PYTORCH]}
-        for (backend, _), name in zip(parties, names):
-            groups.setdefault(backend, []).append(name)
+        everything = {PYTORCH: case.expected, **outputs}
+        groups: dict[str, list[Target]] = {}
+        for target in everything:
+            groups.setdefault(target.compiler, []).append(target)
         envelope = envelopes(graph, {**case.inputs, **case.weights})
-        by_party = {PYTORCH: case.expected, **dict(zip(names, outputs, strict=True))}
-        verdict = compared(envelope, by_party, groups.values())
-        runs = [
-            Run(backend, level, not verdict.mismatches[name], arrays)
-            for (backend, level), name, arrays in zip(parties, names, outputs)
-        ]
-        sound = not verdict.mismatches[PYTORCH]
-        independent = [run for run in runs if not run.backend.endswith(DIRECT)]
-        accused = {
-            b: attribute(
-                independent,
-                b,
-                torch_agrees=sound,
-                direct=[run for run in runs if run.backend == b + DIRECT] or None,
-            )
-            for b in groups
-            if b != PYTORCH and not b.endswith(DIRECT)
-        }
-        return {
-            **verdict.to_json(),
-            "accuracy": accuracy(envelope, by_party, verdict.mismatches),
-            "attribution": {backend: found.to_json() for backend, found in accused.items()},
-        }
+        found = verdict(envelope, everything, groups.values())
+        return replace(found, accuracy=accuracy(envelope, everything, found.mismatches))

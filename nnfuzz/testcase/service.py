@@ -8,21 +8,29 @@ Jobs, by the header's "do":
   signatures {} -> {"signatures": {exporter: [key, ...]}, "variables": {operator: [input, ...]},
                     "notes": [line for the user, ...]}
   configure {"config": CaseConfig.to_json()} -> {}; the next jobs are done under it
-  lower    {"case": header} with the case's blobs -> blob "model", the direct lowering
-  expose   {"case": header} with the case's blobs -> the case with every value as an output
+  lower    {"case": header} with the case's blobs -> the case in the direct form
+  expose   the same -> the case with every value as an output
   lift     the same -> the case in the next wider floating dtypes
-  judge    {"case": header, "parties": [[backend, level], ...], "outputs": those to look at, none
-           for all} with the case's blobs and one blob "party/K/NAME" per output of party K
+  reference  the same -> {"release": of onnx} and a blob "NAME" per output that ONNX's reference
+           evaluator computes, or {"error": what it says}
+  judge    {"case": header, "targets": [target, ...], "outputs": those to look at, none for all}
+           with the case's blobs and one blob "target/K/NAME" per output of target K
            -> {"verdict": Verdict.to_json()}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from nnfuzz.execute.events import Reply
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
+BLOB = "target/"
 _REFUSALS = (
     "KeyError",
     "ValueError",
@@ -60,27 +68,69 @@ class ProducerService:
         if header["do"] == "configure":
             self.producer.configure(CaseConfig.from_json(header["config"]))
             return {}, {}
-        if header["do"] == "lower":
-            case = TestCase.from_frame(header["case"], blobs)
-            return {}, {"model": self.producer.lower(case)}
-        if header["do"] == "expose":
-            return _answer(self.producer.expose(TestCase.from_frame(header["case"], blobs)))
-        if header["do"] == "lift":
-            return _answer(self.producer.lift(TestCase.from_frame(header["case"], blobs)))
+        if header["do"] in ("lower", "expose", "lift"):
+            remake = getattr(self.producer, header["do"])
+            return _answer(remake(TestCase.from_frame(header["case"], blobs)))
+        if header["do"] == "reference":
+            return _reference(TestCase.from_frame(header["case"], blobs))
         if header["do"] == "judge":
             return {"verdict": self._judge(header, blobs)}, {}
         raise ValueError(f"unknown job {header['do']!r}")
 
     def _judge(self, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> dict[str, Any]:
         case = TestCase.from_frame(header["case"], blobs)
-        outputs: list[dict[str, Any]] = [{} for _ in header["parties"]]
+        targets = [Target.parse(text) for text in header["targets"]]
+        outputs: dict[Target, dict[str, Any]] = {target: {} for target in targets}
         for key, value in blobs.items():
-            if key.startswith("party/"):
-                _, number, name = key.split("/", 2)
-                outputs[int(number)][name] = value
-        return self.producer.judge(
-            case, [tuple(p) for p in header["parties"]], outputs, header.get("outputs", ())
-        )
+            if key.startswith(BLOB):
+                number, _, name = key.removeprefix(BLOB).partition("/")
+                outputs[targets[int(number)]][name] = value
+        return self.producer.judge(case, outputs, header.get("outputs", ())).to_json()
+
+
+def _reference(case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    header: dict[str, Any] = {"release": onnx.__version__}
+    try:
+        session = ReferenceEvaluator(onnx.load_model_from_string(case.model))
+        found = session.run(None, dict(case.inputs))
+    except Exception as error:
+        return {**header, "error": f"{type(error).__name__}: {error}"}, {}
+    return header, dict(zip(session.output_names, map(np.asarray, found), strict=True))
+
+
+def reference_outcome(case: TestCase, reply: Reply) -> Outcome:
+    """What a "reference" job says; where the evaluator cannot run a model, it has no opinion."""
+    told = {"release": reply.header["release"], "form": case.exporter}
+    target = Target("onnx.reference", **told)
+    if error := reply.header.get("error"):
+        kind = OutcomeKind.UNSUPPORTED
+        return Outcome(kind, Stage.EXECUTE, target, message=error)
+    return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=dict(reply.blobs))
+
+
+def case_job(do: str, case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and blobs of a job about a case alone."""
+    header, blobs = case.to_frame()
+    return {"do": do, "case": header}, blobs
+
+
+def judge_job(
+    case: TestCase, outcomes: Iterable[Outcome], names: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and blobs of a "judge" job for the outcomes that have outputs.
+
+    names: the outputs to look at; default: all.
+    """
+    ran = [o for o in outcomes if o.outputs is not None]
+    header, blobs = case.to_frame()
+    for number, outcome in enumerate(ran):
+        wanted = {n: a for n, a in (outcome.outputs or {}).items() if not names or n in names}
+        blobs.update({f"{BLOB}{number}/{name}": array for name, array in wanted.items()})
+    targets = [str(outcome.target) for outcome in ran]
+    return {"do": "judge", "case": header, "targets": targets, "outputs": list(names)}, blobs
 
 
 def _answer(produced: TestCase | NotProduced) -> tuple:

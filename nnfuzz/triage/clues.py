@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.general import branches_added, sole_operator
 from nnfuzz.triage.operands import wide_operands
@@ -12,8 +10,8 @@ from nnfuzz.triage.refine import Clues
 from nnfuzz.triage.signature import Failure
 
 
-def clues_of(case: TestCase, failure: Failure, verdict: Mapping[str, Any] | None) -> Clues:
-    """The clues that take neither a localisation nor a reduction. verdict: Verdict.to_json()."""
+def clues_of(case: TestCase, failure: Failure, verdict: Verdict | None) -> Clues:
+    """The clues that take neither a localisation nor a reduction."""
     model, graph = case.model, case.graph
     return Clues(
         verdict=verdict,

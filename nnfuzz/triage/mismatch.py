@@ -1,67 +1,50 @@
-"""The wrong outputs of a verdict, read from its JSON form (without importing torch)."""
+"""The wrong outputs of a verdict (without importing torch)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
 from itertools import combinations
-from typing import Any
 
+from nnfuzz.compare.mismatch import Mismatch, Number, Verdict
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
 
 _EXACT = float(1 << 24)
 """Integers up to here survive a float32."""
 
 
-@dataclass(frozen=True)
-class WrongOutput:
-    """One wrong output of one (backend, level).
+@dataclass(frozen=True, kw_only=True)
+class WrongOutput(Mismatch):
+    """One wrong output of one target."""
 
-    kind: value, shape, dtype, nonfinite or missing. expected, actual: dtypes or shapes, for these
-    kinds. wrong, share: how many elements are wrong, and of the comparable ones. worst: the
-    element farthest outside of its envelope: index, expected, actual, lo, hi, excess (ULP).
-    """
+    target: Target
 
-    backend: str
-    level: str
-    output: str
-    kind: str
-    expected: str = ""
-    actual: str = ""
-    wrong: int = 0
-    share: float = 0.0
-    worst: Mapping[str, Any] | None = None
+    @property
+    def backend(self) -> str:
+        return self.target.compiler
+
+    @property
+    def level(self) -> str:
+        return self.target.level
 
 
-def wrong_outputs(verdict: Mapping[str, Any] | None) -> list[WrongOutput]:
-    """Every wrong output that Verdict.to_json() lists, in its order; none without a verdict."""
-    found = []
-    for party, listed in ((verdict or {}).get("mismatches") or {}).items():
-        backend, _, level = party.rpartition("/")
-        for m in listed:
-            found.append(
-                WrongOutput(
-                    backend,
-                    level,
-                    m["output"],
-                    str(m["kind"]),
-                    m.get("expected", ""),
-                    m.get("actual", ""),
-                    m.get("wrong", 0),
-                    m.get("share", 0.0),
-                    m.get("worst"),
-                )
-            )
-    return found
+def wrong_outputs(verdict: Verdict | None) -> list[WrongOutput]:
+    """Every wrong output of a verdict, in its order; none without a verdict."""
+    return [
+        WrongOutput(target=target, **{f.name: getattr(m, f.name) for f in fields(Mismatch)})
+        for target, listed in (verdict.mismatches.items() if verdict else ())
+        for m in listed
+    ]
 
 
 def first_wrong(
-    verdict: Mapping[str, Any] | None, backend: str, levels: Collection[str], order: Sequence[str]
+    verdict: Verdict | None, targets: Collection[Target], order: Sequence[str]
 ) -> WrongOutput | None:
-    """Of a backend at some levels, the wrong output that comes first in `order`."""
+    """Of some targets, the wrong output that comes first in `order`."""
     place = {name: i for i, name in enumerate(order)}
-    found = [w for w in wrong_outputs(verdict) if w.backend == backend and w.level in levels]
+    found = [w for w in wrong_outputs(verdict) if w.target in targets]
     return min(found, key=lambda w: place.get(w.output, len(place)), default=None)
 
 
@@ -72,8 +55,8 @@ def few_digits(wrong: WrongOutput, dtype: str) -> bool:
     """
     try:
         kind = DType(dtype)
-        expected, actual = (float((wrong.worst or {})[key]) for key in ("expected", "actual"))
-    except (ValueError, KeyError, TypeError):
+        expected, actual = map(float, _worst(wrong))
+    except (ValueError, TypeError):
         return False
     if not (math.isfinite(expected) and math.isfinite(actual)) or kind.is_bool:
         return False
@@ -89,8 +72,8 @@ def saturated(wrong: WrongOutput, dtype: str) -> bool:
     """
     try:
         kind = DType(dtype)
-        actual = int((wrong.worst or {})["actual"])
-    except (ValueError, KeyError, TypeError):
+        actual = int(_worst(wrong)[1])
+    except (ValueError, TypeError):
         return False
     return kind.is_int and abs(actual) > _EXACT and actual in map(int, kind.limits)
 
@@ -118,10 +101,15 @@ def compares_low_words(wrong: WrongOutput, dtype: str, operands: Sequence[int] =
     if operands:
         return any(_swapped(a, b) for a, b in combinations((0, *operands), 2))
     try:
-        chosen = [int((wrong.worst or {})[key]) for key in ("expected", "actual")]
-    except (ValueError, KeyError, TypeError, OverflowError):
+        chosen = [int(value) for value in _worst(wrong)]
+    except (ValueError, TypeError, OverflowError):
         return False
     return dtype in ("int64", "uint64") and _swapped(*chosen)
+
+
+def _worst(wrong: WrongOutput) -> tuple[Number, Number]:
+    """What was expected of the worst element, and what it is; no numbers without one."""
+    return (wrong.worst.expected, wrong.worst.actual) if wrong.worst else ("", "")
 
 
 def _swapped(a: int, b: int) -> bool:

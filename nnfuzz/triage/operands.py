@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import first_wrong
@@ -15,9 +15,7 @@ from nnfuzz.triage.signature import Failure
 _WIDE = ("int64", "uint64")
 
 
-def wide_operands(
-    case: TestCase, failure: Failure, verdict: Mapping[str, Any] | None
-) -> tuple[int, ...]:
+def wide_operands(case: TestCase, failure: Failure, verdict: Verdict | None) -> tuple[int, ...]:
     """The 64-bit integers at the place of the worst element, in inputs and weights of a model of a
     single operator; none unless all of these can be broadcast to its result.
     """
@@ -25,14 +23,13 @@ def wide_operands(
     nodes = graph.get("nodes", ())
     if len(nodes) != 1 or not case.model:
         return ()
-    wrong = first_wrong(verdict, failure.backend, failure.levels, nodes[0]["outputs"])
-    index = (wrong.worst or {}).get("index") if wrong else None
-    if wrong is None or index is None:
+    wrong = first_wrong(verdict, failure.targets, nodes[0]["outputs"])
+    if wrong is None or wrong.worst is None:
         return ()
     shapes = {name: tuple(shape) for name, _, shape in graph["values"]}
     arrays = list(_read(case, nodes[0]["inputs"]))
     try:
-        found = [np.broadcast_to(a, shapes[wrong.output])[tuple(index)] for a in arrays]
+        found = [np.broadcast_to(a, shapes[wrong.output])[wrong.worst.index] for a in arrays]
     except (ValueError, KeyError, IndexError):
         return ()
     return tuple(int(x) for x, a in zip(found, arrays, strict=True) if a.dtype.name in _WIDE)

@@ -13,6 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
@@ -121,15 +122,15 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
 class Clues:
     """What else is known of a reduced failure.
 
-    passes: of the optimiser, accused by localisation. verdict: Verdict.to_json(). operator: the
-    only operator of the ONNX model, "" if there are several. apart: where an accused pass is a
-    collection of unrelated rewrites, the operators that tell which (Backend.collections).
+    passes: of the optimiser, accused by localisation. operator: the only operator of the ONNX
+    model, "" if there are several. apart: where an accused pass is a collection of unrelated
+    rewrites, the operators that tell which (Backend.collections).
     operands, largest: see nnfuzz.triage.operands; largest only of what reduction made simple.
     branches: see nnfuzz.triage.general.branches_added.
     """
 
     passes: tuple[str, ...] = ()
-    verdict: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
     operator: str = ""
     apart: tuple[str, ...] = ()
     operands: tuple[int, ...] = ()
@@ -249,7 +250,7 @@ def _first(
     """The first wrong output and its dtype; None and "" if the verdict does not tell."""
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}
     order = [name for node in graph["nodes"] for name in node["outputs"]]
-    first = first_wrong(clues.verdict, failure.backend, failure.levels, order)
+    first = first_wrong(clues.verdict, failure.targets, order)
     return first, dtypes.get(first.output, "") if first else ""
 
 

@@ -15,9 +15,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target, levels_of
 from nnfuzz.triage.frames import native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
@@ -48,37 +50,49 @@ class Signature:
 
 @dataclass(frozen=True)
 class Failure:
-    """One way in which one backend failed on a test case, at one or more levels."""
+    """One way in which one backend failed on a test case, on one or more of its targets.
+
+    label: of the backend, where it is not the compiler's name.
+    """
 
     signature: Signature
-    backend: str
     kind: OutcomeKind
     stage: Stage
-    levels: tuple[str, ...]
+    targets: tuple[Target, ...]
+    label: str = ""
+
+    @property
+    def backend(self) -> str:
+        return self.label or self.targets[0].compiler
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return levels_of(self.targets)
 
 
 def failures(
     outcomes: Sequence[Outcome],
-    verdict: Mapping[str, Any] | None = None,
+    verdict: Verdict | None = None,
     graph: Mapping[str, Any] | None = None,
 ) -> list[Failure]:
     """Every distinct failure among the outcomes of a test case, by backend in order.
 
-    verdict: Verdict.to_json() on the outcomes that are ok; graph: Graph.to_json(), which names
+    verdict: on the outcomes that are ok; graph: Graph.to_json(), which names
     the operators. Failures of one backend at several levels are one if their errors are.
     """
     found = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
-        wrong = [m for m in wrong_outputs(verdict) if m.backend == backend]
-        found += [*_errors(backend, ran, graph), *_mismatches(backend, ran, wrong, graph)]
+        targets = {o.target for o in ran}
+        wrong = [m for m in wrong_outputs(verdict) if m.target in targets]
+        found += [*_errors(ran, graph), *_mismatches(ran, wrong, graph)]
     return found
 
 
 def export_failure(exporter: str, error_type: str, message: str, traceback: str = "") -> Failure:
     """An exporter that failed on a valid model: a finding about the exporter."""
     outcome = Outcome(
-        OutcomeKind.EXCEPTION, Stage.EXPORT, exporter, "", error_type, message, traceback
+        OutcomeKind.EXCEPTION, Stage.EXPORT, Target(exporter), error_type, message, traceback
     )
     return failures([outcome])[0]
 
@@ -127,9 +141,7 @@ def text_of(outcome: Outcome) -> CompilerError:
     return CompilerError(outcome.stage, outcome.error_type, outcome.message, outcome.traceback)
 
 
-def _errors(
-    backend: str, ran: Sequence[Outcome], graph: Mapping[str, Any] | None
-) -> Iterable[Failure]:
+def _errors(ran: Sequence[Outcome], graph: Mapping[str, Any] | None) -> Iterable[Failure]:
     names = [value[0] for value in (graph or {}).get("values", ())]
     groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
     for outcome in ran:
@@ -139,12 +151,11 @@ def _errors(
             groups.setdefault(json.dumps(parts), []).append((outcome, parts))
     for group in groups.values():
         first, parts = group[0]
-        levels = tuple(outcome.level for outcome, _ in group)
-        yield _failure(backend, first.kind, first.stage, levels, ran, parts, _error_title(parts))
+        targets = tuple(outcome.target for outcome, _ in group)
+        yield _failure(first.kind, first.stage, targets, ran, parts, _error_title(parts))
 
 
 def _mismatches(
-    backend: str,
     ran: Sequence[Outcome],
     wrong: Sequence[WrongOutput],
     graph: Mapping[str, Any] | None,
@@ -155,11 +166,11 @@ def _mismatches(
     order = _output_order(graph)
     first = min(wrong, key=lambda m: order.get(m.output, len(order)))
     same = [m for m in wrong if m.output == first.output and m.kind == first.kind]
-    levels = tuple(dict.fromkeys(m.level for m in same))
+    targets = tuple(dict.fromkeys(m.target for m in same))
     operators = neighbourhood(graph, first.output)
     parts = {"kind": "mismatch", "stage": "compare", "wrong": first.kind, "operators": operators}
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
-    yield _failure(backend, OutcomeKind.MISMATCH, Stage.COMPARE, levels, ran, parts, title)
+    yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, title)
 
 
 def neighbourhood(graph: Mapping[str, Any] | None, output: str) -> list[str]:
@@ -173,15 +184,15 @@ def neighbourhood(graph: Mapping[str, Any] | None, output: str) -> list[str]:
 
 
 def _failure(
-    backend: str,
     kind: OutcomeKind,
     stage: Stage,
-    levels: tuple[str, ...],
+    targets: tuple[Target, ...],
     ran: Sequence[Outcome],
     parts: Mapping[str, Any],
     title: str,
 ) -> Failure:
-    all_levels = list(dict.fromkeys(o.level for o in ran))
+    backend = ran[0].backend
+    levels, all_levels = levels_of(targets), levels_of(o.target for o in ran)
     parts = {"backend": backend, **parts}
     if not (parts.get("message") or parts.get("frames")):
         parts["levels"] = level_pattern(levels, all_levels)
@@ -191,7 +202,8 @@ def _failure(
     text = f"{backend}: {what} ({where})" if told else f"{backend}: {what}"
     if what is not title and title:
         text += f": {title}"
-    return Failure(Signature(digest_of(parts), _short(text), parts), backend, kind, stage, levels)
+    signature = Signature(digest_of(parts), _short(text), parts)
+    return Failure(signature, kind, stage, targets, ran[0].label)
 
 
 def digest_of(parts: Mapping[str, Any]) -> str:

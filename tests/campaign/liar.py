@@ -36,7 +36,8 @@ class Liar(Backend):
             if module.startswith("sometimes") and level == "O1":
                 _, how, plan = module.split()
                 wrong = plan[count()] == "1" and misbehave(how)
-            return {"y": inputs["x"] + 1 if wrong and level == "O1" else inputs["x"]}
+            wrong = module == "wrong everywhere" or (wrong and level == "O1")
+            return {"y": inputs["x"] + 1 if wrong else inputs["x"]}
 
         return run
 

@@ -100,7 +100,10 @@ class Stub:
         if do == "judge":
             return {"verdict": verdict(header, blobs)}, {}
         if do == "lower":
-            return {}, {"model": model("right")}
+            told, made = frame(self.seed, header["case"]["index"], "right")
+            return {"case": {**told["case"], "exporter": "direct"}}, made
+        if do == "reference":
+            return {"release": "1", "error": "no evaluator here"}, {}
         if do == "probe":
             return frame(self.seed, -1, "nothing import none")
         plan = self.plan(self.config) if callable(self.plan) else self.plan
@@ -145,18 +148,11 @@ def fail(how: str) -> None:
 def verdict(header, blobs) -> dict:
     """Exact comparison with the expected outputs, in the form of Verdict.to_json()."""
     found = {"pytorch": []}
-    for number, party in enumerate(header["parties"]):
-        same = np.array_equal(blobs[f"party/{number}/y"], blobs["expected/y"])
+    for number, target in enumerate(header["targets"]):
+        same = np.array_equal(blobs[f"target/{number}/y"], blobs["expected/y"])
         wrong = {"output": "y", "kind": "value", "wrong": 4, "share": 1.0}
-        found["/".join(party)] = [] if same else [wrong]
-    agreed = any("@direct/" in party and not wrong for party, wrong in found.items())
-    party = {"party": "exporter" if agreed else "importer or kernel"}
-    return {
-        "mismatches": found,
-        "comparable": {"y": 1.0},
-        "suspect_reference": False,
-        "attribution": {"liar": party},
-    }
+        found[target] = [] if same else [wrong]
+    return {"mismatches": found, "comparable": {"y": 1.0}, "suspect_reference": False}
 
 
 def quiet(seed, config):
@@ -199,6 +195,11 @@ def hopeless(seed, config):
 
 def lying(seed, config):
     return Stub(seed, ["right", "wrong", "flaky", "right", "unsupported", "wrong"])
+
+
+def exporting(seed, config):
+    """Wrong at every level; but see "lower", which writes what is right."""
+    return Stub(seed, ["right", "wrong everywhere"])
 
 
 def sometimes(how, plan):

@@ -178,10 +178,17 @@ def test_only_what_fails_in_every_fresh_worker_counts(tmp_path, plan, rate):
 
 
 def test_direct_lowering_tells_whether_the_exporter_is_to_blame(tmp_path):
-    result = run(tmp_path / "c", 2, "lying", "liar")
+    result = run(tmp_path / "c", 2, "exporting", "liar")
     assert [row.party for row in result.findings] == ["exporter"]
     finding = json.loads((tmp_path / "c" / result.findings[0].folder / "finding.json").read_text())
-    assert finding["verdict"]["mismatches"]["liar@direct/O1"] == []
+    assert finding["verdict"]["mismatches"]["liar@1/cpu/O1:direct"] == []
+    assert finding["blame"]["coordinate"] == "form"
+    assert finding["blame"]["wrong"] == "liar@1/cpu/O0:torchscript"
+
+
+def test_a_level_that_does_well_accuses_the_optimiser(tmp_path):
+    result = run(tmp_path / "c", 2, "lying", "liar")
+    assert [row.party for row in result.findings] == ["optimiser"]
 
 
 def test_known_signatures_are_counted_and_not_reported(tmp_path):

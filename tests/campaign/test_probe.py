@@ -19,6 +19,7 @@ from nnfuzz.campaign.support import (
 from nnfuzz.campaign.support_cache import SupportCache, specs_digest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import NotProduced, refusal
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
@@ -35,7 +36,7 @@ LEVELS = {"toy": ("O0",)}
 
 
 def outcome(kind: OutcomeKind, level: str = "O0") -> Outcome:
-    return Outcome(kind, Stage.IMPORT, "toy", level, message="no such kernel")
+    return Outcome(kind, Stage.IMPORT, Target("toy", pipeline=level), message="no such kernel")
 
 
 GOOD, NO, BAD, WRONG = (

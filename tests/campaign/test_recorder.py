@@ -10,10 +10,11 @@ from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.schedule import begins, place_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.triage.signature import failures
 
-CRASH = Outcome(OutcomeKind.CRASH, Stage.COMPILE, "toy", "O1", signal="SIGSEGV")
-FINE = Outcome(OutcomeKind.OK, Stage.EXECUTE, "toy", "O0")
+CRASH = Outcome(OutcomeKind.CRASH, Stage.COMPILE, Target("toy", pipeline="O1"), signal="SIGSEGV")
+FINE = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("toy", pipeline="O0"))
 (FAILURE,) = failures([FINE, CRASH])
 
 

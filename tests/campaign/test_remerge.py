@@ -11,10 +11,11 @@ from nnfuzz.campaign.rows import FindingRow, Record, ReductionRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.localise import Localisation
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.localise import Localisation
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -25,7 +26,8 @@ def add(store, index, told, **more):
     """A reduced finding of a golden case, with a refined signature of its own."""
     signature = Signature.from_json({**told["signature"], "hash": f"{index}" * 12})
     kind, stage = OutcomeKind(told["kind"]), Stage(told["stage"])
-    failure = Failure(signature, told["backend"], kind, stage, tuple(told["levels"]))
+    targets = tuple(Target(told["backend"], pipeline=level) for level in told["levels"])
+    failure = Failure(signature, kind, stage, targets)
     case = TestCase(0, index, told["graph"], b"", {}, {}, {}, "direct", 20)
     where = Localisation({}, "", "optimiser", (), tuple(told["clues"]["passes"]))
     found = Finding(failure, case, (), None, {}, localisation=where.to_json())

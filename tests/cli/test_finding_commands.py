@@ -10,10 +10,11 @@ import pytest
 from nnfuzz.cli.main import application, run
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.triage.examine import ProducerClient, examine
+from nnfuzz.testcase.client import ProducerClient
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
 OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]

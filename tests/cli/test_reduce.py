@@ -7,13 +7,14 @@ import typer
 
 from nnfuzz.cli.errors import FINDINGS, UsageError
 from nnfuzz.cli.reduce import reduce
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.examine import examine
 from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 
@@ -25,7 +26,7 @@ def folder(tmp_path_factory):
     made = map(Producer(7, CONFIG).produce, range(200))
     case = next(c for c in made if isinstance(c, TestCase) and has_pattern(c))
     with BackendRunner(spec, registry) as runner:
-        seen = examine(case, runner, lambda case, outcomes: {})
+        seen = examine(case, runner, lambda case, outcomes, names: Verdict({}))
     finding = Finding(planted(seen.failures), case, seen.outcomes, spec, CONFIG.to_json())
     return write_finding(tmp_path_factory.mktemp("findings") / "one", finding)
 

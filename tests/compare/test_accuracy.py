@@ -6,8 +6,13 @@ import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.envelope import Envelope
+from nnfuzz.compare.flip import PYTORCH
+from nnfuzz.compare.mismatch import Accuracy, Distance
 from nnfuzz.compare.verdict import verdict
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
+
+LOW, HIGH = (Target("a", pipeline=level) for level in ("O0", "O1"))
 
 
 def envelope(dtype: DType, ref: np.ndarray) -> dict[str, Envelope]:
@@ -18,25 +23,25 @@ def test_floats_are_held_against_float64():
     exact = np.array([1.0, 2.0 + 2.0**-24])
     rounded = {"y": exact.astype(np.float32)}
     wrong = {"y": np.float32([1.0, 3.0])}
-    parties = {"pytorch": rounded, "a/O0": rounded, "a/O1": wrong}
+    parties = {PYTORCH: rounded, LOW: rounded, HIGH: wrong}
     found = envelope(DType.FLOAT32, exact)
     told = accuracy(found, parties, verdict(found, parties).mismatches)
-    assert set(told) == {"a/O1"}
-    assert told["a/O1"]["y"]["reference"] == exact[1]
+    assert set(told) == {HIGH}
+    assert told[HIGH]["y"].reference == exact[1]
     ulp = 2.0**-22
-    assert told["a/O1"]["y"]["rows"] == {
-        "pytorch": [2.0, 2.0**-24, 2.0**-24 / ulp],
-        "a/O0": [2.0, 2.0**-24, 2.0**-24 / ulp],
-        "a/O1": [3.0, 1 - 2.0**-24, (1 - 2.0**-24) / ulp],
+    assert told[HIGH]["y"].rows == {
+        PYTORCH: Distance(2.0, 2.0**-24, 2.0**-24 / ulp),
+        LOW: Distance(2.0, 2.0**-24, 2.0**-24 / ulp),
+        HIGH: Distance(3.0, 1 - 2.0**-24, (1 - 2.0**-24) / ulp),
     }
 
 
 def test_integers_have_no_ulp_and_non_numbers_are_words():
     ints = envelope(DType.INT64, np.array([2**60]))
-    parties = {"a/O1": {"y": np.array([2**60 + 1])}}
+    parties = {HIGH: {"y": np.array([2**60 + 1])}}
     told = accuracy(ints, parties, verdict(ints, parties).mismatches)
-    assert told["a/O1"]["y"]["rows"] == {"a/O1": [2**60 + 1, 1, None]}
+    assert told[HIGH]["y"].rows == {HIGH: Distance(2**60 + 1, 1, None)}
     floats = envelope(DType.FLOAT16, np.array([1.0]))
-    parties = {"a/O1": {"y": np.array([np.nan], np.float16)}, "a/O2": {"y": np.zeros(3)}}
+    parties = {HIGH: {"y": np.array([np.nan], np.float16)}, LOW: {"y": np.zeros(3)}}
     told = accuracy(floats, parties, verdict(floats, parties).mismatches)
-    assert told == {"a/O1": {"y": {"reference": 1.0, "rows": {"a/O1": ["nan", "nan", "nan"]}}}}
+    assert told == {HIGH: {"y": Accuracy(1.0, {HIGH: Distance("nan", "nan", "nan")})}}

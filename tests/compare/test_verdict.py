@@ -9,6 +9,7 @@ import pytest
 
 from nnfuzz.compare.mismatch import MismatchKind, Verdict
 from nnfuzz.compare.verdict import judge
+from nnfuzz.execute.target import Target
 
 
 @pytest.fixture
@@ -19,6 +20,9 @@ def case(build):
     name = b.add("Mul", b.add("Exp", "x"), "x")
     graph, params = b.done(name)
     return graph, params, {name: (np.exp(x) * x).astype(np.float32)}
+
+
+A, B = Target("a"), Target("b")
 
 
 def changed(outputs, change):
@@ -93,10 +97,10 @@ def test_elements_without_a_meaning_are_not_compared(build):
 
 def test_json_round_trip(case):
     graph, params, good = case
-    verdict = judge(graph, params, {"a": good, "b": changed(good, lambda y: y + np.inf)})
+    verdict = judge(graph, params, {A: good, B: changed(good, lambda y: y + np.inf)})
     text = json.dumps(verdict.to_json(), allow_nan=False)
     assert Verdict.from_json(json.loads(text)) == verdict
-    assert "inf" in str(verdict.mismatches["b"][0])
+    assert "inf" in str(verdict.mismatches[B][0])
 
 
 def test_the_reference_is_suspect_when_all_independent_parties_are_flagged(case):

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.layout import find_tests, write_test
 from nnfuzz.corpus.verify import Result, Status, Tolerance, difference, verify
@@ -20,8 +21,8 @@ def runner():
 
 
 def judge_saying(*wrong):
-    def judge(case, outcomes):
-        return {"mismatches": {f"{o.backend}/{o.level}": list(wrong) for o in outcomes}}
+    def judge(case, outcomes, names=()):
+        return Verdict.from_json({"mismatches": {str(o.target): list(wrong) for o in outcomes}})
 
     return judge
 

@@ -3,14 +3,14 @@ import json
 import numpy as np
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 
 
 def test_json_round_trip_without_the_outputs():
     outcome = Outcome(
         kind=OutcomeKind.CRASH,
         stage=Stage.COMPILE,
-        backend="tvm",
-        level="O3",
+        target=Target("tvm", "0.20", "cpu", "O3", "direct"),
         message="killed by SIGSEGV",
         signal="SIGSEGV",
         captured="last words",
@@ -21,6 +21,8 @@ def test_json_round_trip_without_the_outputs():
     assert "outputs" not in data
     back = Outcome.from_json(data)
     assert back.to_json() == outcome.to_json()
+    assert back.target == outcome.target
+    assert (back.backend, back.level) == ("tvm", "O3")
     assert (back.kind, back.stage) == (OutcomeKind.CRASH, Stage.COMPILE)
     assert not back.ok
     assert not back.over_memory_limit

@@ -9,10 +9,10 @@ import pytest
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.examine import examine
 from nnfuzz.triage.signature import Failure
 
 PLUGIN = Path(__file__).parent / "planted.py"
@@ -58,18 +58,20 @@ def finding_of(producer, registry, server, index: int, **options) -> Finding | N
         return None
     spec = registry.spec("planted", options)
     with BackendRunner(spec, registry, server) as runner:
-        seen = examine(case, runner, lambda case, outcomes: _verdict(producer, case, outcomes))
+        seen = examine(
+            case, runner, lambda case, outcomes, names: _verdict(producer, case, outcomes)
+        )
     failure = planted(seen.failures)
     if failure is None:
         return None
-    return Finding(
-        failure, case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
-    )
+    told = seen.verdict, {"onnx": "x"}
+    blame = seen.blame(failure)
+    return Finding(failure, case, seen.outcomes, spec, CONFIG.to_json(), *told, blame=blame)
 
 
 def _verdict(producer, case, outcomes):
     ok = [o for o in outcomes if o.ok]
-    return producer.judge(case, [(o.backend, o.level) for o in ok], [o.outputs for o in ok])
+    return producer.judge(case, {o.target: o.outputs for o in ok})
 
 
 @pytest.fixture(scope="session")

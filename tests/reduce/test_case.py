@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnfuzz.reduce.candidate import likeness
+from nnfuzz.reduce.candidate import failure_key
 from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduce.passes import PASSES, applied
 from nnfuzz.reduce.servers import Servers
@@ -63,8 +63,9 @@ def test_everything_else_becomes_as_simple_as_can_be(reductions):
 
 def test_the_failure_stays_the_same_and_occurs_in_fresh_processes(findings, reductions):
     for finding, done in zip(findings, reductions):
-        before = likeness(finding.failure, finding.verdict, finding.outcomes)
-        assert likeness(done.failure, done.best.verdict, done.best.outcomes) == before
+        before = failure_key(finding.failure, finding.blame, finding.outcomes)
+        after = failure_key(done.failure, done.best.blame(done.failure), done.best.outcomes)
+        assert after == before
         assert done.confirmed == 3
 
 
@@ -163,6 +164,6 @@ def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():
     ran = [failed("O0", "bad asin"), failed("O1", "bad acos")]
     _, acos = failures(ran)
     alone = [failed("O0", "bad acos"), failed("O1", "bad acos")]
-    assert likeness(acos, None, ran) == likeness(failures(alone)[0], None, alone)
+    assert failure_key(acos, None, ran) == failure_key(failures(alone)[0], None, alone)
     fine = [outcome("O0"), failed("O1", "bad acos")]
-    assert likeness(failures(fine)[0], None, fine) != likeness(acos, None, ran)
+    assert failure_key(failures(fine)[0], None, fine) != failure_key(acos, None, ran)

@@ -6,6 +6,7 @@ import pytest
 
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.graph import Graph
 from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduce.edit import Edit
@@ -13,8 +14,8 @@ from nnfuzz.reduce.passes import applied
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.reduce.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.examine import ProducerClient, examine
 from tests.reduce.faults import FAULTS, PLUGIN, Fault, elements
 
 CONFIG = CaseConfig(exporter="direct")

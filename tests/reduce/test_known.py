@@ -19,7 +19,7 @@ from nnfuzz.triage.signature import failures
 from tests.triage.test_refine import graph, single
 from tests.triage.test_signature import failed, outcome, verdict
 
-WANTED = "the likeness"
+WANTED = "the failure key"
 
 
 def nodes(*steps):
@@ -41,7 +41,7 @@ def test_occurrences_of_a_pattern():
     assert len(list(occurrences(nodes(("Abs", "x", "y")), nodes(*[("Abs", "x", "y")] * 9)))) <= 3
 
 
-class Lanes:
+class Slots:
     """Every model with one of the wrong operators returns a wrong value."""
 
     def __init__(self, *wrong):
@@ -82,15 +82,15 @@ def cause(operator):
 )
 def test_what_is_known_is_cut_out_until_nothing_fails(wrong, left, known):
     whole = graph(("Abs", "x", "a"), ("Erf", "a", "b"), ("Exp", "b", "c"), ("Tan", "c", "y"))
-    lanes = Lanes(*wrong)
-    asked = Known([cause("Erf"), cause("Exp")], lanes, Question(("O0", "O1"), True), WANTED)
+    slots = Slots(*wrong)
+    asked = Known([cause("Erf"), cause("Exp")], slots, Question(("O0", "O1"), True), WANTED)
     rest = asked.without(fails(whole, wrong))
     assert [node["op"] for node in rest.case.graph["nodes"]] == left
     assert (asked.found is not None) == known
-    assert len(lanes.tried) <= 5
+    assert len(slots.tried) <= 5
 
 
-class Uncompiled(Lanes):
+class Uncompiled(Slots):
     """The least optimised level compiles no Mod, and optimisation has another error behind a Mod
     that is followed by a Sign, or in any of the wrong operators.
     """
@@ -106,23 +106,24 @@ class Uncompiled(Lanes):
         found = failures(outcomes, None, made)
         marks = [f.signature.parts["message"] for f in found]
         case = replace(case, graph=made)
-        return Tried("digest", "", (), case, tuple(outcomes), None, tuple(zip(found, marks)))
+        failing = tuple(zip(found, marks))
+        return Tried("digest", "", (), case, tuple(outcomes), failing=failing)
 
 
 @pytest.mark.parametrize("wrong, left", [((), ["Mod"]), (("Sign",), ["Mod", "Sign"])])
 def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, left):
     def run(*steps):
-        return lanes.run(TestCase(0, 0, graph(*steps), b"", {}, {}, {}, "direct", 20), (), None)
+        return slots.run(TestCase(0, 0, graph(*steps), b"", {}, {}, {}, "direct", 20), (), None)
 
-    lanes = Uncompiled(*wrong)
+    slots = Uncompiled(*wrong)
     alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))
     assert [mark for _, mark in both.failing] == ["bad", "wide"]
     known = Cause(refined(alone.failing[0][0], alone.case.graph).hash, alone.case.graph)
-    asked = Known([known], lanes, Question(("O0", "O1"), False), "wide")
+    asked = Known([known], slots, Question(("O0", "O1"), False), "wide")
     found = asked.in_plain_words(both)
     assert [node["op"] for node in found.case.graph["nodes"]] == left
     assert (asked.found is known) == (left == ["Mod"])
-    assert Known([known], lanes, Question(("O0", "O1"), False), "bad").in_plain_words(both) is both
+    assert Known([known], slots, Question(("O0", "O1"), False), "bad").in_plain_words(both) is both
 
 
 @pytest.fixture(scope="module")

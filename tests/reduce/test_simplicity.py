@@ -3,7 +3,7 @@
 from nnfuzz.opspecs.resize import ResizeNearest
 
 from nnfuzz.reduce.simplicity import attribute_cost, declaration, value_cost
-from nnfuzz.reduce.values import _simpler
+from nnfuzz.reduce.values import simpler_values
 
 
 def resize(mode, transformation="asymmetric"):
@@ -17,11 +17,11 @@ def resize(mode, transformation="asymmetric"):
 
 
 def test_modes_that_depend_on_others_become_the_first_that_is_left():
-    assert _simpler(resize("floor"), "nearest_mode", "floor") == [
+    assert simpler_values(resize("floor"), "nearest_mode", "floor") == [
         "round_prefer_floor",
         "round_prefer_ceil",
     ]
-    assert not _simpler(resize("round_prefer_floor"), "nearest_mode", "round_prefer_floor")
+    assert not simpler_values(resize("round_prefer_floor"), "nearest_mode", "round_prefer_floor")
     assert attribute_cost(resize("floor")) > attribute_cost(resize("round_prefer_floor"))
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, read_npz, remove_partial
 from nnfuzz.report.finding_folder import (
@@ -212,11 +214,16 @@ def onnxruntime_finding(finding_of, registry, value):
     """A finding that claims ONNX Runtime to be wrong, unless tanh(4) is `value`."""
     finding = finding_of("planted,bug=value")
     spec = registry.parse("onnxruntime")
-    (wrong,) = finding.verdict["mismatches"]["planted/O1"]
-    worst = {**wrong["worst"], "expected": value, "lo": value - 1e-5, "hi": value + 1e-5}
-    verdict = {"mismatches": {"onnxruntime/O3": [{**wrong, "worst": worst}]}, "comparable": {}}
+    (wrong,) = finding.verdict.mismatches[finding.failure.targets[0]]
+    worst = replace(wrong.worst, expected=value, lo=value - 1e-5, hi=value + 1e-5)
+    verdict = Verdict({Target("onnxruntime", pipeline="O3"): (replace(wrong, worst=worst),)})
     outcomes = tuple(
-        Outcome(OutcomeKind.OK, Stage.EXECUTE, "onnxruntime", level, outputs=finding.case.expected)
+        Outcome(
+            OutcomeKind.OK,
+            Stage.EXECUTE,
+            Target("onnxruntime", pipeline=level),
+            outputs=finding.case.expected,
+        )
         for level in ("O0", "O3")
     )
     (failure,) = failures(outcomes, verdict, finding.case.graph)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.compare.flip import PYTORCH
+from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.text import impersonal, located, portable
 from nnfuzz.report.tracker import tracker_report
@@ -49,9 +51,12 @@ def test_arrays_of_a_large_model_are_left_out(finding_of):
 
 def test_every_target_is_held_against_the_reference(finding_of):
     finding = finding_of("planted,bug=value")
-    rows = {"pytorch": [0.5, 0.0, 0.0], "planted/O0": [0.5, 1e-9, 0.25], "planted/O1": ["nan"] * 3}
-    told = {"planted/O1": {"y": {"reference": 0.5, "rows": rows}}}
-    report = tracker_report(replace(finding, verdict={**finding.verdict, "accuracy": told}))
+    low, high = (outcome.target for outcome in finding.outcomes)
+    rows = {PYTORCH: (0.5, 0.0, 0.0), low: (0.5, 1e-9, 0.25), high: ("nan",) * 3}
+    told = Accuracy(0.5, {target: Distance(*row) for target, row in rows.items()})
+    verdict = replace(finding.verdict, accuracy={high: {"y": told}})
+    assert Verdict.from_json(verdict.to_json()) == verdict
+    report = tracker_report(replace(finding, verdict=verdict))
     assert "| reference (float64) | `0.5` |" in report
     assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report
     assert "| planted O0 | `0.5` | `1e-09` | `0.25` |" in report

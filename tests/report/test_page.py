@@ -10,7 +10,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.features import features
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
@@ -23,23 +25,28 @@ from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.report.graphs import HOSTILE, branching, hostile
 
 BROWSER = CHROMIUM
-VERDICT = {
-    "mismatches": {},
-    "attribution": {"planted": {"party": "optimiser", "evidence": "agrees at O0 " + HOSTILE}},
-}
+BLAME = Blame(Coordinate.PIPELINE, evidence="agrees at O0 " + HOSTILE)
 
 
 def failed(case, kind, graph, title):
     """A finding whose texts all try to break out."""
     signature = Signature(f"hash-{kind}", title)
-    failure = Failure(signature, "planted", kind, Stage.COMPILE, ("O1",))
+    failure = Failure(signature, kind, Stage.COMPILE, (Target("planted", pipeline="O1"),))
     outcomes = (
-        Outcome(OutcomeKind.OK, Stage.EXECUTE, "planted", "O0"),
-        Outcome(kind, Stage.COMPILE, "planted", "O1", HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("planted", pipeline="O0")),
+        Outcome(
+            kind,
+            Stage.COMPILE,
+            Target("planted", pipeline="O1"),
+            HOSTILE,
+            HOSTILE,
+            HOSTILE,
+            HOSTILE,
+        ),
     )
     config = CaseConfig().to_json()
     case = replace(case, graph=graph)
-    return Finding(failure, case, outcomes, None, config, VERDICT, {"planted": HOSTILE})
+    return Finding(failure, case, outcomes, None, config, None, {"planted": HOSTILE}, blame=BLAME)
 
 
 def row(finding, folder):

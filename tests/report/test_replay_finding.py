@@ -34,7 +34,7 @@ def test_answer(found, now, answer, finding_of, runner_of):
 def test_on_another_backend(finding_of, runner_of):
     result = replay(finding_of("planted,bug=value"), runner_of("onnxruntime"), judge)
     assert result.answer is Answer.FIXED
-    assert {o.backend for o in result.examination.outcomes} == {"onnxruntime"}
+    assert {o.backend for o in result.result.outcomes} == {"onnxruntime"}
 
 
 def test_regeneration_names_what_differs(finding_of):

@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.experiment.blocking import examine
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.replay import Answer, replay
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.triage.examine import examine
 
 from .conftest import W, X, judge, model
 

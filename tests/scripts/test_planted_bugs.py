@@ -17,6 +17,7 @@ from planted.program import Unsupported, load, run
 from planted.vocabulary import CONFIG
 
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -78,8 +79,8 @@ def test_agrees_with_pytorch_on_whole_models(producer):
     cases = [c for c in produced if isinstance(c, TestCase) and known(c)]
     for case in cases:
         outputs = run(load(case.model), case.inputs).outputs()
-        verdict = producer.judge(case, [("planted", "O0")], [outputs])
-        assert not verdict["mismatches"]["planted/O0"]
+        verdict = producer.judge(case, {Target("planted"): outputs})
+        assert not verdict.mismatches[Target("planted")]
     assert len(cases) > 6
 
 

@@ -7,13 +7,24 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.compare.flip import State, blame
+from nnfuzz.execute.events import Reply
+from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.service import ProducerService, case_job, reference_outcome
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
+
+LOW, HIGH = (Target("toy", pipeline=level, form="torchscript") for level in ("O0", "O3"))
+
+
+def accused(verdict):
+    states = {t: State.WRONG if wrong else State.RIGHT for t, wrong in verdict.mismatches.items()}
+    return blame(states, "toy", levels=("O0", "O3")).coordinate
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +81,9 @@ def test_the_judge_may_look_at_some_outputs_only(producer):
     name = min(case.expected)
     right = {name: case.expected[name]}
     wrong = {name: np.zeros(7, np.int8)}
-    parties = [("toy", "O0"), ("toy", "O1")]
-    verdict = producer.judge(case, parties, [right, wrong], [name])
-    assert list(verdict["comparable"]) == [name]
-    assert verdict["attribution"]["toy"]["party"] == "optimiser"
+    verdict = producer.judge(case, {LOW: right, HIGH: wrong}, [name])
+    assert list(verdict.comparable) == [name]
+    assert accused(verdict) == "pipeline"
 
 
 def test_the_judge_accuses_the_level_that_is_wrong(producer, case):
@@ -82,26 +92,28 @@ def test_the_judge_accuses_the_level_that_is_wrong(producer, case):
     wrong[name] = (
         ~wrong[name] if wrong[name].dtype == bool else wrong[name] + wrong[name].dtype.type(64)
     )
-    parties = [("toy", "O0"), ("toy", "O3")]
-    verdict = producer.judge(case, parties, [outputs(case), wrong])
-    assert not verdict["mismatches"]["toy/O0"]
-    assert verdict["mismatches"]["toy/O3"]
-    assert verdict["attribution"]["toy"]["party"] == "optimiser"
+    verdict = producer.judge(case, {LOW: outputs(case), HIGH: wrong})
+    assert not verdict.mismatches[LOW]
+    assert verdict.mismatches[HIGH]
+    assert accused(verdict) == "pipeline"
 
 
-def test_the_direct_lowering_acquits_the_backend(producer, case):
-    assert producer.lower(case) == case.model
+def test_the_direct_form_acquits_the_backend(producer, case):
+    assert producer.lower(case).model == case.model
     wrong = {k: np.zeros((7, 7), v.dtype) for k, v in case.expected.items()}
-    parties = [("toy", "O0"), ("toy@direct", "O0")]
-    verdict = producer.judge(case, parties, [wrong, outputs(case)])
-    assert verdict["attribution"]["toy"]["party"] == "exporter"
+    direct = replace(LOW, form="direct")
+    verdict = producer.judge(case, {LOW: wrong, direct: outputs(case)})
+    assert accused(verdict) == "form"
+    assert accused(producer.judge(case, {LOW: wrong, direct: wrong})) == "compiler"
 
 
-def test_a_direct_lowering_that_is_off_as_well_accuses_the_backend(producer, case):
-    wrong = {k: np.zeros((7, 7), v.dtype) for k, v in case.expected.items()}
-    parties = [("toy", "O0"), ("toy@direct", "O0")]
-    verdict = producer.judge(case, parties, [wrong, wrong])
-    assert verdict["attribution"]["toy"]["party"] == "importer or kernel"
+def test_the_reference_evaluator_computes_what_is_expected(case):
+    service = ProducerService(0, CaseConfig(exporter="direct").to_json())
+    header, blobs = case_job("reference", case)
+    told, arrays = service.handle(header, blobs, lambda stage: None)
+    outcome = reference_outcome(case, Reply(told, arrays, ""))
+    assert outcome.target.form == case.exporter
+    assert outcome.outputs is None or outcome.outputs.keys() == case.expected.keys()
 
 
 def test_a_probe_is_the_operator_alone(producer):

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import parser
 
+from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files
@@ -22,6 +23,8 @@ BLOCK = """<ir_version: 8, opset_import: ["" : 17]>
         y = Softplus(r)
     }"""
 INSERTED = ("Add", "Tanh", "Relu", "Mul", "Transpose")
+
+TOY = Target("toy", pipeline="O0")
 
 
 @pytest.fixture
@@ -91,12 +94,12 @@ def test_what_is_opaque_is_run_but_not_compared(folder):
     producer = Producer(1, config(folder))
     case = next(c for c in map(producer.produce, range(9)) if isinstance(c, TestCase))
     wrong = {name: array + 1 for name, array in case.expected.items()}
-    verdict = producer.judge(case, [("toy", "O0")], [wrong])
+    verdict = producer.judge(case, {TOY: wrong})
     graph = producer.load(case)
-    masked = {name for name, share in verdict["comparable"].items() if share == 0}
+    masked = {name for name, share in verdict.comparable.items() if share == 0}
     assert masked
     assert masked <= {o for node in graph.nodes for o in node.outputs}
-    assert not masked & {entry["output"] for entry in verdict["mismatches"]["toy/O0"]}
+    assert not masked & {entry.output for entry in verdict.mismatches[TOY]}
 
 
 def test_seeds_that_changed_or_cannot_be_read_are_refused(folder, tmp_path):

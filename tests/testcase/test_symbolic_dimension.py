@@ -3,6 +3,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.sizes import by_copy, copies, split, together
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -48,8 +49,8 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
         session = onnxruntime.InferenceSession(case.model, options)
         names = [output.name for output in session.get_outputs()]
         runs = [dict(zip(names, session.run(names, part))) for part in by_copy(case.inputs)]
-        verdict = producer.judge(case, [("onnxruntime", "O0")], [together(runs)])
-        assert not any(verdict["mismatches"].values())
+        verdict = producer.judge(case, {Target("onnxruntime"): together(runs)})
+        assert not any(verdict.mismatches.values())
 
 
 def test_the_same_index_gives_the_same_case(producer, dynamic):

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.triage.refine import Clues, refined
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -21,12 +23,12 @@ def hashes(file):
     for case in json.loads(file.read_text()):
         failure = Failure(
             Signature.from_json(case["signature"]),
-            case["backend"],
             OutcomeKind(case["kind"]),
             Stage(case["stage"]),
-            tuple(case["levels"]),
+            tuple(Target(case["backend"], pipeline=level) for level in case["levels"]),
         )
         clues = {k: tuple(v) if isinstance(v, list) else v for k, v in case["clues"].items()}
+        clues["verdict"] = Verdict.from_json(v) if (v := clues.get("verdict")) else None
         found.add(refined(failure, case["graph"], Clues(**clues)).hash)
     return found
 

@@ -9,13 +9,14 @@ from onnx.reference import ReferenceEvaluator
 
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.localise import localise
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.examine import ProducerClient, examine
 from nnfuzz.triage.inside import far_off, first_wrong_node
-from nnfuzz.triage.localise import localise
 from tests.reduce.faults import PLUGIN, Fault
 
 C = np.float32([[-1, 2, -3]])
@@ -96,7 +97,7 @@ def test_localisation_names_the_node_inside_of_one_operator():
     spec = registry.spec("elements", {"op": "Sigmoid", "rule": "many"})
     with BackendRunner(spec, registry) as runner, ProducerClient(0, config.to_json()) as client:
         (failure,) = examine(case, runner, client.judge).failures
-        found = localise(case, failure, runner, client.judge, client.expose, client.lift)
+        found = localise(case, failure, runner, client)
     assert (found.operator, found.onnx_operator) == ("Swish", "Sigmoid")
     assert "Sigmoid (" in found.onnx_model and "Mul (" not in found.onnx_model
     assert any("Sigmoid alone is wrong as well" in sentence for sentence in found.evidence)

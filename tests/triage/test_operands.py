@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from nnfuzz.compare.mismatch import Element, Verdict
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.operands import largest_operand, wide_operands
 from nnfuzz.triage.signature import failures
@@ -31,7 +32,8 @@ def case(op="Max", nodes=1):
 
 def operands(made, index=(1, 0)):
     told = verdict(O0=[("y", "value")])
-    told["mismatches"]["toy/O0"][0]["worst"] = {"index": list(index)}
+    ((target, (wrong,)),) = told.mismatches.items()
+    told = Verdict({target: (replace(wrong, worst=Element(tuple(index))),)})
     (failure,) = failures([outcome("O0")], told, made.graph)
     return wide_operands(made, failure, told)
 

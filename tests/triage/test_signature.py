@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.triage.signature import (
     HASH_DIGITS,
     Signature,
@@ -24,7 +26,7 @@ GRAPH = {
 
 
 def outcome(level, kind=OutcomeKind.OK, stage=Stage.EXECUTE, backend="toy", **fields):
-    return Outcome(kind, stage, backend, level, **fields)
+    return Outcome(kind, stage, Target(backend, pipeline=level), **fields)
 
 
 def failed(level, message="bad 1", **fields):
@@ -40,12 +42,12 @@ def crashed(level, captured="", signal="SIGSEGV"):
 
 def verdict(**wrong):
     """level=[(output, kind), ...]"""
-    return {
-        "mismatches": {
-            f"toy/{level}": [{"output": o, "kind": k, "worst": None} for o, k in listed]
+    return Verdict(
+        {
+            Target("toy", pipeline=level): tuple(Mismatch(o, MismatchKind(k)) for o, k in listed)
             for level, listed in wrong.items()
         }
-    }
+    )
 
 
 def only(*args):
@@ -136,7 +138,7 @@ def test_a_mismatch_everywhere_is_another_than_the_optimisers():
     "change",
     [
         {"stage": Stage.IMPORT},
-        {"backend": "other"},
+        {"target": Target("other", pipeline="O0")},
         {"error_type": "pkg.Other"},
         {"message": "worse"},
         {"traceback": 'Traceback (most recent call last):\n  File "/c/z.py", line 1, in f\n'},

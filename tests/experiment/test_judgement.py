@@ -2,16 +2,19 @@
 
 import numpy as np
 
-from nnfuzz.campaign.judgement import comparable_share, doubtful, judge_job
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.judgement import comparable_share, doubtful
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.service import judge_job
 
 EXPECTED = {"a": np.float32([1, 2]), "b": np.int64([3])}
 CASE = TestCase(0, 0, {}, b"", {}, {}, EXPECTED)
 
 
 def outcome(level: str, **outputs: np.ndarray) -> Outcome:
-    return Outcome(OutcomeKind.OK, Stage.EXECUTE, "toy", level, outputs=outputs)
+    return Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("toy", pipeline=level), outputs=outputs)
 
 
 def test_only_outputs_that_differ_anywhere_are_doubtful():
@@ -24,16 +27,16 @@ def test_only_outputs_that_differ_anywhere_are_doubtful():
     assert doubtful(CASE, [wrong, short]) == ["a", "b"]
 
 
-def test_the_judge_gets_the_doubtful_outputs_of_every_party():
+def test_the_judge_gets_the_doubtful_outputs_of_every_target():
     ran = [outcome("O0", **EXPECTED), outcome("O2", a=EXPECTED["a"], b=np.int64([4]))]
     header, blobs = judge_job(CASE, ran, ["b"])
     assert header["outputs"] == ["b"]
-    assert {k for k in blobs if k.startswith("party/")} == {"party/0/b", "party/1/b"}
+    assert {k for k in blobs if k.startswith("target/")} == {"target/0/b", "target/1/b"}
     _, blobs = judge_job(CASE, ran)
-    assert len([k for k in blobs if k.startswith("party/")]) == 4
+    assert len([k for k in blobs if k.startswith("target/")]) == 4
 
 
 def test_the_comparable_share_is_told_for_whole_verdicts_only():
-    assert comparable_share({"comparable": {"a": 1.0, "b": 0.5}}, EXPECTED) == 0.75
-    assert comparable_share({"comparable": {"b": 0.5}}, EXPECTED) is None
-    assert comparable_share({}, EXPECTED) is None
+    assert comparable_share(Verdict({}, {"a": 1.0, "b": 0.5}), EXPECTED) == 0.75
+    assert comparable_share(Verdict({}, {"b": 0.5}), EXPECTED) is None
+    assert comparable_share(None, EXPECTED) is None

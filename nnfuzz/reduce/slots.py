@@ -1,6 +1,6 @@
-"""Workers of the reducer: lanes that try candidates side by side.
+"""Workers of the reducer: slots that try candidates side by side.
 
-A lane is one worker with torch and onnx (nnfuzz.reduce.service) and one of the backend. The parent
+A slot is one worker with torch and onnx (nnfuzz.reduce.service) and one of the backend. The parent
 imports neither.
 """
 
@@ -17,8 +17,8 @@ from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit, Group
-from nnfuzz.reduce.lane import Lane, said
 from nnfuzz.reduce.servers import PRELOAD, SERVICE, Servers, operators_of
+from nnfuzz.reduce.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
 
 LIMITS = Limits(seconds=120.0)
@@ -28,8 +28,8 @@ class WorkerError(RuntimeError):
     """A worker of nnfuzz's own failed."""
 
 
-class Lanes:
-    """All lanes, and one job at a time beside them. A context manager."""
+class Slots:
+    """All slots, and one job at a time beside them. A context manager."""
 
     def __init__(
         self,
@@ -50,60 +50,66 @@ class Lanes:
         self._own = None if servers else Servers(backend, self._registry, config)
         self._servers = servers or self._own
         arguments = {"config": operators_of(config)}
-        self.lanes: list[Lane] = []
+        self.slots: list[Slot] = []
         for i in range(workers):
             runner = self._runner(backend, limits) if backend else None
             name, server = f"reduce {i}", self._servers.service
             service = Sandbox(SERVICE, arguments, LIMITS, PRELOAD, name, server)
-            self.lanes.append(Lane(service, runner))
+            self.slots.append(Slot(service, runner))
 
     def _runner(self, backend: BackendSpec, limits: Limits | None) -> BackendRunner:
         return BackendRunner(backend, self._registry, self._servers.backend, limits)
 
     def start(self) -> None:
-        """Starts all workers ahead of the first job."""
-        for lane in self.lanes:
-            for sandbox in lane.sandboxes:
+        """Starts all workers ahead of the first job. Raises: RunnerError."""
+        for slot in self.slots:
+            for sandbox in slot.sandboxes:
                 sandbox.start()
+        runners = [slot.runner for slot in self.slots if slot.runner]
+        for runner in runners[:1]:
+            runner.versions()
+        for runner in runners[1:]:
+            runner.release = runners[0].release
 
-    def idle(self) -> Lane | None:
-        return next((lane for lane in self.lanes if lane.steps is None), None)
+    def idle(self) -> Slot | None:
+        return next((slot for slot in self.slots if not slot.busy), None)
 
     @property
     def busy(self) -> bool:
-        return any(lane.steps for lane in self.lanes)
+        return any(slot.busy for slot in self.slots)
 
     def wait(self) -> list[tuple[Any, Tried]]:
         """Blocks until candidates are through; their tickets and results."""
         finished: list[tuple[Any, Tried]] = []
-        owner = {id(s): lane for lane in self.lanes for s in lane.sandboxes}
+        owner = {id(s): slot for slot in self.slots for s in slot.sandboxes}
         while not finished and self.busy:
-            sandboxes = [s for lane in self.lanes if lane.steps for s in lane.sandboxes]
+            sandboxes = [s for slot in self.slots if slot.busy for s in slot.sandboxes]
             for sandbox, event in wait(sandboxes):
-                lane = owner[id(sandbox)]
-                result = lane.feed(event)
+                slot = owner[id(sandbox)]
+                result = slot.feed(event)
                 if result is not None:
-                    finished.append((lane.ticket, result))
+                    finished.append((slot.ticket, result))
         return finished
 
     def run(self, case: TestCase, edits: Group, question: Question) -> Tried:
-        """Tries one candidate and waits for it; no lane may be busy."""
-        lane = self.lanes[0]
-        lane.start(None, lane.attempt(case, edits, None, question, {}))
+        """Tries one candidate and waits for it; no slot may be busy."""
+        slot = self.slots[0]
+        slot.start(None, case, edits, None, question, {})
         return self.wait()[0][1]
 
     def run_fresh(self, case: TestCase, question: Question) -> Tried:
         """The same for a case as it is, in a new process of the backend."""
-        lane = self.lanes[0]
-        if lane.runner is None:
+        slot = self.slots[0]
+        if slot.runner is None:
             return self.run(case, (), question)
-        limits = replace(lane.runner.sandbox.limits, jobs_per_process=1)
-        with self._runner(lane.runner.spec, limits) as runner:
-            lane.runner, kept = runner, lane.runner
+        limits = replace(slot.runner.sandbox.limits, jobs_per_process=1)
+        with self._runner(slot.runner.spec, limits) as runner:
+            runner.release = slot.runner.release
+            slot.runner, kept = runner, slot.runner
             try:
                 return self.run(case, (), question)
             finally:
-                lane.runner = kept
+                slot.runner = kept
 
     def propose(self, case: TestCase, name: str) -> tuple[list[Group], tuple[int, ...]]:
         """The groups of edits that a pass proposes, and the case's measure.
@@ -111,21 +117,21 @@ class Lanes:
         Raises: WorkerError if the worker fails.
         """
         header, blobs = case.to_frame()
-        lane = self.lanes[0]
-        event = lane.service.call({"do": "propose", "case": header, "pass": name}, blobs)
+        slot = self.slots[0]
+        event = slot.service.call({"do": "propose", "case": header, "pass": name}, blobs)
         if not isinstance(event, Reply):
             raise WorkerError(f"pass {name}: {said(event)}")
         found = [tuple(Edit.from_json(e) for e in group) for group in event.header["groups"]]
         return found, tuple(event.header["measure"])
 
     def close(self) -> None:
-        for lane in self.lanes:
-            for sandbox in lane.sandboxes:
+        for slot in self.slots:
+            for sandbox in slot.sandboxes:
                 sandbox.close()
         if self._own is not None:
             self._own.close()
 
-    def __enter__(self) -> Lanes:
+    def __enter__(self) -> Slots:
         return self
 
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:

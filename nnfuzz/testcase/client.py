@@ -1,19 +1,17 @@
-"""Runs one test case on one backend and says in which ways it fails, as a campaign would."""
+"""A producer in a sandbox, one job at a time: makes test cases and judges outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Death, Fault, Limits, Reply, Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.service import blames_settings
-from nnfuzz.triage.signature import Failure, failures
+from nnfuzz.testcase.service import blames_settings, case_job, judge_job, reference_outcome
 
 PRODUCER = "nnfuzz.testcase.service:producer_service"
 PRELOAD = (
@@ -68,22 +66,22 @@ class ProducerClient:
             return NotProduced(**reply.header["failed"])
         return TestCase.from_frame(reply.header["case"], reply.blobs)
 
-    def judge(self, case: TestCase, outcomes: Iterable[Outcome]) -> dict[str, Any]:
-        """Verdict.to_json() on the outcomes that returned.
+    def judge(
+        self, case: TestCase, outcomes: Iterable[Outcome], names: Sequence[str] = ()
+    ) -> Verdict:
+        """The verdict on the outcomes that returned. names: the outputs to look at; default: all.
 
         Raises: ProducerError, ProducerSettingsError.
         """
-        header, blobs = case.to_frame()
-        parties = [outcome for outcome in outcomes if outcome.outputs is not None]
-        for number, outcome in enumerate(parties):
-            outputs = outcome.outputs or {}
-            blobs.update({f"party/{number}/{name}": array for name, array in outputs.items()})
-        job = {
-            "do": "judge",
-            "case": header,
-            "parties": [[outcome.backend, outcome.level] for outcome in parties],
-        }
-        return self._call(job, blobs).header["verdict"]
+        return Verdict.from_json(self._call(*judge_job(case, outcomes, names)).header["verdict"])
+
+    def lower(self, case: TestCase) -> TestCase:
+        """The case in the direct form. Raises: ProducerError."""
+        return self._remade("lower", case)
+
+    def reference(self, case: TestCase) -> Outcome:
+        """What ONNX's reference evaluator computes from the model. Raises: ProducerError."""
+        return reference_outcome(case, self._call(*case_job("reference", case)))
 
     def expose(self, case: TestCase) -> TestCase:
         """The case with every computed value as an output. Raises: ProducerError."""
@@ -94,8 +92,7 @@ class ProducerClient:
         return self._remade("lift", case)
 
     def _remade(self, job: str, case: TestCase) -> TestCase:
-        header, blobs = case.to_frame()
-        reply = self._call({"do": job, "case": header}, blobs)
+        reply = self._call(*case_job(job, case))
         return TestCase.from_frame(reply.header["case"], reply.blobs)
 
     def close(self) -> None:
@@ -119,27 +116,3 @@ class ProducerClient:
             text = f"{event.kind} ({how}) in stage {event.stage}\n{event.captured}"
             raise (ProducerUnavailable if event.stage == "start" else ProducerError)(text)
         return event
-
-
-@dataclass(frozen=True, eq=False)
-class Examination:
-    """What a test case did on a backend. verdict: None if no level returned anything."""
-
-    outcomes: tuple[Outcome, ...]
-    verdict: dict[str, Any] | None
-    failures: tuple[Failure, ...]
-
-
-Judge = Callable[[TestCase, Iterable[Outcome]], dict[str, Any]]
-
-
-def examine(
-    case: TestCase, runner: BackendRunner, judge: Judge, levels: Iterable[str] | None = None
-) -> Examination:
-    """Runs the case at the given levels (default: the backend's pair) and judges it in full.
-
-    Raises: OptionError for an unknown level, RunnerError, and whatever `judge` raises.
-    """
-    outcomes = runner.run(case.model, case.inputs, levels)
-    verdict = judge(case, outcomes) if any(outcome.ok for outcome in outcomes) else None
-    return Examination(tuple(outcomes), verdict, tuple(failures(outcomes, verdict, case.graph)))

@@ -7,16 +7,17 @@ from dataclasses import replace
 import onnx
 import pytest
 
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.blocking import examine
+from nnfuzz.experiment.localise import _invalid, _Search, localise
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.examine import examine
-from nnfuzz.triage.localise import _invalid, _Search, localise
 from nnfuzz.triage.signature import failures
 from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
-
-from .test_signature import failed
+from tests.triage.test_signature import failed
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +30,22 @@ def producer():
     return Producer(7, CONFIG)
 
 
+class Bench:
+    """What ProducerClient does, in this process."""
+
+    def __init__(self, producer):
+        self.expose, self.lift, self.lower = producer.expose, producer.lift, producer.lower
+        self._producer = producer
+
+    def judge(self, case, outcomes, names=()):
+        return self._producer.judge(case, {o.target: o.outputs for o in outcomes if o.outputs})
+
+    def reference(self, case):
+        return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, Target("onnx.reference"))
+
+
 @pytest.fixture(scope="module")
-def judge(producer):
-    def judged(case, outcomes):
-        ok = [o for o in outcomes if o.ok]
-        return producer.judge(case, [(o.backend, o.level) for o in ok], [o.outputs for o in ok])
-
-    return judged
-
-
-@pytest.fixture(scope="module")
-def located(registry, producer, judge):
+def located(registry, producer):
     """Localises the first failing test case under options of the planted backend."""
 
     def run(**options):
@@ -47,12 +53,10 @@ def located(registry, producer, judge):
             for index in range(200):
                 case = producer.produce(index)
                 if isinstance(case, TestCase) and has_pattern(case):
-                    seen = examine(case, runner, judge)
+                    seen = examine(case, runner, Bench(producer).judge)
                     failure = planted(seen.failures)
                     if failure is not None:
-                        found = localise(
-                            case, failure, runner, judge, producer.expose, producer.lift
-                        )
+                        found = localise(case, failure, runner, Bench(producer))
                         return found, case
         raise AssertionError("no test case fails")
 
@@ -113,15 +117,14 @@ def test_an_exporter_is_accused_of_a_model_that_is_none(located):
     assert not _invalid(replace(case, exporter="torchscript"), refused)
 
 
-def test_a_failure_that_is_gone_has_no_place(registry, producer, judge, located):
+def test_a_failure_that_is_gone_has_no_place(registry, producer, located):
     options = {"where": "never"}
     with BackendRunner(registry.spec("planted", {}), registry) as runner:
         cases = (producer.produce(i) for i in range(200))
         case = next(c for c in cases if isinstance(c, TestCase) and has_pattern(c))
-        failure = planted(examine(case, runner, judge).failures)
+        failure = planted(examine(case, runner, Bench(producer).judge).failures)
     with BackendRunner(registry.spec("planted", options), registry) as runner:
-        remade = producer.expose, producer.lift
-        assert localise(case, failure, runner, judge, *remade) is None
+        assert localise(case, failure, runner, Bench(producer)) is None
 
 
 def test_wrong_logic_is_wrong_in_wider_dtypes_too(located):

@@ -8,28 +8,39 @@ kernel of one dtype, from wrong logic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.blocking import Judge, examine
+from nnfuzz.experiment.judgement import with_mismatches
+from nnfuzz.experiment.procedure import OWN_FORMS
+from nnfuzz.experiment.result import Result
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.examine import Judge, ProducerError
+from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.inside import WrongNode, first_wrong_node
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import Failure, failures
 
 FAILS, CURED = "fails", "ok"
-_CALM = frozenset({CURED, str(OutcomeKind.UNSUPPORTED)})
-"""Answers of a less optimised level that leave the optimiser as the accused."""
-_OWN = ("direct", DYNAMIC)
-"""Exporters that write by the operators' own lowerings."""
 MOST_RUNS = 120
 """Of the backend, over all of the ablation."""
 
-Remake = Callable[[TestCase], TestCase]
+
+class Workbench(Protocol):
+    """What a producer does for a search; ProducerClient is one."""
+
+    judge: Judge
+
+    def expose(self, case: TestCase) -> TestCase: ...
+    def lift(self, case: TestCase) -> TestCase: ...
+    def lower(self, case: TestCase) -> TestCase: ...
+    def reference(self, case: TestCase) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -71,21 +82,46 @@ class _Search:
     case: TestCase
     failure: Failure
     runner: BackendRunner
-    judge: Judge
+    producer: Workbench
+    states: dict[Target, State] = field(default_factory=dict)
     rows: list[Ablation] = field(default_factory=list)
     good: frozenset[str] = frozenset({CURED})
 
     def answers(self, levels: Sequence[str], without: Collection[str] = ()) -> dict[str, str]:
         """By level: FAILS if in the way of the failure, CURED if all is well, else what happens."""
-        outcomes = self.runner.run(self.case.model, self.case.inputs, levels, without)
-        return {outcome.level: self._answer(outcome) for outcome in outcomes}
+        result = examine(self.case, self.runner, self.producer.judge, levels, without)
+        self.states |= {o.target: state_of(o) for o in result.outcomes if not without}
+        return {outcome.level: self._answer(outcome, result) for outcome in result.outcomes}
 
-    def _answer(self, outcome: Outcome) -> str:
-        verdict = self.judge(self.case, [outcome]) if outcome.ok else None
-        seen = failures([outcome], verdict, self.case.graph)
+    def _answer(self, outcome: Outcome, result: Result) -> str:
+        seen = failures([outcome], result.verdict, self.case.graph)
         if any(same_error(found, self.failure) for found in seen):
             return FAILS
         return str(seen[0].kind if seen else outcome.kind)
+
+    def blame(self, failing: Collection[str]) -> Blame:
+        """Whom the targets that have run accuse. failing: levels."""
+        compiler, levels = self.runner.spec.name, self.runner.backend.levels
+        bad = [t for t in self.states if t.level in failing and t.form == self.case.exporter]
+        return blame(self.states, compiler, bad, levels)
+
+    def other_forms(self, level: str) -> None:
+        """Runs the direct form, and has somebody else look at the exported one: ONNX's reference
+        evaluator where values are wrong, else its checker.
+        """
+        with contextlib.suppress(ProducerError):
+            made = self.producer.lower(self.case)
+            result = examine(made, self.runner, self.producer.judge, [level])
+            self.states |= {o.target: state_of(o) for o in result.outcomes}
+        if self.failure.kind is not OutcomeKind.MISMATCH:
+            found = State.IMPORT if _invalid(self.case, self.failure) else State.RIGHT
+            self.states[Target("onnx.checker", form=self.case.exporter)] = found
+            return
+        with contextlib.suppress(ProducerError):
+            arbiter = self.producer.reference(self.case)
+            verdict = self.producer.judge(self.case, [arbiter]) if arbiter.ok else None
+            (arbiter,) = with_mismatches([arbiter], verdict) if verdict else [arbiter]
+            self.states[arbiter.target] = state_of(arbiter)
 
     def cured(self, level: str, without: Collection[str]) -> bool:
         answer = self.answers([level], without)[level]
@@ -113,19 +149,13 @@ class _Search:
 
 
 def localise(
-    case: TestCase,
-    failure: Failure,
-    runner: BackendRunner,
-    judge: Judge,
-    expose: Remake,
-    lift: Remake,
+    case: TestCase, failure: Failure, runner: BackendRunner, producer: Workbench
 ) -> Localisation | None:
     """Runs the experiments on the backend of `runner`; None if the failure does not occur.
 
-    expose, lift: as nnfuzz.triage.examine.ProducerClient has them.
-    Raises: RunnerError; whatever `judge` raises.
+    Raises: RunnerError; whatever the producer raises.
     """
-    search = _Search(case, failure, runner, judge)
+    search = _Search(case, failure, runner, producer)
     levels = search.answers(runner.backend.levels)
     failing = [level for level, answer in levels.items() if answer == FAILS]
     if not failing:
@@ -133,24 +163,26 @@ def localise(
     level = failing[0]
     passes: tuple[str, ...] = ()
     evidence = [_swept(levels, runner.name)]
-    lower = {levels[name] for name in runner.backend.levels[: runner.backend.levels.index(level)]}
-    optimised = not _CALM.isdisjoint(lower)
-    if optimised:
-        search.good |= _CALM & lower
+    accused = search.blame(failing)
+    if accused.coordinate is Coordinate.PIPELINE and accused.right:
+        search.good |= {levels[accused.right.level]}
         fired = runner.fired_passes(case.model, level)
         passes = search.culprits(level, fired) if fired else ()
         evidence.append(_ablated(level, fired, passes))
     operator = value = ""
     inside: WrongNode | None = None
     if failure.kind is OutcomeKind.MISMATCH:
-        operator, value, sentence = _first_wrong(case, level, runner, judge, expose)
-        evidence += [sentence, *_in_wider_dtypes(case, level, runner, judge, lift)]
+        operator, value, sentence = _first_wrong(case, level, runner, producer)
+        evidence += [sentence, *_in_wider_dtypes(case, level, runner, producer)]
         inside = _inside(case, level, runner)
         evidence += [inside.sentence] if inside else []
-    party = _party(failure, optimised, passes)
-    if complaint := _invalid(case, failure):
-        party = "exporter"
+    if accused.coordinate is Coordinate.COMPILER and case.exporter not in OWN_FORMS:
+        search.other_forms(level)
+        accused = search.blame(failing)
+        evidence.append(accused.evidence)
+    if accused.coordinate is Coordinate.FORM and (complaint := _invalid(case, failure)):
         evidence.append(f"the checker of ONNX rejects what {case.exporter} wrote: {complaint}")
+    party = _party(failure, accused, passes)
     return Localisation(
         levels,
         level,
@@ -191,23 +223,23 @@ def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> 
 
 
 def _first_wrong(
-    case: TestCase, level: str, runner: BackendRunner, judge: Judge, expose: Remake
+    case: TestCase, level: str, runner: BackendRunner, producer: Workbench
 ) -> tuple[str, str, str]:
     """Operator and value, and a sentence; both empty if the error goes when values are outputs."""
     try:
-        shown = expose(case)
+        shown = producer.expose(case)
     except ProducerError:
         return "", "", "the model cannot be exported with every value as an output"
-    outcomes = runner.run(shown.model, shown.inputs, [level])
-    verdict = judge(shown, outcomes) if outcomes[0].ok else None
-    wrong = {m.output for m in wrong_outputs(verdict) if m.backend == runner.name}
+    result = examine(shown, runner, producer.judge, [level])
+    (outcome,) = result.outcomes
+    wrong = {m.output for m in wrong_outputs(result.verdict) if m.target == outcome.target}
     for node in shown.graph["nodes"]:
         for name in node["outputs"]:
             if name in wrong:
                 sentence = f"with every value as an output, the first wrong one is {name}, "
                 return node["op"], name, sentence + f"computed by {node['op']}"
-    if not outcomes[0].ok:
-        return "", "", f"with every value as an output: {outcomes[0].kind} in {outcomes[0].stage}"
+    if not outcome.ok:
+        return "", "", f"with every value as an output: {outcome.kind} in {outcome.stage}"
     return "", "", "with every value as an output nothing is wrong: it takes a fusion"
 
 
@@ -230,22 +262,22 @@ def _text(model: bytes) -> str:
 
 
 def _in_wider_dtypes(
-    case: TestCase, level: str, runner: BackendRunner, judge: Judge, lift: Remake
+    case: TestCase, level: str, runner: BackendRunner, producer: Workbench
 ) -> list[str]:
     """A sentence on the same model with wider floats; none if it has none, or none can be made."""
     try:
-        shown = lift(case)
+        shown = producer.lift(case)
     except ProducerError:
         return []
-    (outcome,) = runner.run(shown.model, shown.inputs, [level])
+    (outcome,) = examine(shown, runner, producer.judge, [level]).outcomes
     then = {name: dtype for name, dtype, _ in shown.graph["values"]}
     pairs = {(dtype, then[name]) for name, dtype, _ in case.graph["values"] if dtype != then[name]}
     told = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
+    if outcome.kind is OutcomeKind.MISMATCH:
+        return [f"with {told} the result is wrong as well"]
     if not outcome.ok:
         return [f"with {told}: {outcome.kind} in {outcome.stage}"]
-    wrong = any(w.backend == runner.name for w in wrong_outputs(judge(shown, [outcome])))
-    how = "the result is wrong as well" if wrong else "the result is right"
-    return [f"with {told} {how}"]
+    return [f"with {told} the result is right"]
 
 
 def _invalid(case: TestCase, failure: Failure) -> str:
@@ -255,7 +287,7 @@ def _invalid(case: TestCase, failure: Failure) -> str:
     exporter is no longer in question.
     """
     refused = failure.stage in (Stage.IMPORT, Stage.COMPILE)
-    if case.exporter in _OWN or failure.kind is not OutcomeKind.EXCEPTION or not refused:
+    if case.exporter in OWN_FORMS or failure.kind is not OutcomeKind.EXCEPTION or not refused:
         return ""
     from onnx import checker, shape_inference
 
@@ -266,15 +298,15 @@ def _invalid(case: TestCase, failure: Failure) -> str:
     return ""
 
 
-def _party(failure: Failure, optimised: bool, passes: Sequence[str]) -> str:
+def _party(failure: Failure, accused: Blame, passes: Sequence[str]) -> str:
+    """The accused; of a compiler that raises, the stage says which part of it."""
     if passes:
-        return f"optimiser ({', '.join(passes)})"
-    if optimised:
-        return "optimiser"
-    if failure.stage is Stage.COMPARE:
-        return "importer or kernel"
+        return f"{accused.accused} ({', '.join(passes)})"
+    if accused.coordinate is not Coordinate.COMPILER:
+        return accused.accused
     return {
         Stage.EXPORT: "exporter",
         Stage.IMPORT: "importer",
         Stage.COMPILE: "importer or code generation",
+        Stage.COMPARE: accused.accused,
     }.get(failure.stage, "kernel or runtime")

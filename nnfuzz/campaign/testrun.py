@@ -1,0 +1,128 @@
+"""One test case of a campaign on its way: an experiment on worker pools, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from nnfuzz.campaign.pools import BackendPool, Job
+from nnfuzz.campaign.probe import Probe
+from nnfuzz.campaign.recorder import Evidence
+from nnfuzz.campaign.rows import EventRow
+from nnfuzz.execute.events import Death, Fault, Reply
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.runner import RunnerError
+from nnfuzz.experiment import procedure
+from nnfuzz.experiment.asking import Answer, Asking
+from nnfuzz.experiment.pending import Pending, Task
+from nnfuzz.experiment.procedure import REPEATS, Procedure
+from nnfuzz.experiment.result import Judging, Plan, Result, Run
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure
+
+TEST = "test"
+FAULT = procedure.FAULT
+
+
+class Services(Protocol):
+    """What a test run needs from the campaign."""
+
+    def judge(self, job: Job) -> None: ...
+    def knows(self, signature: str, index: int) -> bool: ...
+    def landed(self, run: TestRun, evidence: Evidence) -> None: ...
+
+
+class TestRun(Asking):
+    """A test case, or a probe, from its production to its record.
+
+    `backends` are the pools to run on, each with its levels; `probe` is set if it is one;
+    `sampled` asks for the judge even if the outputs agree. outcomes: by backend, once it landed.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        case: TestCase,
+        backends: Sequence[tuple[BackendPool, tuple[str, ...]]],
+        epoch: int,
+        probe: Probe | None = None,
+        sampled: bool = False,
+    ) -> None:
+        self.services, self.case, self.probe, self.sampled = services, case, probe, sampled
+        self.agreed = False
+        self.outcomes: dict[str, list[Outcome]] = {pool.name: [] for pool, _ in backends}
+        self._epoch = epoch
+        self._pools = {pool.name: pool for pool, _ in backends}
+        plan = Plan(
+            runs=[Run(pool.name, case, levels) for pool, levels in backends],
+            judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
+            repeats=self._repeats,
+            isolates=lambda failure: not self._knows(failure),
+            levels={pool.spec.name: pool.all_levels for pool, _ in backends},
+        )
+        self._procedure = Procedure(case, plan, self)
+
+    def start(self) -> None:
+        Task(self._procedure.result(), self._landed)
+
+    @property
+    def settling(self) -> bool:
+        """Whether every backend has answered."""
+        return self._procedure.settling
+
+    def _repeats(self, failure: Failure) -> int:
+        """Runs in fresh workers that must all fail in the same way before it counts.
+
+        Exceptions come from the same code on the same model: one suffices. What is known already
+        is believed, but for mismatches, whose signatures say little.
+        """
+        known = self._knows(failure)
+        if failure.kind is OutcomeKind.MISMATCH:
+            return 1 if known else REPEATS
+        if known:
+            return 0
+        return 1 if failure.kind is OutcomeKind.EXCEPTION else REPEATS
+
+    def _knows(self, failure: Failure) -> bool:
+        return self.services.knows(failure.signature.hash, self.case.index)
+
+    # -- services of the experiment -------------------------------------------------------------
+
+    def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
+        """What was planned waits for its turn; what settles a test goes first."""
+        return self._pools[run.backend].submit(run, urgent=self.settling)
+
+    def ask(self, header: dict[str, Any], blobs: dict[str, Any]) -> Pending[Answer]:
+        pending: Pending[Answer] = Pending()
+
+        def answer(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+            pending.complete((event, seconds))
+
+        self.services.judge(Job(header, answer, blobs))
+        return pending
+
+    # -- record ---------------------------------------------------------------------------------
+
+    def _landed(self, result: Result) -> None:
+        self.agreed = result.agreed
+        self.outcomes |= result.by_backend()
+        ran = sum(sum(o.seconds.values()) for o in result.outcomes)
+        index = self.case.index
+        evidence = Evidence(
+            index=index,
+            origin=str(self.probe or TEST),
+            epoch=self._epoch,
+            job=self.probe.job() if self.probe else {"do": "produce", "index": index},
+            case=self.case,
+            status="run" if result.outcomes else FAULT,
+            outcomes=result.outcomes,
+            verdict=result.verdict,
+            blames=result.blames,
+            confirmed=result.failures,
+            flaky=result.flaky,
+            repeats=result.repeats,
+            seconds={**self.case.seconds, "execute": ran, "compare": result.seconds},
+            comparable=result.comparable,
+            events=tuple(EventRow(index, **vars(event)) for event in result.events),
+        )
+        self.services.landed(self, evidence)

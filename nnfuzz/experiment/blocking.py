@@ -1,0 +1,185 @@
+"""Experiments of one process at a time: for replay, verification, localisation and the library."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Protocol
+
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec, labelled
+from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of
+from nnfuzz.execute.target import DIRECT, Target
+from nnfuzz.experiment.pending import Pending, finished
+from nnfuzz.experiment.procedure import REPEATS, Procedure
+from nnfuzz.experiment.result import Judging, Plan, Result, Run, Trouble
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import ProducerClient
+
+
+class Judge(Protocol):
+    """Says which outputs are wrong, as ProducerClient.judge does."""
+
+    def __call__(
+        self, case: TestCase, outcomes: Iterable[Outcome], names: Sequence[str] = ()
+    ) -> Verdict: ...
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Services that finish before they return. producer: may be missing where nothing isolates."""
+
+    runners: Mapping[str, BackendRunner]
+    judging: Judge
+    producer: ProducerClient | None = None
+
+    def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
+        """Raises: RunnerError, OptionError."""
+        runner = self.runners[run.backend]
+        if not run.fresh:
+            return Pending.of(_waited(runner, run))
+        limits = replace(limits_of(runner.options), jobs_per_process=1)
+        with BackendRunner(runner.spec, runner.registry, limits=limits) as fresh:
+            fresh.release = runner.release
+            return Pending.of(_waited(fresh, run))
+
+    def judge(
+        self, case: TestCase, outcomes: Sequence[Outcome], names: Sequence[str]
+    ) -> Pending[tuple[Verdict | Trouble, float]]:
+        """Raises: whatever the judge raises."""
+        start = time.perf_counter()
+        verdict = self.judging(case, outcomes, names)
+        return Pending.of((verdict, time.perf_counter() - start))
+
+    def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
+        """Raises: ProducerError."""
+        assert self.producer is not None
+        return Pending.of(self.producer.lower(case))
+
+    def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
+        """Raises: ProducerError."""
+        assert self.producer is not None
+        return Pending.of(self.producer.reference(case))
+
+
+def _waited(runner: BackendRunner, run: Run) -> list[Outcome] | RunnerError:
+    run.submit(runner)
+    return runner.wait()
+
+
+def examine(
+    case: TestCase,
+    runner: BackendRunner,
+    judge: Judge,
+    levels: Iterable[str] | None = None,
+    without: Iterable[str] = (),
+) -> Result:
+    """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
+
+    without: passes to switch off. Raises: OptionError for an unknown level, RunnerError, and
+    whatever `judge` raises.
+    """
+    levels = tuple(levels or runner.backend.default_levels())
+    order = {runner.spec.name: runner.backend.levels}
+    plan = Plan([Run(runner.name, case, levels, without=tuple(without))], levels=order)
+    return finished(Procedure(case, plan, Blocking({runner.name: runner}, judge)).result())
+
+
+class Experiment:
+    """Runs test cases on targets and says which of them are wrong, and whose fault that is.
+
+        with Experiment(["onnxruntime", "tvm/O0"]) as run:
+            result = run(case)
+
+    A target is written as nnfuzz.execute.target has it, or as on the command line, with options:
+    "onnxruntime,provider=cuda". Without a level, the backend's least and most optimised ones run.
+    The processes start with the first case. A context manager.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[str | Target],
+        plugins: Iterable[str] = (),
+        registry: BackendRegistry | None = None,
+        repeats: int = REPEATS,
+    ) -> None:
+        """plugins: files with further backends and operators. repeats: fresh processes in which a
+        failure must occur in the same way.
+
+        Raises: TargetError, RegistryError, OptionError, RunnerError if a compiler is missing.
+        """
+        self._registry = registry or BackendRegistry.discover(plugins)
+        self._repeats = repeats
+        self._stack = ExitStack()
+        wanted = [_asked(target, self._registry) for target in targets]
+        self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
+        self._forms = {target.form for _, target in wanted}
+        self._runners: dict[str, BackendRunner] = {}
+        self._levels: dict[str, tuple[str, ...]] = {}
+        for spec in self.specs:
+            mine = [target for other, target in wanted if other == spec]
+            runner = self._stack.enter_context(BackendRunner(spec, self._registry))
+            self._runners[spec.label] = runner
+            self._levels[spec.label] = _levels(runner, mine)
+        config = CaseConfig(exporter=DIRECT, plugins=self.specs[0].plugins if self.specs else ())
+        self._producer = self._stack.enter_context(ProducerClient(0, config.to_json()))
+
+    def __call__(self, case: TestCase) -> Result:
+        """Carries out the experiment on a case.
+
+        Raises: RunnerError, ProducerError.
+        """
+        if DIRECT in self._forms and case.exporter != DIRECT:
+            case = self._producer.lower(case)
+        plan = Plan(
+            runs=[Run(name, case, levels) for name, levels in self._levels.items()],
+            judging=Judging.DOUBTFUL,
+            repeats=lambda failure: self._repeats,
+            isolates=lambda failure: True,
+            levels={spec.name: self._registry.get(spec.name).levels for spec in self.specs},
+        )
+        services = Blocking(self._runners, self._producer.judge, self._producer)
+        return finished(Procedure(case, plan, services).result())
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Experiment:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _asked(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
+    """The backend that a target needs, with options for what it says of device and options."""
+    target = Target.parse(wanted) if isinstance(wanted, str) else wanted
+    if target.form not in ("", DIRECT):
+        raise OptionError(f"{target}: a test case has its form, only {DIRECT!r} can be asked for")
+    name, *pairs = target.compiler.split(",")
+    pairs += sorted(target.options)
+    options = registry.get(name).options_for(target)
+    text = ",".join([name, *pairs, *(f"{key}={value}" for key, value in options.items())])
+    return registry.parse(text), replace(target, compiler=name)
+
+
+def _levels(runner: BackendRunner, targets: Sequence[Target]) -> tuple[str, ...]:
+    """Those that are asked for, in the backend's order. Raises: RunnerError for another release."""
+    for target in targets:
+        if target.release and not runner.release:
+            runner.versions()
+        if target.release and target.release != runner.release:
+            raise RunnerError(f"{target}: release {runner.release} of {runner.name} is installed")
+    named = {target.level for target in targets}
+    if "" in named:
+        named |= set(runner.backend.default_levels())
+    unknown = sorted(named - {"", *runner.backend.levels})
+    if unknown:
+        known = ", ".join(runner.backend.levels)
+        raise OptionError(f"backend {runner.name} has no level {unknown[0]!r}; it has {known}")
+    return tuple(level for level in runner.backend.levels if level in named)

@@ -1,0 +1,83 @@
+"""What is decided about a test case: by outcomes, the cheap check and the judge's verdict.
+
+Pure functions over values; the envelope itself is built in a producer's worker.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.compare.cheap import close
+from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure
+
+
+def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
+    """The outputs that some ok outcome lacks or has farther than a few ULP from PyTorch's."""
+    ran = [o.outputs for o in outcomes if o.outputs is not None]
+    return [
+        name
+        for name, array in case.expected.items()
+        if not all(name in found and close(array, found[name]) for found in ran)
+    ]
+
+
+def with_mismatches(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outcome]:
+    """The outcomes, with `mismatch` in place of ok where the verdict says so; outputs are kept.
+
+    A verdict that suspects the reference accuses no compiler.
+    """
+    if verdict.suspect_reference:
+        return list(outcomes)
+    return [
+        replace(o, kind=OutcomeKind.MISMATCH, stage=Stage.COMPARE)
+        if o.ok and verdict.mismatches.get(o.target)
+        else o
+        for o in outcomes
+    ]
+
+
+def blamed(
+    outcomes: Iterable[Outcome],
+    verdict: Verdict | None,
+    failure: Failure,
+    levels: Sequence[str] = (),
+) -> Blame:
+    """Whom a failure speaks against. outcomes: of every target. levels: of the failure's backend,
+    the least optimised first; default: in the order of the outcomes.
+    """
+    judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
+    states = {o.target: state_of(o) for o in judged}
+    if verdict and PYTORCH in verdict.mismatches:
+        states[PYTORCH] = State.WRONG if verdict.mismatches[PYTORCH] else State.RIGHT
+    return blame(states, failure.targets[0].compiler, failure.targets, levels)
+
+
+def comparable_share(verdict: Verdict | None, outputs: Collection[str]) -> float | None:
+    """Mean share of comparable elements over the outputs; None unless the verdict has them all.
+
+    Where only the doubtful ones were looked at, it would be too low.
+    """
+    shares = verdict.comparable if verdict else {}
+    whole = bool(shares) and all(name in shares for name in outputs)
+    return fmean(shares.values()) if whole else None
+
+
+def same_outputs(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes gave the same outputs, bit for bit."""
+    if one.outputs is None or other.outputs is None or one.outputs.keys() != other.outputs.keys():
+        return False
+    return all(_digest(one.outputs[k]) == _digest(other.outputs[k]) for k in one.outputs)
+
+
+def _digest(array: np.ndarray) -> tuple[Any, ...]:
+    return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(array).tobytes())

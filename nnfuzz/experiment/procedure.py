@@ -1,0 +1,220 @@
+"""The experiment: a case runs on targets, is compared, judged, repeated, and blamed on somebody.
+
+    run -> cheap comparison -> judge -> failures -> repetition in fresh processes
+        -> the targets that isolate the fault -> result
+
+The sequence is one coroutine over `Services`; who drives it decides what runs at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnfuzz.compare.flip import Blame, Coordinate
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.events import Death, described
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.runner import RunnerError
+from nnfuzz.execute.target import DIRECT
+from nnfuzz.experiment.judgement import (
+    blamed,
+    comparable_share,
+    doubtful,
+    same_outputs,
+    with_mismatches,
+)
+from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services, Trouble
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure, failures
+
+FAULT, DEATH, FLAKY = "fault", "death", "flaky"
+REPEATS = 3
+"""Fresh processes in which a failure must occur that may depend on the state of a process."""
+LAST_WORDS = 2000  # characters of what a dying compiler wrote: its end says why
+OWN_FORMS = (DIRECT, DYNAMIC)
+"""Written by nnfuzz: there is no exporter to blame."""
+
+
+@dataclass
+class _Doubt:
+    """A failure, and how many of its repetitions failed in the same way."""
+
+    failure: Failure
+    wanted: int
+    tried: int = 0
+    repeated: int = 0
+
+    @property
+    def certain(self) -> bool:
+        return not self.wanted or 0 < self.tried == self.repeated
+
+
+class Procedure:
+    """One experiment under way. settling: whether everything has run that was planned."""
+
+    def __init__(self, case: TestCase, plan: Plan, services: Services) -> None:
+        self.case, self.plan, self.services = case, plan, services
+        self.settling = False
+        self._outcomes: list[Outcome] = []
+        self._verdict: Verdict | None = None
+        self._agreed = False
+        self._extra: list[Outcome] = []
+        self._seconds = 0.0
+        self._events: list[Event] = []
+
+    async def result(self) -> Result:
+        """Carries it out. Raises: whatever the services raise at once."""
+        await self._run()
+        self.settling = True
+        await self._compare()
+        found = failures(self._outcomes, self._verdict, self.case.graph)
+        doubts = await self._repeated(found)
+        confirmed = [d.failure for d in doubts if d.certain]
+        blames = {f.signature.hash: self._blame(f) for f in confirmed}
+        if accused := [f for f in confirmed if self._unclear(f, blames[f.signature.hash])]:
+            await self._isolate(accused)
+            blames |= {f.signature.hash: self._blame(f) for f in accused}
+        return Result(
+            case=self.case,
+            outcomes=tuple(self._outcomes),
+            verdict=self._verdict,
+            failures=tuple(confirmed),
+            flaky=tuple(d.failure for d in doubts if not d.certain),
+            repeats={d.failure.signature.hash: (d.repeated, d.tried) for d in doubts},
+            blames=blames,
+            extra=tuple(self._extra),
+            comparable=comparable_share(self._verdict, self.case.expected),
+            agreed=self._agreed,
+            seconds=self._seconds,
+            events=tuple(self._events),
+        )
+
+    async def _run(self) -> None:
+        started = [(run, self.services.run(run)) for run in self.plan.runs]
+        for run, pending in started:
+            found = await pending
+            if isinstance(found, RunnerError):
+                self._fault("run", str(found), run.backend)
+            else:
+                self._outcomes += found
+                self._events += [_death(o) for o in found if o.kind in _DEATHS]
+
+    async def _compare(self) -> None:
+        ran = [o for o in self._outcomes if o.ok]
+        if not ran or self.plan.judging is Judging.NEVER:
+            return
+        start = time.perf_counter()
+        doubts = doubtful(self.case, ran)
+        self._agreed = not doubts
+        self._seconds += time.perf_counter() - start
+        if doubts or self.plan.judging is Judging.ALWAYS:
+            names = () if self.plan.judging is Judging.ALWAYS else doubts
+            self._verdict = await self._judged(ran, names)
+        if self._verdict is not None:
+            self._outcomes = with_mismatches(self._outcomes, self._verdict)
+
+    async def _judged(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
+        """None if the judge fails, or suspects the reference, which then accuses nobody."""
+        verdict, seconds = await self.services.judge(self.case, outcomes, names)
+        self._seconds += seconds
+        if not isinstance(verdict, Verdict):
+            self._trouble("compare", verdict)
+            return None
+        if verdict.suspect_reference:
+            self._fault("compare", "PyTorch and every backend differ from the reference")
+            return None
+        return verdict
+
+    # -- does it happen again? ----------------------------------------------------------------
+
+    async def _repeated(self, found: Sequence[Failure]) -> list[_Doubt]:
+        """Has failures repeated in fresh processes, all at the same time."""
+        doubts, started = [_Doubt(f, self.plan.repeats(f)) for f in found], []
+        for doubt in doubts:
+            failure = doubt.failure
+            run = Run(failure.backend, self.case, failure.levels, fresh=True)
+            started += [(doubt, self.services.run(run)) for _ in range(doubt.wanted)]
+        for doubt, pending in started:
+            again = await self._again(doubt.failure, await pending)
+            if again is not None:  # a fault of nnfuzz keeps a repetition from saying anything
+                doubt.tried += 1
+                doubt.repeated += again
+        self._events += [_flaky(doubt) for doubt in doubts if not doubt.certain]
+        return doubts
+
+    async def _again(self, failure: Failure, found: list[Outcome] | RunnerError) -> bool | None:
+        if isinstance(found, RunnerError):
+            self._fault("confirm", str(found), failure.backend)
+            return None
+        before = {o.target: o for o in self._outcomes}
+        if failure.kind is not OutcomeKind.MISMATCH:
+            ends = {target: (o.kind, o.stage) for target, o in before.items()}
+            return any(ends.get(o.target) == (o.kind, o.stage) for o in found)
+        if all(o.target in before and same_outputs(before[o.target], o) for o in found):
+            return True
+        ran = [o for o in found if o.ok]
+        if not doubtful(self.case, ran):
+            return False
+        verdict = await self._judged(ran, ())
+        return verdict is not None and any(verdict.mismatches.values())
+
+    # -- whose fault is it? -------------------------------------------------------------------
+
+    def _blame(self, failure: Failure) -> Blame:
+        levels = self.plan.levels.get(failure.targets[0].compiler, ())
+        return blamed([*self._outcomes, *self._extra], self._verdict, failure, levels)
+
+    def _unclear(self, failure: Failure, blame: Blame) -> bool:
+        """Whether the form may be at fault, and is worth further runs."""
+        return (
+            failure.kind is OutcomeKind.MISMATCH
+            and self.case.exporter not in OWN_FORMS
+            and blame.coordinate is Coordinate.COMPILER
+            and self.plan.isolates(failure)
+        )
+
+    async def _isolate(self, accused: Sequence[Failure]) -> None:
+        """Runs the direct form as well, and has ONNX's reference evaluator speak on the other."""
+        reference, direct = self.services.reference(self.case), self.services.direct(self.case)
+        made, extra = await direct, []
+        if isinstance(made, TestCase):
+            runs = [Run(f.backend, made, f.levels) for f in accused]
+            for pending in [self.services.run(run) for run in runs]:
+                found = await pending
+                extra += [] if isinstance(found, RunnerError) else found
+        else:
+            self._trouble("lower", made)
+        arbiter = await reference
+        extra += [arbiter] if isinstance(arbiter, Outcome) else []
+        ran = [o for o in [*self._outcomes, *extra] if o.outputs is not None]
+        if any(o.ok for o in extra) and (verdict := await self._judged(ran, ())):
+            self._verdict, self._extra = verdict, with_mismatches(extra, verdict)
+
+    # -- what is worth a line -----------------------------------------------------------------
+
+    def _fault(self, stage: str, message: str, backend: str = "") -> None:
+        self._events.append(Event(FAULT, backend, stage, "", message))
+
+    def _trouble(self, stage: str, event: Trouble) -> None:
+        signal = event.signal if isinstance(event, Death) else ""
+        told = described(event), event.captured
+        self._events.append(Event(FAULT, "", stage, signal, *told))
+
+
+def _flaky(doubt: _Doubt) -> Event:
+    failure = doubt.failure
+    told = f"{doubt.repeated} of {doubt.tried} times: {failure.signature.title}"
+    return Event(FLAKY, failure.backend, failure.stage.value, message=told)
+
+
+def _death(outcome: Outcome) -> Event:
+    """A compiler's worker that died: kept with its signal and last words."""
+    stage = f"{outcome.stage} {outcome.level}"
+    told = outcome.message, outcome.captured[-LAST_WORDS:]
+    return Event(DEATH, outcome.backend, stage, outcome.signal, *told)
+
+
+_DEATHS = (OutcomeKind.CRASH, OutcomeKind.TIMEOUT)

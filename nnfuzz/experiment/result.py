@@ -1,0 +1,131 @@
+"""What an experiment is asked, what it needs, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from nnfuzz.compare.flip import NOBODY, Blame
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.events import Death, Fault
+from nnfuzz.execute.outcome import Outcome, Stage
+from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.experiment.pending import Pending
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure
+
+Trouble = Fault | Death
+"""What a producer's worker may end in: a fault of nnfuzz, never an outcome."""
+
+
+class Judging(StrEnum):
+    """When outputs are held against the envelope."""
+
+    NEVER = "never"
+    DOUBTFUL = "doubtful"  # where some are not close to PyTorch's
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model on some targets of one backend. fresh: in a new process. The rest: see
+    nnfuzz.execute.runner.BackendRunner.submit.
+    """
+
+    backend: str
+    case: TestCase
+    levels: tuple[str, ...]
+    fresh: bool = False
+    without: tuple[str, ...] = ()
+    until: Stage = Stage.EXECUTE
+    lazy: bool = False
+
+    def submit(self, runner: BackendRunner) -> None:
+        """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
+        case, how = self.case, (self.without, self.until, self.lazy)
+        runner.submit(case.model, case.inputs, self.levels, *how, form=case.exporter)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of an experiment.
+
+    runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
+    way. isolates: whether a failure is worth the targets that tell whose fault it is. levels: by
+    compiler, the least optimised first.
+    """
+
+    runs: Sequence[Run]
+    judging: Judging = Judging.ALWAYS
+    repeats: Callable[[Failure], int] = lambda failure: 0
+    isolates: Callable[[Failure], bool] = lambda failure: False
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class Services(Protocol):
+    """Who runs, judges and writes models; each call starts the work and returns at once."""
+
+    def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
+
+    def judge(
+        self, case: TestCase, outcomes: Sequence[Outcome], names: Sequence[str]
+    ) -> Pending[tuple[Verdict | Trouble, float]]:
+        """The verdict and the seconds that it took. names: the outputs to look at; none for all."""
+        ...
+
+    def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
+        """The same test case in the direct form."""
+        ...
+
+    def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
+        """What ONNX's reference evaluator computes from the model."""
+        ...
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that is worth a line in the log. kind: fault, death or flaky."""
+
+    kind: str
+    backend: str = ""
+    stage: str = ""
+    signal: str = ""
+    message: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came of an experiment.
+
+    outcomes: of what ran at first, `mismatch` where the verdict says so. extra: of what isolates
+    a fault. failures: those that all repetitions showed; flaky: the others. repeats: by signature,
+    how many of how many repetitions failed in the same way. blames: by signature. comparable: mean
+    share of the elements that the verdict rests on; None unless all outputs were judged. agreed:
+    whether all outputs are close to PyTorch's. seconds: in the comparison.
+    """
+
+    case: TestCase
+    outcomes: tuple[Outcome, ...]
+    verdict: Verdict | None = None
+    failures: tuple[Failure, ...] = ()
+    flaky: tuple[Failure, ...] = ()
+    repeats: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    blames: Mapping[str, Blame] = field(default_factory=dict)
+    extra: tuple[Outcome, ...] = ()
+    comparable: float | None = None
+    agreed: bool = False
+    seconds: float = 0.0
+    events: tuple[Event, ...] = ()
+
+    def blame(self, failure: Failure) -> Blame:
+        return self.blames.get(failure.signature.hash, NOBODY)
+
+    def by_backend(self) -> dict[str, list[Outcome]]:
+        """The outcomes by the backend's label."""
+        found: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            found.setdefault(outcome.backend, []).append(outcome)
+        return found

@@ -1,0 +1,175 @@
+"""One worker slot of the reducer: prepares a candidate, runs it, and says how it fails."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from nnfuzz.execute.events import Death, Event, Fault, Progress, Reply
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.asking import Answer, Asking
+from nnfuzz.experiment.pending import Pending, Task
+from nnfuzz.experiment.procedure import FAULT, Procedure
+from nnfuzz.experiment.result import Judging, Plan, Run
+from nnfuzz.reduce.candidate import Question, Tried, failure_key
+from nnfuzz.reduce.edit import Group
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import export_failure
+
+T = TypeVar("T")
+
+
+class Slot(Asking):
+    """Tries one candidate at a time; `start`, then `feed` events until it returns the result.
+
+    One of its two workers is busy at any time: they serve the experiment one after the other.
+    """
+
+    def __init__(self, service: Sandbox, runner: BackendRunner | None) -> None:
+        self.service, self.runner = service, runner
+        self.ticket: Any = None
+        self.busy = False
+        self._answer: Callable[[Event], None] | None = None
+        self._queue: deque[tuple[Callable[[], None], Callable[[Event], None]]] = deque()
+        self._result: Tried | None = None
+
+    @property
+    def sandboxes(self) -> list[Sandbox]:
+        return [self.service, *([self.runner.sandbox] if self.runner else [])]
+
+    def start(
+        self,
+        ticket: Any,
+        case: TestCase,
+        edits: Group,
+        below: Sequence[int] | None,
+        question: Question,
+        known: Mapping[str, Tried],
+    ) -> None:
+        """Begins with a candidate. known: results by digest, which are not run again."""
+        self.ticket, self.busy = ticket, True
+        Task(self._tried(case, edits, below, question, known), self._finish)
+
+    def feed(self, event: Event) -> Tried | None:
+        """Takes an event of one of the sandboxes; the result, once it is there."""
+        if self._answer is not None:
+            self._answer(event)
+        result, self._result = self._result, None
+        return result
+
+    def _finish(self, tried: Tried) -> None:
+        self.busy, self._result = False, tried
+
+    async def _tried(
+        self,
+        case: TestCase,
+        edits: Group,
+        below: Sequence[int] | None,
+        question: Question,
+        known: Mapping[str, Tried],
+    ) -> Tried:
+        header, blobs = case.to_frame()
+        job = {"do": "prepare", "case": header, "edits": [e.to_json() for e in edits]}
+        event, _ = await self.ask({**job, "below": below}, blobs)
+        if not isinstance(event, Reply):
+            return Tried(reason=f"fault: {said(event)}")
+        if "rejected" in event.header:
+            return Tried(reason=event.header["rejected"])
+        digest = event.header["digest"]
+        if digest in known:
+            return known[digest]
+        made = TestCase.from_frame(event.header["case"], event.blobs)
+        found = Tried(digest, "", tuple(event.header["measure"]), made)
+        failed = event.header.get("failed")
+        if failed or self.runner is None:
+            return _not_exported(found, failed)
+        return await self._run(found, made, question)
+
+    async def _run(self, found: Tried, case: TestCase, question: Question) -> Tried:
+        assert self.runner is not None
+        how = question.without, question.until, question.lazy
+        plan = Plan(
+            runs=[Run(self.runner.name, case, question.levels, False, *how)],
+            judging=Judging.ALWAYS if question.judged else Judging.NEVER,
+            isolates=lambda failure: question.isolates,
+            levels={self.runner.spec.name: self.runner.backend.levels},
+        )
+        result = await Procedure(case, plan, self).result()
+        if troubles := [e for e in result.events if e.kind == FAULT]:
+            reason = f"fault: {troubles[0].message}"
+            return replace(found, reason=reason, outcomes=result.outcomes)
+        seen = [(f, failure_key(f, result.blame(f), result.outcomes)) for f in result.failures]
+        return replace(
+            found,
+            outcomes=result.outcomes,
+            failing=tuple(seen),
+            verdict=result.verdict,
+            blames=result.blames,
+        )
+
+    # -- services of the experiment -------------------------------------------------------------
+
+    def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
+        """Raises: RunnerError out of `feed`."""
+        pending: Pending[list[Outcome] | RunnerError] = Pending()
+        runner = self.runner
+        assert runner is not None
+
+        def answer(event: Event) -> None:
+            outcomes = runner.feed(event)
+            if outcomes is not None:
+                self._done(pending, outcomes)
+
+        self._enqueue(lambda: run.submit(runner), answer)
+        return pending
+
+    def ask(self, header: dict[str, Any], blobs: dict[str, Any]) -> Pending[Answer]:
+        pending: Pending[Answer] = Pending()
+
+        def answer(event: Event) -> None:
+            if not isinstance(event, Progress):
+                self._done(pending, (event, 0.0))
+
+        self._enqueue(lambda: self.service.submit(header, blobs), answer)
+        return pending
+
+    def _enqueue(self, start: Callable[[], None], answer: Callable[[Event], None]) -> None:
+        """Has a piece of work wait for those before it."""
+        self._queue.append((start, answer))
+        self._next()
+
+    def _next(self) -> None:
+        if self._answer is None and self._queue:
+            start, self._answer = self._queue.popleft()
+            start()
+
+    def _done(self, pending: Pending[T], value: T) -> None:
+        self._answer = None
+        pending.complete(value)
+        self._next()
+
+
+def _not_exported(found: Tried, failed: Mapping[str, str] | None) -> Tried:
+    """For findings about an exporter: a model is no failure, the same exception is."""
+    if failed is None:
+        return found
+    case = found.case
+    assert case is not None
+    failure = export_failure(case.exporter, **failed)
+    outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(case.exporter), **failed)
+    return replace(found, outcomes=(outcome,), failing=((failure, failure_key(failure)),))
+
+
+def said(event: Event | Iterable) -> str:
+    """What a worker said instead of an answer."""
+    if isinstance(event, Fault):
+        return f"{event.error_type}: {event.message}\n{event.traceback}"
+    if isinstance(event, Death):
+        how = event.signal or event.exit_code
+        return f"the worker died: {event.kind} ({how}) in {event.stage}\n{event.captured[-2000:]}"
+    return str(event)
