@@ -119,6 +119,7 @@ class Loop:
         elif self.config.probed_first is not None:
             self.prober.ask_all(self.config.probed_first)
         elif self.config.probe_seconds:
+            self.prober.ask_known()
             self.prober.ask_all()
             limit = self.config.time_limit or math.inf
             deadline = time.monotonic() + min(self.config.probe_seconds, limit / 10)

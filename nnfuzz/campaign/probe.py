@@ -127,6 +127,11 @@ class Prober:
             self._queue_up(Probe(key, 0, place))
             place += _STRIDE
 
+    def ask_known(self) -> None:
+        """Asks for every signature whose first probe has an answer already."""
+        first = (Probe(key, 0) for key in self.keys)
+        self.ask([probe.key for probe in first if not self.backends(probe)])
+
     def ask_all(self, most: int | None = None) -> None:
         """Asks for every signature with one exporter, or for that many of them."""
         promising = map(self._promising, self._alike)
@@ -223,7 +228,9 @@ class Prober:
         return any(entry is not None and entry.bad for entry in found)
 
     def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> None:
-        """Takes what tests of the campaign have shown, and asks for at most so many signatures.
+        """Takes what tests of the campaign have shown, and asks for at most so many signatures:
+        those that tests give reason to, then others of the operators that are known to be lacking
+        with some dtypes.
 
         before: see `ask`.
         """
@@ -239,7 +246,14 @@ class Prober:
                 tables = [self.tables[backend]] if backend in self.tables else self.tables.values()
                 unknown = {key for table in tables for key in table.unknown(keys)}
                 wanted.update(dict.fromkeys(named(sorted(unknown), told) if told else ()))
-        self.ask([key for key in wanted if key not in self._asked][:most], before)
+        self.ask(
+            [key for key in (*wanted, *self._likely()) if key not in self._asked][:most], before
+        )
+
+    def _likely(self) -> list[str]:
+        """Signatures of operators of which another one is refused with the same exporter."""
+        lacking = {_operator(key) for table in self.tables.values() for key in table.refused()}
+        return by_turns([key for key in self.keys if _operator(key) in lacking])
 
     def _shown_by(self, test: Observed) -> list[tuple[Support, Sequence[tuple[str, str]]]]:
         found = test.outcomes.items()
@@ -280,6 +294,11 @@ class Prober:
 
 
 _RAN = (OK, OutcomeKind.MISMATCH.value)
+
+
+def _operator(key: str) -> str:
+    """The operator of a signature, with its exporter."""
+    return key.partition("(")[0]
 
 
 def items_of_probe(origin: str) -> str:

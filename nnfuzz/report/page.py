@@ -40,7 +40,7 @@ MAX_NODES = 80
 """A graph with more nodes is not drawn."""
 FILTERS = ("backend", "kind", "stage", "level")
 _MERGED = MappingProxyType(
-    {"by_levels": {}, "refined": "", "pattern": "", "duplicates": (), "suspects": ()}
+    {"by_levels": {}, "refined": "", "pattern": "", "duplicates": (), "suspects": (), "alike": ()}
 )
 """What a row says of reduction where it says nothing."""
 
@@ -121,7 +121,9 @@ def _about(row: Mapping[str, Any]) -> str:
     own = (row[key] for key in ("title", "pattern", "signature", "refined", "folder", "party"))
     facts = (row[key] for key in FILTERS)
     more = (v[key] for v in row["variants"] for key in ("pattern", "title", "folder"))
-    return " ".join([*own, *facts, *row["duplicates"], *row["suspects"], *more]).lower()
+    return " ".join(
+        [*own, *facts, *row["duplicates"], *row["suspects"], *row["alike"], *more]
+    ).lower()
 
 
 def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:

@@ -31,18 +31,20 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
     with start(folder) as store:
         cache = SupportCache(cache or folder / "cache")
         stopped = (lambda: len(store.done()) >= stop) if stop else lambda: False
-        run_campaign(store, config, registry, Silent(), cache, stopped)
+        result = run_campaign(store, config, registry, Silent(), cache, stopped)
         avoided = [store.avoided_in(epoch) for epoch in range(6)]
         tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]
         findings = {row.signature: row.first_index for row in store.signatures()}
         probes = store._db.execute("SELECT * FROM probes").fetchall()
-        return tests, avoided, findings, probes
+        return (tests, avoided, findings, probes), result.summary["support_tables"]
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone") / "c"
-    return folder, campaign(folder)
+    made, used = campaign(folder)
+    assert used == []
+    return folder, made
 
 
 def test_nothing_is_avoided_before_the_third_epoch(alone):
@@ -53,18 +55,20 @@ def test_nothing_is_avoided_before_the_third_epoch(alone):
 
 
 def test_workers_do_not_matter(alone, tmp_path):
-    assert campaign(tmp_path / "c", workers=3, producers=2) == alone[1]
+    assert campaign(tmp_path / "c", workers=3, producers=2)[0] == alone[1]
 
 
 def test_the_cache_does_not_matter(alone, tmp_path):
     folder, made = alone
-    assert list((folder / "cache").iterdir())
-    assert campaign(tmp_path / "c", cache=folder / "cache") == made
+    (table,) = (folder / "cache").iterdir()
+    again, used = campaign(tmp_path / "c", cache=folder / "cache")
+    assert again == made
+    assert used == [{"path": str(table), "entries": len(made[-1])}]
 
 
 @pytest.mark.parametrize("stop", [7, 40, 90])
 def test_an_interruption_does_not_matter(alone, tmp_path, stop):
     folder = tmp_path / "c"
-    tests, *_ = campaign(folder, stop=stop)
+    (tests, *_), _ = campaign(folder, stop=stop)
     assert stop <= len(tests) < TESTS
-    assert campaign(folder) == alone[1]
+    assert campaign(folder)[0] == alone[1]

@@ -152,6 +152,13 @@ def test_an_epoch_asks_for_few(prober):
     assert len(prober) == 1
 
 
+def test_other_dtypes_of_what_is_lacking_are_probed(prober):
+    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])], 16)
+    answer(prober, *[NO] * INSTANCES)
+    prober.learn([], 32)
+    assert [prober.next().key, prober.next()] == [KEYS[1], None]
+
+
 def test_operators_that_the_message_names_are_probed_alone(prober):
     prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
     assert [prober.next().key, prober.next()] == [KEYS[2], None]
@@ -233,6 +240,9 @@ def test_answers_that_are_missing_in_between_are_run():
     prober = prober_of(answers=found)
     prober.ask([KEYS[0]])
     assert prober.idle and prober.refused() == {}
+    again = prober_of(answers=found)
+    again.ask_known()
+    assert again.idle and again.tables["toy"].unknown(KEYS) == KEYS[1:]
     thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
     thorough.ask([KEYS[0]])
     assert thorough.next().instance == 0
