@@ -177,7 +177,7 @@ class Loop:
             self._tick()
 
     def _sandboxes(self) -> list[Any]:
-        pools = [self.producers, *self.backends, self.reducer]
+        pools: list[Any] = [self.producers, *self.backends, self.reducer]
         return [sandbox for pool in pools for sandbox in pool.sandboxes()]
 
     def _busy(self) -> bool:
@@ -228,7 +228,7 @@ class Loop:
             return [(pool, pool.levels) for pool in self.backends]
         names = self.prober.backends(probe)
         levels = self.prober.levels
-        return [(pool, levels[pool.name]) for pool in self.backends if pool.name in names]
+        return [(pool, tuple(levels[pool.name])) for pool in self.backends if pool.name in names]
 
     # -- what comes back ----------------------------------------------------------------------
 

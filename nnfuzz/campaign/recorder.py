@@ -116,8 +116,8 @@ class Recorder:
         for place in (FINDINGS, SUSPECTS, DUPLICATES):
             mend(store.folder / place)
         self.arrange()
-        for row in store.tests():
-            self.figures.add(row)
+        for test in store.tests():
+            self.figures.add(test)
 
     def knows(self, signature: str, index: int) -> bool:
         """Whether a failure is to be ignored, or was confirmed before in the view of a test.
@@ -297,9 +297,9 @@ class Recorder:
                 self._announce(row)
         for occurrence in seen:
             self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
-            row = self.rows.get(occurrence.signature)
-            if row and occurrence.bucket == "finding":
-                self.rows[row.signature] = replace(row, occurrences=row.occurrences + 1)
+            known = self.rows.get(occurrence.signature)
+            if known and occurrence.bucket == "finding":
+                self.rows[known.signature] = replace(known, occurrences=known.occurrences + 1)
 
     def _test_row(self, evidence: Evidence) -> TestRow | None:
         if evidence.origin != "test":

@@ -33,10 +33,10 @@ def finding_writer(
     specs = {spec.label: spec for spec in config.backends}
 
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
-        restraints = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}
+        restraints: dict[str, Any] = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}
         made = _made(evidence)
         own = replace(config.case, **restraints).only(made.generated_for)
-        case = evidence.case or _case_without_model(config.seed, own, made)
+        case = made if isinstance(made, TestCase) else _case_without_model(config.seed, own, made)
         spec = specs.get(failure.backend)
         finding = Finding(
             failure=failure,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -86,7 +86,7 @@ def _top(
     ] = False,
 ) -> None:
     """Options in front of every command."""
-    table = (context.default_map or {}).get(context.invoked_subcommand)
+    table = (context.default_map or {}).get(context.invoked_subcommand or "")
     if table:
         names = ", ".join(name.replace("_", "-") for name in table)
         typer.echo(f"defaults from {FILE}: {names}", err=True)
@@ -147,7 +147,7 @@ def _disk_is_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
 

@@ -123,7 +123,7 @@ def known_hashes(path: Path) -> tuple[str, ...]:
     from nnfuzz.triage.known import KnownError, KnownFailures
 
     try:
-        return KnownFailures.load(path).hashes()
+        return KnownFailures.load(path).lines()
     except OSError as error:
         raise UsageError(
             f"--known {path} cannot be read ({error.strerror or error}): name a text file that "

@@ -48,7 +48,7 @@ class _Survivor(io.FileIO):
     The command goes on: a campaign ends with its summary and its exit code all the same.
     """
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)
         except BrokenPipeError:

@@ -79,10 +79,10 @@ def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
                 op = type(node.op)(**{**node.op.attributes, name: other})
                 yield from _made(f"{node.op.name} ignores {name}", subject, node, op, node.inputs)
         for i, name in enumerate(node.inputs):
-            op = node.op.without_input(i)
-            if op is not None:
+            fewer = node.op.without_input(i)
+            if fewer is not None:
                 rest = (*node.inputs[:i], *node.inputs[i + 1 :])
-                yield from _made(f"{node.op.name} ignores input {i}", subject, node, op, rest)
+                yield from _made(f"{node.op.name} ignores input {i}", subject, node, fewer, rest)
             elif name in subject.params and len(node.inputs) > 1:
                 zeros = {**subject.params, name: np.zeros_like(subject.params[name])}
                 text = f"{node.op.name} takes input {i} for 0"

@@ -40,7 +40,7 @@ class Symbolic:
         self.places: dict[Var, str] = {}
         self.types: dict[str, TensorType] = {}
         for name in (*graph.inputs, *graph.weights):
-            shape = graph.type(name).shape
+            shape = graph.type(name).sizes
             dims = [self._var(f"{name}.{i}", 1, d) for i, d in enumerate(shape)]
             self.types[name] = graph.type(name).with_shape(dims)
         self.ops = [self._lifted(i) for i in range(len(graph.nodes))]
@@ -117,11 +117,9 @@ class Symbolic:
         order = sorted(self.now, key=lambda v: v not in caps)
         for var in order:
             lo, hi = system.domains.of(var)
-            wanted = range(lo, hi + 1)
-            if not least:
-                aim = min(caps.get(var, self.now[var]), self.now[var])
-                wanted = sorted(wanted, key=lambda x: abs(x - aim))
-            if not any(system.assign(var, value, value) for value in list(wanted)[:64]):
+            aim = lo if least else min(caps.get(var, self.now[var]), self.now[var])
+            wanted = sorted(range(lo, hi + 1), key=lambda x: abs(x - aim))
+            if not any(system.assign(var, value, value) for value in wanted[:64]):
                 return None
         found = {var: system.domains.of(var)[0] for var in order}
         return found if self._holds(constraints, found) else None
@@ -223,14 +221,14 @@ class Window:
             output, index = end
             if output not in before.values or output not in after.values:
                 raise Inapplicable(f"the output {output} is gone")
-            shapes = before.type(output).shape, after.type(output).shape
-            if not len(shapes[0]) == len(shapes[1]) == len(index):
+            old, new = before.type(output).sizes, after.type(output).sizes
+            if not len(old) == len(new) == len(index):
                 raise Inapplicable(f"the output {output} has another rank")
-            self._axes = list(zip(*shapes, index, strict=True))
+            self._axes = list(zip(old, new, index, strict=True))
 
     def starts(self, name: str) -> list[int]:
         """The first index that stays, by axis of a parameter."""
-        sizes = list(zip(self.before.type(name).shape, self.after.type(name).shape, strict=True))
+        sizes = list(zip(self.before.type(name).sizes, self.after.type(name).sizes, strict=True))
         return [self._start(*size, axis - len(sizes)) for axis, size in enumerate(sizes)]
 
     def _start(self, size: int, left: int, axis: int) -> int:

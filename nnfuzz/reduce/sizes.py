@@ -39,7 +39,9 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
     for k, part in enumerate(parts):
         params.update({at_size(name, k): part.params[name] for name in part.graph.inputs})
         for name in part.graph.weights:
-            if not np.array_equal(part.params[name], first.params.get(name)):
+            if name not in first.params or not np.array_equal(
+                part.params[name], first.params[name]
+            ):
                 raise Inapplicable(f"the weight {name} depends on the size")
             params[name] = part.params[name]
     try:
@@ -53,8 +55,10 @@ def fixed(subject: Subject) -> Subject:
     graph = subject.graph
     names = {name: _apart(name) for name in graph.values}
     values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
-    ends = [[names[n] for n in ns] for ns in (graph.inputs, graph.weights, graph.outputs)]
-    static = Graph(values, [renamed(node, names) for node in graph.nodes], *ends)
+    ends = (graph.inputs, graph.weights, graph.outputs)
+    inputs, weights, outputs = ([names[n] for n in ns] for ns in ends)
+    nodes = [renamed(node, names) for node in graph.nodes]
+    static = Graph(values, nodes, inputs, weights, outputs)
     return Subject(static, {names[n]: a for n, a in subject.params.items()}, "direct")
 
 

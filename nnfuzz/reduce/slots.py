@@ -47,8 +47,8 @@ class Slots:
         """
         plugins = backend.plugins if backend else ()
         self._registry = registry or BackendRegistry.discover(plugins)
-        self._own = None if servers else Servers(backend, self._registry, config)
-        self._servers = servers or self._own
+        self._servers = servers or Servers(backend, self._registry, config)
+        self._own = None if servers else self._servers
         arguments = {"config": operators_of(config)}
         self.slots: list[Slot] = []
         for i in range(workers):

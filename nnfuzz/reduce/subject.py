@@ -70,7 +70,7 @@ class Subject:
             sum(len(node.inputs) for node in graph.nodes),
             sum(len(node.op.attributes) + attribute_cost(node.op) for node in graph.nodes),
             sum(dtype_cost(t.dtype) for t in types),
-            sum(int(t.numel) for t in types),
+            sum(t.elements for t in types),
             sum(t.rank for t in types),
             len(graph.weights),
             int(self.exporter != "direct"),
@@ -149,8 +149,8 @@ def rebuilt(
         op, outputs = _fitting(node, adapt(node.op, graph.types(node.inputs), new), new)
         values.update((name, Value(name, t)) for name, t in zip(node.outputs, outputs, strict=True))
         nodes.append(Node(op, inputs, node.outputs))
-    outputs = [rename.get(name, name) for name in graph.outputs]
-    return pruned(values, nodes, graph.inputs, graph.weights, outputs)
+    kept = [rename.get(name, name) for name in graph.outputs]
+    return pruned(values, nodes, graph.inputs, graph.weights, kept)
 
 
 def _fitting(
@@ -162,7 +162,7 @@ def _fitting(
             outputs = op.type_transfer(*types)
         except Exception:  # specs may index shapes of a rank that they have not seen
             continue
-        sizes = [int(t.numel) for t in outputs]
+        sizes = [t.elements for t in outputs]
         if len(outputs) == len(node.outputs) and all(0 < size < 1 << 22 for size in sizes):
             return op, outputs
     raise Inapplicable(f"{node!r} does not admit {types}")
@@ -171,7 +171,7 @@ def _fitting(
 def fitted(array: np.ndarray, type_: TensorType, starts: Iterable[int]) -> np.ndarray:
     """An array cut to a type of the same rank at most as large, from a first index per axis."""
     index = tuple(slice(s, s + d) for s, d in zip(starts, type_.shape, strict=True))
-    return np.ascontiguousarray(array[index]).astype(type_.dtype.numpy).reshape(type_.shape)
+    return np.ascontiguousarray(array[index]).astype(type_.dtype.numpy).reshape(type_.sizes)
 
 
 def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:

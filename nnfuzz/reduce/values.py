@@ -42,6 +42,7 @@ def simpler_values(op: OpSpec, name: str, value: Any) -> list[Any]:
     cost = value_cost(name, value, declared)
     if not cost:
         return []
+    found: list[Any]
     if isinstance(value, Body):
         found = list(_of_body(value))
     elif isinstance(value, tuple) and any(isinstance(v, str) for v in value):
@@ -56,7 +57,7 @@ def simpler_values(op: OpSpec, name: str, value: Any) -> list[Any]:
     elif isinstance(value, DType):
         found = [DType.FLOAT32] if value.is_float else [DType.INT64, DType.INT32]
     elif isinstance(value, str):
-        options = declared.options
+        options = declared.options if isinstance(declared, Choice) else None
         found = list(options) if isinstance(options, tuple) else []
     else:
         found = _less(name, value)

@@ -76,11 +76,13 @@ def _bends(
     links: Links = {}
     made = set()
     for source, target, port in edges:
-        route = [("bend", source, level) for level in range(depth[source] + 1, depth[target])]
-        for bend in route:
+        route: list[Key] = []
+        for level in range(depth[source] + 1, depth[target]):
+            bend = ("bend", source, level)
+            route.append(bend)
             if bend not in made:
                 made.add(bend)
-                layers[bend[2]].append(bend)
+                layers[level].append(bend)
         chain = [source, *route, target]
         for pair in pairwise(chain):
             links.setdefault(pair, port if pair[1] == target else 0.5)

@@ -192,6 +192,12 @@ def _impersonal(finding: Finding) -> Finding:
 
 
 def _trimmed(outcome: Outcome) -> Outcome:
-    texts = ("message", "traceback", "captured")
-    short = {name: impersonal(trimmed(getattr(outcome, name), MAX_TEXT)) for name in texts}
-    return replace(outcome, **short)
+    def short(text: str) -> str:
+        return impersonal(trimmed(text, MAX_TEXT))
+
+    return replace(
+        outcome,
+        message=short(outcome.message),
+        traceback=short(outcome.traceback),
+        captured=short(outcome.captured),
+    )

@@ -63,8 +63,8 @@ def _listed(finding: Finding) -> Iterator[tuple[str, np.ndarray]]:
     seen: dict[tuple[Any, ...], list[str]] = {}
     for outcome in finding.outcomes:
         for name, a in (outcome.outputs or {}).items():
-            who = f"{outcome.backend} {outcome.level}".strip()
-            seen.setdefault((name, str(a.dtype), a.shape, a.tobytes()), []).append(who)
+            target = f"{outcome.backend} {outcome.level}".strip()
+            seen.setdefault((name, str(a.dtype), a.shape, a.tobytes()), []).append(target)
     for (name, dtype, shape, data), who in seen.items():
         array = np.frombuffer(data, DType(dtype).numpy if _known(dtype) else dtype)
         yield f"actual {name} ({', '.join(who)})", array.reshape(shape)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -187,7 +188,7 @@ def _discoveries(campaign: Campaign) -> Markup | None:
 def _heat(figures: Figures) -> list[dict[str, Any]]:
     rows = []
     for op in figures.operators():
-        cells = [figures.heat[op].get(backend, {}) for backend in figures.backends()]
+        cells = [figures.heat[op].get(backend, Counter[str]()) for backend in figures.backends()]
         rows.append(
             {
                 "op": op,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ BINS = 60
 MAX_POINTS = 240
 NO_TEST = "no test case"
 CLASSES = ("ok", "unsupported", "failed")
-CURVES = {
+CURVES: dict[str, Callable[[Features], set[Any]]] = {
     "operators with dtypes": Features.operator_dtypes,
     "pairs of adjacent operators": Features.operator_edges,
     "vertices (op, attributes, types)": Features.vertices,

@@ -54,7 +54,7 @@ def tracker_report(finding: Finding) -> str:
             model_text=model_text(case.model) if case.model else "",
             node_text=(finding.localisation or {}).get("onnx_model", ""),
             error=_error(outcome) if failed else "",
-            captured=outcome.captured if failed else "",
+            captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
             seed=case.seed,
             origin=_origin(finding),

@@ -79,7 +79,10 @@ class Pattern:
     @cached_property
     def _bare(self) -> tuple[set[str], set[str]]:
         """Operators and edges without dtypes."""
-        return tuple({text.partition("(")[0] for text in part} for part in (self.nodes, self.edges))
+        nodes, edges = (
+            {text.partition("(")[0] for text in part} for part in (self.nodes, self.edges)
+        )
+        return nodes, edges
 
     def _dtypes(self) -> list[str]:
         found: dict[str, None] = {}
@@ -177,6 +180,7 @@ def _apart(message: str, graph: Mapping[str, Any], clues: Clues) -> dict[str, An
 
 def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
     """Parts that replace those of a mismatch; None: not part of it."""
+    graph = graph or {}
     kind = failure.signature.parts.get("wrong", "")
     if kind in _NUMBERS and graph:
         kind = _kind_of_number(failure, graph, clues)

@@ -27,7 +27,7 @@ class Findings(Database):
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
         levels = self._by_levels()
         return [
-            FindingRow(
+            FindingRow(  # type: ignore[misc]
                 *row[:11],
                 occurrences=row[11],
                 by_levels=levels.get(row[0], {}),
