@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.campaign.observer import counted
 from nnfuzz.cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,6 +93,8 @@ def _shown(attribute: AttributeProto) -> Any:
     from onnx import helper
 
     if attribute.HasField("g"):
+        from nnfuzz.campaign.observer import counted
+
         return f"{{{counted(len(attribute.g.node), 'node')}}}"
     if attribute.HasField("t"):
         return _tensor(attribute.t)
