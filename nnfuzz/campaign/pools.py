@@ -83,8 +83,10 @@ class ProducerPool:
 
     def call(self, header: dict[str, Any]) -> Reply | Fault | Death:
         """Has the first worker do a job, and waits for it."""
-        self._renew(self.slots[0])
-        return self.slots[0].sandbox.call(header)
+        slot = self.slots[0]
+        self._renew(slot)
+        assert slot.sandbox is not None
+        return slot.sandbox.call(header)
 
     def dispatch(self, supply: Callable[[], Job | None]) -> None:
         for slot in self.slots:
@@ -122,6 +124,7 @@ class ProducerPool:
 
     def _submit(self, slot: _ProducerSlot, job: Job) -> None:
         slot.job, slot.began = job, time.perf_counter()
+        assert slot.sandbox is not None, "renewed first"
         slot.sandbox.submit(job.header, job.blobs)
 
     def _renew(self, slot: _ProducerSlot) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nnfuzz.corpus.layout import TestFolder
     from nnfuzz.corpus.verify import Result, Tolerance
     from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.experiment.blocking import Judge
 
 MOST_SKIPPED = 10
 _SHOWN = 400  # characters of a message
@@ -131,9 +132,7 @@ def _run(
     return results
 
 
-def _judging(
-    tests: Sequence[TestFolder], spec: BackendSpec
-) -> AbstractContextManager[Callable[..., dict[str, Any]]]:
+def _judging(tests: Sequence[TestFolder], spec: BackendSpec) -> AbstractContextManager[Judge]:
     """A context that yields a function that judges outputs by the envelope, in a producer."""
     from contextlib import contextmanager
 

@@ -154,7 +154,7 @@ class Slot(Asking):
         self._next()
 
 
-def _not_exported(found: Tried, failed: Mapping[str, str] | None) -> Tried:
+def _not_exported(found: Tried, failed: Mapping[str, Any] | None) -> Tried:
     """For findings about an exporter: a model is no failure, the same exception is."""
     if failed is None:
         return found
