@@ -98,7 +98,7 @@ class Experiment:
 
     A target is written as nnfuzz.execute.target has it, or as on the command line, with options:
     "onnxruntime,provider=cuda". Without a level, the backend's least and most optimised ones run.
-    The processes start with the first case. A context manager.
+    Compilers are loaded with the first case. A context manager.
     """
 
     def __init__(
@@ -115,19 +115,21 @@ class Experiment:
         """
         self._registry = registry or BackendRegistry.discover(plugins)
         self._repeats = repeats
-        self._stack = ExitStack()
         wanted = [_asked(target, self._registry) for target in targets]
         self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
         self._forms = {target.form for _, target in wanted}
         self._runners: dict[str, BackendRunner] = {}
         self._levels: dict[str, tuple[str, ...]] = {}
-        for spec in self.specs:
-            mine = [target for other, target in wanted if other == spec]
-            runner = self._stack.enter_context(BackendRunner(spec, self._registry))
-            self._runners[spec.label] = runner
-            self._levels[spec.label] = _levels(runner, mine)
-        config = CaseConfig(exporter=DIRECT, plugins=self.specs[0].plugins if self.specs else ())
-        self._producer = self._stack.enter_context(ProducerClient(0, config.to_json()))
+        with ExitStack() as stack:
+            for spec in self.specs:
+                mine = [target for other, target in wanted if other == spec]
+                runner = stack.enter_context(BackendRunner(spec, self._registry))
+                self._runners[spec.label] = runner
+                self._levels[spec.label] = _levels(runner, mine)
+            plugins = self.specs[0].plugins if self.specs else ()
+            config = CaseConfig(exporter=DIRECT, plugins=plugins).to_json()
+            self._producer = stack.enter_context(ProducerClient(0, config))
+            self._stack = stack.pop_all()
 
     def __call__(self, case: TestCase) -> Result:
         """Carries out the experiment on a case.
