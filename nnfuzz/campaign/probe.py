@@ -139,7 +139,8 @@ class Prober:
 
     def forget_waiting(self) -> None:
         """Empties the queue but for signatures that were begun; the rest may be asked again."""
-        waiting = [probe for probe in self._queue if not probe.instance]
+        first = {name: chain.place for name, chain in self._chains.items()}
+        waiting = [p for p in self._queue if p.place == first[signature_of(p.key)]]
         for probe in waiting:
             self._queue.remove(probe)
             for key in (probe.key, *self._chains.pop(signature_of(probe.key)).keys):

@@ -102,6 +102,7 @@ class Recorder:
         self.reductions = store.reductions()
         self._patterns: dict[str, Pattern] = {}
         self._items = store.items_of_findings()
+        self._listed: list[FindingRow] | None = None
         self.suspects = store.suspects()
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """By what is alike: pattern -> refined signature, which may have several."""
@@ -147,11 +148,15 @@ class Recorder:
                 first = self._first_tests.setdefault(failure.signature.hash, test.index)
                 self._first_tests[failure.signature.hash] = min(first, test.index)
         self._count(findings, seen)
+        if seen:
+            self._listed = None
 
     def findings(self) -> list[FindingRow]:
-        """As Store.findings, out of memory; without `by_levels`."""
-        merged_rows = merged(self.rows.values(), self.reductions, self.suspects)
-        return by_value(self.clusters().together(merged_rows, self.reductions))
+        """As Store.findings, out of memory; without `by_levels`. Made anew where one changes."""
+        if self._listed is None:
+            rows = merged(self.rows.values(), self.reductions, self.suspects)
+            self._listed = by_value(self.clusters().together(rows, self.reductions))
+        return self._listed
 
     def clusters(self) -> Clusters:
         return Clusters.of(self.rows.values(), self.store.ever_avoided(), self._items)
@@ -174,6 +179,7 @@ class Recorder:
     def forget_failed_reductions(self) -> None:
         """Has them tried again: `unreduced` names them anew."""
         self.reductions = {s: row for s, row in self.reductions.items() if not row.reason}
+        self._listed = None
 
     def _suspect(self, row: FindingRow) -> None:
         """Looks whether a mismatch's model contains all of what another one was reduced to."""
@@ -208,6 +214,7 @@ class Recorder:
         if self.rows[result.signature].first_index != index:
             return None
         self.store.add_reduction(result)
+        self._listed = None
         self.reductions[result.signature] = result
         self._note_pattern(result)
         if result.refined in self._known:
@@ -223,6 +230,7 @@ class Recorder:
 
     def arrange(self) -> None:
         """Moves folders to where they belong; not while one of them is being reduced."""
+        self._listed = None
         for signature, folder in arrange(self.store).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
 

@@ -6,7 +6,10 @@ from nnfuzz.campaign.clusters import Clusters, complaint_of, grouping
 from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow
 from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.triage.signature import Failure, Signature
+
+TARGETS = (Target("toy", pipeline="O1"),)
 
 
 def row(signature, kind="mismatch", complaint="", occurrences=1, size=5, **more):
@@ -78,9 +81,9 @@ def test_reduced_findings_stay_what_they_are():
 
 def test_complaints_of_mismatches_name_the_operator():
     parts = {"wrong": "value", "operators": ["Conv", "Relu"]}
-    told = Failure(Signature("h", "", parts), "toy", OutcomeKind.MISMATCH, Stage.COMPARE, ("O1",))
+    told = Failure(Signature("h", "", parts), OutcomeKind.MISMATCH, Stage.COMPARE, TARGETS)
     assert complaint_of(told) == "wrong value at Conv"
-    error = Failure(Signature("h", ""), "toy", OutcomeKind.EXCEPTION, Stage.IMPORT, ("O1",))
+    error = Failure(Signature("h", ""), OutcomeKind.EXCEPTION, Stage.IMPORT, TARGETS)
     assert complaint_of(error) == "h"
 
 
