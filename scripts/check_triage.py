@@ -13,6 +13,8 @@ asked for the causes by which it really fails, and counts follow:
   unclear     not reduced, and failing for several causes, none of which is theirs alone
   buckets     findings with members (variants, suspects, duplicates that were merged) that do not
               fail for the finding's cause
+  strays      with --occurrences N: of N occurrences, made again from the seed, those that
+              do not fail for a cause of the finding under which they were counted
   unplanted   findings that fail for no planted cause: a fault of nnfuzz or of what computes nodes
 
 On a real compiler nobody knows the causes. Without --truth the findings are printed as Markdown
@@ -28,20 +30,28 @@ Exit code 1 if the duplicates, the buckets or the share of reduced findings are 
 from __future__ import annotations
 
 import json
+import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import onnx
 import typer
 
+from nnfuzz.campaign.schedule import epoch_of
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.report.files import read_npz
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
 
 REDUCED = "reduced"
 MAX_MODEL = 3000
@@ -61,6 +71,11 @@ class Row:
     @property
     def hash(self) -> str:
         return self.data["signature"]
+
+    @property
+    def others(self) -> list[str]:
+        """The signatures that were merged with it."""
+        return [*self.data.get("duplicates", ()), *self.data.get("suspects", ())]
 
     @property
     def shown(self) -> Path:
@@ -84,6 +99,7 @@ class Score:
     unclear: list[str] = field(default_factory=list)
     unplanted: list[str] = field(default_factory=list)
     buckets: dict[str, list[str]] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
 
     @property
     def reduced(self) -> int:
@@ -97,9 +113,9 @@ def read_rows(campaign: Path) -> list[Row]:
     by_hash = {name.rpartition("-")[2]: folder for name, folder in folders.items()}
     found = []
     for data in summary["signatures"]:
-        others = [*data.get("duplicates", ()), *data.get("suspects", ())]
-        members = tuple(by_hash[h] for h in others if h in by_hash)
-        found.append(Row(data, campaign / data["folder"], members))
+        row = Row(data, campaign / data["folder"])
+        members = tuple(by_hash[h] for h in row.others if h in by_hash)
+        found.append(replace(row, members=members))
     return found
 
 
@@ -127,6 +143,29 @@ def score(rows: list[Row], truth: Truth) -> Score:
         if strangers and causes:
             found.buckets[row.hash] = strangers
     return found
+
+
+def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]:
+    """Of some occurrences, made again: what was counted under a finding of another cause."""
+    owner = {other: row for row in found.rows for other in (row.hash, *row.others)}
+    query = "SELECT signature, idx FROM occurrences WHERE origin = 'test' ORDER BY idx"
+    with closing(sqlite3.connect(campaign / FILE)) as database:
+        seen = [(name, index) for name, index in database.execute(query) if name in owner]
+    with closing(Store.open(campaign, write=False)) as store:
+        summary = json.loads((campaign / "summary.json").read_text())
+        base = CaseConfig.from_json(summary["config"]["case"])
+        producer = Producer(summary["seed"], base)
+        found_strays = []
+        for signature, index in random.Random(0).sample(seen, min(number, len(seen))):
+            restraints = store.restraints_in(epoch_of(index))
+            producer.configure(replace(base, **{k: tuple(v) for k, v in restraints.items()}))
+            case, row = producer.produce(index), owner[signature]
+            if isinstance(case, TestCase) and case.model:
+                causes = truth(case.model, case.inputs)
+                if not causes & found.causes[row.hash]:
+                    told = f"test {index} {sorted(causes)} under {row.hash}"
+                    found_strays.append(f"{told} {row.data['title']}")
+    return found_strays
 
 
 def judged(rows: list[Row], file: Path) -> Score:
@@ -165,6 +204,7 @@ def table(found: Score, known: Sequence[str]) -> str:
     lines += [f"unclear: {told(h)}" for h in found.unclear]
     lines += [f"bucket: {told(h)} with {', '.join(ms)}" for h, ms in found.buckets.items()]
     lines += [f"unplanted: {told(h)}" for h in found.unplanted]
+    lines += [f"stray: {text}" for text in found.strays]
     return "\n".join(lines)
 
 
@@ -208,6 +248,7 @@ def main(
     fuzz: Annotated[list[str] | None, typer.Argument(help="Or arguments of nnfuzz fuzz.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Plug-in with causes_of.")] = None,
     judged_by: Annotated[Path | None, typer.Option("--judged", help="HASH CAUSE lines.")] = None,
+    occurrences: Annotated[int, typer.Option(help="How many to make again.")] = 0,
     most_duplicates: Annotated[float, typer.Option(help="Share of findings.")] = 0.2,
     most_buckets: Annotated[int, typer.Option(help="Findings.")] = 0,
     least_reduced: Annotated[float, typer.Option(help="Share of findings.")] = 0.75,
@@ -222,6 +263,7 @@ def main(
         plugin = import_plugin(truth)
         known = [fault.cause for fault in getattr(plugin, "FAULTS", ())]
         found = score(rows, plugin.causes_of)
+        found.strays = strays(folder, found, plugin.causes_of, occurrences) if occurrences else []
     elif judged_by:
         found = judged(rows, judged_by)
     else:

@@ -12,8 +12,10 @@ import numpy as np
 
 from nnfuzz.compare.cheap import cheap
 from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import outside
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -118,13 +120,10 @@ class Bench:
     def _judge(self, case: TestCase, base: Run) -> None:
         plain = base.outputs()
         changed = self._changed(case, base, plain)
-        parties = [(BACKEND, "O0"), *((f"{BACKEND}:{name}", "O1") for name in changed)]
-        verdict = self.producer.judge(case, parties, [plain, *changed.values()])
-        found = {
-            name.partition(":")[2].partition("/")[0]: m
-            for name, m in verdict["mismatches"].items()
-            if name.startswith(BACKEND)
-        }
+        targets = {name: Target(f"{BACKEND} {name}") for name in ("", *changed)}
+        outputs = {"": plain, **changed}
+        verdict = self.producer.judge(case, {targets[name]: outputs[name] for name in targets})
+        found = {name: verdict.mismatches[target] for name, target in targets.items()}
         if found[""]:
             self.baseline_alarms.append(describe(case, found[""]))
         spread = bounds = None
@@ -244,13 +243,11 @@ def why(
     return Miss(index, "wide" if inside else "cheap", min(most, 1e300))
 
 
-def describe(case: TestCase, mismatches: Sequence[Mapping[str, Any]]) -> str:
+def describe(case: TestCase, mismatches: Sequence[Mismatch]) -> str:
     """One line on the first mismatch."""
-    first, worst = mismatches[0], mismatches[0].get("worst") or {}
-    return (
-        f"case {case.index}: {first['output']} {first['kind']} {first['actual']}"
-        f" {worst.get('actual', '')} not in [{worst.get('lo', '')}, {worst.get('hi', '')}]"
-    )
+    worst = mismatches[0].worst
+    told = f"case {case.index}: {mismatches[0]}"
+    return told + (f", not in [{worst.lo}, {worst.hi}]" if worst else "")
 
 
 @dataclass(frozen=True)

@@ -265,12 +265,12 @@ for name, op, change in (
     ("export_swaps_sub", "Sub", swapped),
     ("export_swaps_pow", "Pow", swapped),
     ("export_swaps_less", "Less", swapped),
-    ("export_loses_perm", "Transpose", lambda node: dropped(node, "perm")),
-    ("export_loses_alpha", "LeakyRelu", lambda node: dropped(node, "alpha")),
-    ("export_loses_axis", "Softmax", lambda node: dropped(node, "axis")),
+    ("export_loses_axis", "Gather", lambda node: dropped(node, "axis")),
+    ("export_loses_keepdims", "ArgMax", lambda node: dropped(node, "keepdims")),
+    ("export_confuses_asin", "Asin", lambda node: renamed(node, "Acos")),
     ("export_confuses_atan", "Atan", lambda node: renamed(node, "Tanh")),
     ("export_confuses_round", "Round", lambda node: renamed(node, "Floor")),
-    ("export_confuses_sinh", "Sinh", lambda node: renamed(node, "Asinh")),
+    ("export_confuses_tan", "Tan", lambda node: renamed(node, "Tanh")),
     ("export_confuses_neg", "Neg", lambda node: renamed(node, "Abs")),
 ):
     EXPORTER[name] = op, change

@@ -57,7 +57,7 @@ def activation_missing(site):
 @FAULTS.at(Stage.IMPORT, "HardSwish", "Mish")
 def gate_missing(site):
     """Gated activations are not converted."""
-    raise RuntimeError(f"NotImplemented: no converter for gate {site.op} ({site.node.outputs[0]})")
+    raise RuntimeError(f"gate table: entry of {site.op} is empty ({site.node.outputs[0]})")
 
 
 @FAULTS.at(Stage.IMPORT, "DepthToSpace", "SpaceToDepth")

@@ -211,14 +211,18 @@ def _by_runtime(model: onnx.ModelProto, feeds: Mapping[str, Value]) -> list[Valu
 
 
 def _by_reference(model: onnx.ModelProto, feeds: Mapping[str, Value]) -> list[Value]:
+    """In the dtypes that ONNX infers, since NumPy widens sums of small integers."""
     from onnx.reference import ReferenceEvaluator
 
+    op = model.graph.node[0].op_type
     try:
         outputs = ReferenceEvaluator(model).run(None, dict(feeds))
     except Exception as error:
-        op = model.graph.node[0].op_type
         raise NotImplementedError(f"neither compiler nor reference computes {op}") from error
-    return _placed(model, outputs)
+    ends = onnx.shape_inference.infer_shapes(model).graph.output
+    kinds = [value.type.tensor_type.elem_type for value in ends]
+    dtypes = [helper.tensor_dtype_to_np_dtype(kind) if kind else None for kind in kinds]
+    return _placed(model, [x if d is None else np.asarray(x, d) for x, d in zip(outputs, dtypes)])
 
 
 def _placed(model: onnx.ModelProto, outputs: Iterable[Value]) -> list[Value]:
