@@ -265,7 +265,7 @@ for name, op, change in (
     ("export_swaps_sub", "Sub", swapped),
     ("export_swaps_pow", "Pow", swapped),
     ("export_swaps_less", "Less", swapped),
-    ("export_loses_axis", "Gather", lambda node: dropped(node, "axis")),
+    ("export_confuses_sign", "Sign", lambda node: renamed(node, "Relu")),
     ("export_loses_keepdims", "ArgMax", lambda node: dropped(node, "keepdims")),
     ("export_confuses_asin", "Asin", lambda node: renamed(node, "Acos")),
     ("export_confuses_atan", "Atan", lambda node: renamed(node, "Tanh")),
