@@ -21,7 +21,7 @@ from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import begins
 from nnfuzz.campaign.support import INSTANCES
-from nnfuzz.campaign.throttle import Throttle
+from nnfuzz.campaign.throttle import Throttle, by_operator
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
 
@@ -127,8 +127,7 @@ class Epochs:
     def _throttle(self, tests: Iterable[Observed]) -> None:
         """Changes the list of what generation keeps away from, and says so."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
-        for row in self.throttle.learn(tests, self.number + 1, gone | self.refused):
-            self._tell(row)
+        self._tell(self.throttle.learn(tests, self.number + 1, gone | self.refused))
         for row in self.throttle.lift():
             self._note(f"{row.item} no longer fails and is generated again [{row.signature}]")
 
@@ -144,18 +143,17 @@ class Epochs:
                 exporter = key.partition(":")[0]
                 seen = [Observed(-1, 0, "run", exporter, (), {}, found) for found in probes]
                 self.throttle.avoid(key, seen, f"fails by itself: {failing[key]}", self.number + 1)
-        for row in self.throttle.avoided:
-            if row not in before:
-                self._tell(row)
+        self._tell(row for row in self.throttle.avoided if row not in before)
 
-    def _tell(self, row: AvoidedRow) -> None:
-        found = self._recorder.rows.get(row.signature)
-        title = f": {found.title}" if found else ""
-        self._note(
-            f"generation keeps away from {row.item} from now on, but in "
-            f"{self._config.case.unrestrained:.0%} of the tests: {row.why}{title} "
-            f"[{row.signature}]"
-        )
+    def _tell(self, new: Iterable[AvoidedRow]) -> None:
+        for name, row in by_operator(new).items():
+            found = self._recorder.rows.get(row.signature)
+            title = f": {found.title}" if found else ""
+            self._note(
+                f"generation keeps away from {name} from now on, but in "
+                f"{self._config.case.unrestrained:.0%} of the tests: {row.why}{title} "
+                f"[{row.signature}]"
+            )
 
     def _note(self, text: str) -> None:
         """Says it, unless an earlier session has."""

@@ -205,6 +205,19 @@ class Throttle:
         return is_edge(bare) or bool(self._keys - gone - {bare})
 
 
+def by_operator(rows: Iterable[AvoidedRow]) -> dict[str, AvoidedRow]:
+    """One entry for all dtypes of an operator or edge that are avoided: its name for people, and
+    the first of them.
+    """
+    groups: dict[str, list[AvoidedRow]] = {}
+    for row in rows:
+        groups.setdefault(_bare(row.item), []).append(row)
+    return {
+        group[0].item if len(group) == 1 else f"{bare} ({len(group)} signatures)": group[0]
+        for bare, group in groups.items()
+    }
+
+
 def association(failed: int, seen: int, bad: int, tests: int) -> float:
     """The G statistic of having an item and failing; 0 if those with it fail less often.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.observer import counted
+from nnfuzz.campaign.rows import AvoidedRow
+from nnfuzz.campaign.throttle import by_operator
 from nnfuzz.cli.values import spoken
 
 if TYPE_CHECKING:
@@ -114,10 +116,10 @@ def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     """What generation keeps away from and has come back to, a few of each, and what it refuses."""
     notes = []
     if avoided := summary["avoided"]:
-        shown = "; ".join(
-            f"{row['item']} ({row['why']} [{row['signature']}])" for row in avoided[:MOST_AVOIDED]
-        )
-        notes.append(f"generation keeps away from {_few(avoided)}: {shown}{_more(avoided)}")
+        found = by_operator(AvoidedRow(**row) for row in avoided)
+        few = list(found.items())[:MOST_AVOIDED]
+        shown = "; ".join(f"{name}: {row.why} [{row.signature}]" for name, row in few)
+        notes.append(f"generation keeps away from {shown}{_more(found)}")
     if lifted := summary["avoided_before"]:
         shown = ", ".join(f"{row['item']} [{row['signature']}]" for row in lifted[:MOST_AVOIDED])
         notes.append(f"no longer failing and generated again: {shown}{_more(lifted)}")
@@ -130,11 +132,7 @@ def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     return notes
 
 
-def _few(rows: Sequence[Any]) -> str:
-    return counted(len(rows), "pattern")
-
-
-def _more(rows: Sequence[Any]) -> str:
+def _more(rows: Sized) -> str:
     count = len(rows) - MOST_AVOIDED
     return f"; and {count} more (summary.json)" if count > 0 else ""
 

@@ -6,7 +6,7 @@ import pytest
 
 from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.support import signature_keys
-from nnfuzz.campaign.throttle import SIGNIFICANT, Throttle, association
+from nnfuzz.campaign.throttle import SIGNIFICANT, Throttle, association, by_operator
 from nnfuzz.ir.edges import edge_keys
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
@@ -71,6 +71,8 @@ def test_an_operator_that_fails_whatever_its_dtype_is_avoided_with_all_of_them()
     assert items(found) == [EXP, "Exp(float64)->float64", "Exp(int8)->int8"]
     assert [row.share for row in found] == [1.0, 0.842, 1.0]
     assert {row.why for row in found} == {"16 of 19 tests with Exp failed"}
+    assert by_operator(found) == {"Exp (3 signatures)": found[0]}
+    assert by_operator(found[:1]) == {EXP: found[0]}
 
 
 def test_an_operator_that_seldom_fails_is_not_given_up():
