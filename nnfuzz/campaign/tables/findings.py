@@ -57,11 +57,6 @@ class Findings(Database):
             WHERE o.bucket = 'flaky' GROUP BY o.signature ORDER BY count(*) DESC, o.signature"""
         return [FlakyRow(*row) for row in self._db.execute(query)]
 
-    def where(self, signature: str) -> list[int]:
-        """The indexes of tests in which a finding occurred."""
-        query = "SELECT idx FROM occurrences WHERE signature = ? AND bucket = 'finding'"
-        return [row[0] for row in self._db.execute(query, [signature]) if row[0] >= 0]
-
     def first_tests(self) -> dict[str, int]:
         """Signature -> lowest index of a test with it that was confirmed, wanted or not."""
         query = """
