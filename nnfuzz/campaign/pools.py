@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnfuzz.campaign.config import ProducerSettings
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.events import Death, Event, Fault, Limits, Progress, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
@@ -28,6 +29,7 @@ from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.triage.survey import learn_habits
 
 CONFIGURE = "configure"
 PATIENCE = 20  # faults in a row after which a pool is beyond help
@@ -203,6 +205,15 @@ class BackendPool:
         for slot in self.slots:
             slot.runner.release = self.slots[0].runner.release
         return versions
+
+    def learn_habits(self) -> tuple[Deviation, ...]:
+        """Asks the first worker. Raises: RunnerError."""
+        return learn_habits(self.slots[0].runner)
+
+    @property
+    def habits(self) -> tuple[Deviation, ...]:
+        """What the compiler computes otherwise everywhere, as far as it was asked."""
+        return self.slots[0].runner.habits
 
     def submit(self, run: Run, urgent: bool = False) -> Answer:
         """Queues a run; urgent ones go first."""

@@ -27,6 +27,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.deviation import NO_HABITS, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
@@ -34,10 +35,13 @@ from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.triage.known import Facts, KnownFailures
 from nnfuzz.triage.refine import Pattern, pattern_of
-from nnfuzz.triage.signature import FAILURES, Failure, text_of
+from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of
 
 FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
+DESIGN = "design"
+"""The bucket of failures that a compiler's declared habits explain."""
 _REPLACED = ".replaced-"
 
 
@@ -90,8 +94,12 @@ class Recorder:
         write: WriteFinding,
         announce: Callable[[FindingRow], None],
         variables: Mapping[str, Sequence[int]] | None = None,
+        declared: Mapping[str, Sequence[Deviation]] = NO_HABITS,
     ) -> None:
-        """variables: see nnfuzz.campaign.support.signature_keys."""
+        """known: lines of a file of known failures. variables: see
+        nnfuzz.campaign.support.signature_keys. declared: habits that compilers have by design, by
+        backend: what they explain is no finding.
+        """
         self.store = store
         self.recorded = Prefix(store.done())
         self.complete = False  # whether nothing is to come of any index
@@ -109,8 +117,12 @@ class Recorder:
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
-        self._ignored = frozenset(known)
-        self._known = {*known, *(s for s, r in self.reductions.items() if r.refined in known)}
+        self._ignored = KnownFailures.stored(known)
+        self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
+        self._known = set(self._ignored.hashes)
+        for row in [*self.rows.values()]:
+            if row.signature in self.reductions and self._ignores(self.reductions[row.signature]):
+                self._known.add(row.signature)
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
@@ -127,7 +139,22 @@ class Recorder:
         """
         first = self._first_tests.get(signature)
         before = begins(epoch_of(index) - 1)
-        return signature in self._ignored or (first is not None and first < before)
+        return signature in self._ignored.hashes or (first is not None and first < before)
+
+    def _bucket(self, failure: Failure) -> str:
+        """What a failure counts as: a finding, known, or what the compiler does by design."""
+        habits = set(failure.signature.parts.get(HABITS, ()))
+        if habits and habits <= self._declared.get(failure.backend, set()):
+            return DESIGN
+        return "known" if failure.signature.hash in self._known else "finding"
+
+    def _ignores(self, result: ReductionRow) -> bool:
+        """Whether a reduced finding is among the known failures, by hash or by pattern."""
+        row = self.rows.get(result.signature)
+        if row is None or result.reason:
+            return False
+        facts = Facts.of(row.backend, row.kind, row.stage, result.graph)
+        return result.refined in self._ignored.hashes or self._ignored.fits(facts)
 
     def record(self, evidence: Evidence) -> None:
         """Keeps one test. When it returns, nothing of it can be lost."""
@@ -135,7 +162,7 @@ class Recorder:
         findings, seen = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
-            bucket = "known" if signature in self._known else "finding"
+            bucket = self._bucket(failure)
             seen.append(_occurrence(failure, evidence, bucket))
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))
@@ -217,7 +244,7 @@ class Recorder:
         self._listed = None
         self.reductions[result.signature] = result
         self._note_pattern(result)
-        if result.refined in self._known:
+        if result.refined in self._known or self._ignores(result):
             return self._turns_out_known(result.signature)
         self.arrange()
         whole = next(

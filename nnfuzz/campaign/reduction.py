@@ -121,6 +121,21 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
     return Cause(refined(renewed(reduced), graph, told).hash, graph, told.passes, told.apart)
 
 
+def hashes_of(folder: Path, registry: BackendRegistry) -> list[str]:
+    """What a finding's folder is known by: as it was recorded, and by today's rules.
+
+    Nothing if it cannot be read; only the recorded one if its backend is not here.
+    """
+    try:
+        finding = read_finding(folder)
+    except FindingError:
+        return []
+    try:
+        return [finding.failure.signature.hash, cause_of(finding, registry).refined]
+    except RegistryError:
+        return [finding.failure.signature.hash]
+
+
 def renewed(reduced: Finding) -> Failure:
     """The failure of a finding with the parts that its outcomes have by today's rules."""
     failure = reduced.failure

@@ -18,7 +18,7 @@ from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
-from nnfuzz.campaign.recorder import Recorder
+from nnfuzz.campaign.recorder import DESIGN, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.statistics import summary
@@ -32,6 +32,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.files import write_atomically
 from nnfuzz.testcase.case import refusal
 from nnfuzz.testcase.service import blames_settings
+from nnfuzz.triage.survey import declared
 
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
@@ -139,6 +140,8 @@ class _Session:
             "faults": sum(event.kind == "fault" for event in self.store.events()),
             "flaky": self.recorder.buckets.get("flaky", 0),
             "flaky_failures": [asdict(row) for row in self.store.flaky()],
+            "by_design": self.recorder.buckets.get(DESIGN, 0),
+            "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
             "known_unseen": sorted(set(self.config.known) - self._known_seen()),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
@@ -177,6 +180,7 @@ def _open(
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
+        _ask_for_habits(pools, observer)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
         answers = Answers()
         used = support.load(answers)
@@ -184,13 +188,29 @@ def _open(
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
         prober = _prober(producers, levels, answers, store, observer)
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
-        recorder = Recorder(store, config.known, write, observer.finding, prober.variables)
+        kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
+        recorder = Recorder(
+            store,
+            config.known,
+            write,
+            observer.finding,
+            prober.variables,
+            {name: declared(backend) for name, backend in kinds},
+        )
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
         epochs = Epochs(config, recorder, producers, prober, throttle, observer)
         loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
         yield _Session(config, store, recorder, loop, prober, versions, support, used)
+
+
+def _ask_for_habits(pools: list[BackendPool], observer: Observer) -> None:
+    """Asks every compiler what it computes otherwise everywhere. Raises: RunnerError."""
+    for pool in pools:
+        if habits := pool.learn_habits():
+            told = "; ".join(map(str, habits))
+            observer.note(f"{pool.name}: {told}. What only this explains is one finding")
 
 
 def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:

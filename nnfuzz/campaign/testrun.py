@@ -59,6 +59,7 @@ class TestRun(Asking):
             repeats=self._repeats,
             isolates=lambda failure: not self._knows(failure),
             levels={pool.spec.name: pool.all_levels for pool, _ in backends},
+            habits={pool.name: pool.habits for pool, _ in backends},
         )
         self._procedure = Procedure(case, plan, self)
 

@@ -207,7 +207,7 @@ def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.store import Store
-    from nnfuzz.cli.settings import known_hashes
+    from nnfuzz.cli.settings import known_failures
     from nnfuzz.execute.registry import BackendRegistry
 
     if asked.out is None:
@@ -220,7 +220,7 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
         if asked.backends:
             given["backends"] = tuple(registry.parse(text) for text in asked.backends)
         if asked.known:
-            given["known"] = known_hashes(asked.known)
+            given["known"] = known_failures(asked.known)
         config = stored.resumed_with(given)
         _refuse_finished(store, config)
         store.set_meta("config", config.to_json())

@@ -61,7 +61,7 @@ def make_config(
     return CampaignConfig(
         backends=specs,
         case=CaseConfig(**{"dynamic": DEFAULT_DYNAMIC, **case}).written_by(opsets),
-        known=known_hashes(known) if known else (),
+        known=known_failures(known) if known else (),
         **{"seed": _random_seed(), **default_processes(len(specs)), **rest},
     )
 
@@ -118,19 +118,35 @@ def default_processes(backends: int) -> dict[str, int]:
     }
 
 
-def known_hashes(path: Path) -> tuple[str, ...]:
-    """The signatures in a file of known failures. Raises: UsageError."""
+def known_failures(path: Path) -> tuple[str, ...]:
+    """The lines of a file of known failures; of a folder, what names the findings in it by today's
+    rules. Raises: UsageError.
+    """
     from nnfuzz.triage.known import KnownError, KnownFailures
 
+    if path.is_dir():
+        return _known_in(path)
     try:
         return KnownFailures.load(path).lines()
     except OSError as error:
         raise UsageError(
-            f"--known {path} cannot be read ({error.strerror or error}): name a text file that "
-            "begins each line with the signature of a failure, as summaries and reports show it"
+            f"--known {path} cannot be read ({error.strerror or error}): name a finding's or "
+            "campaign's folder, or a text file with a signature or a pattern such as "
+            "backend=tvm operator=Pow in each line"
         ) from error
     except (KnownError, UnicodeDecodeError) as error:
         raise UsageError(f"--known {path}: {error}") from error
+
+
+def _known_in(folder: Path) -> tuple[str, ...]:
+    from nnfuzz.campaign.reduction import hashes_of
+    from nnfuzz.execute.registry import BackendRegistry
+
+    places = [path.parent for path in sorted(folder.rglob("finding.json"))]
+    found = [digest for place in places for digest in hashes_of(place, BackendRegistry.discover())]
+    if not found:
+        raise UsageError(f"--known {folder} holds no finding: there is no finding.json in it")
+    return tuple(dict.fromkeys(found))
 
 
 def _random_seed() -> int:

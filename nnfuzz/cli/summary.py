@@ -93,6 +93,10 @@ def _notes(summary: dict[str, Any]) -> list[str]:
             f"{counted(summary['faults'], 'fault')} of nnfuzz itself, kept in the table `events` "
             "of campaign.sqlite: please report them"
         )
+    for backend, habits in summary["habits"].items():
+        notes += [f"{backend}: {habit}" for habit in habits]
+    if summary["by_design"]:
+        notes.append(f"{counted(summary['by_design'], 'failure')} by design of the compiler")
     if summary["flaky"]:
         notes.append(
             f"{counted(summary['flaky'], 'failure')} did not repeat in fresh workers (flaky):"

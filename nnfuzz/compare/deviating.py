@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.deviation import SATURATES, TF32, Deviation
 from nnfuzz.compare.envelope import Envelope, step
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import outside
+from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.target import Target
 
 Number = float | int | bool | str
@@ -99,13 +100,15 @@ class Verdict:
 
     mismatches: empty where a target agrees. comparable: by output, the share of elements that the
     verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
-    accuracy: by target and wrong output, at the target's worst element.
+    accuracy: by target and wrong output, at the target's worst element. explained: the habits of a
+    compiler that account for all that is wrong with a target.
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
     comparable: dict[str, float] = field(default_factory=dict)
     suspect_reference: bool = False
     accuracy: dict[Target, dict[str, Accuracy]] = field(default_factory=dict)
+    explained: dict[Target, tuple[Deviation, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -125,7 +128,8 @@ class Verdict:
             str(target): {name: told.to_json() for name, told in outputs.items()}
             for target, outputs in self.accuracy.items()
         }
-        return {"mismatches": found, **shares, "accuracy": accuracy}
+        explained = {str(t): [habit.to_json() for habit in hs] for t, hs in self.explained.items()}
+        return {"mismatches": found, **shares, "accuracy": accuracy, "explained": explained}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
@@ -137,7 +141,12 @@ class Verdict:
             Target.parse(t): {name: Accuracy.from_json(told) for name, told in outputs.items()}
             for t, outputs in data.get("accuracy", {}).items()
         }
-        return cls(found, shares, bool(data.get("suspect_reference", False)), accuracy)
+        explained = {
+            Target.parse(t): tuple(map(Deviation.from_json, habits))
+            for t, habits in data.get("explained", {}).items()
+        }
+        suspect = bool(data.get("suspect_reference", False))
+        return cls(found, shares, suspect, accuracy, explained)
 
 
 def _mismatch(data: Mapping[str, Any]) -> Mismatch:

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnfuzz.execute.backend import OptionError, suggest
 from nnfuzz.execute.complaint import CompilerError
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
@@ -36,7 +37,8 @@ class BackendRunner:
     sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
-    `release` of the targets is known once the worker has told its versions or an outcome.
+    `release` of the targets is known once the worker has told its versions or an outcome; `habits`
+    of the compiler once somebody has asked for them (nnfuzz.triage.survey.learn_habits).
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class BackendRunner:
         self._made = self.backend(**spec.options)
         self.options = self._made.options
         self.release = self._made.declared("release")
+        self.habits: tuple[Deviation, ...] = ()
         self.sandbox = Sandbox(
             SERVICE,
             {"spec": spec.to_json()},

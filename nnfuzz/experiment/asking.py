@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.events import Reply
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.experiment.pending import Pending
@@ -26,7 +27,11 @@ class Asking(ABC):
         """Hands a job to a worker."""
 
     def judge(
-        self, case: TestCase, outcomes: Sequence[Outcome], names: Sequence[str]
+        self,
+        case: TestCase,
+        outcomes: Sequence[Outcome],
+        names: Sequence[str],
+        habits: Mapping[str, Habits],
     ) -> Pending[tuple[Verdict | Trouble, float]]:
         def verdict(answer: Answer) -> tuple[Verdict | Trouble, float]:
             event, seconds = answer
@@ -34,7 +39,7 @@ class Asking(ABC):
                 return Verdict.from_json(event.header["verdict"]), seconds
             return event, seconds
 
-        return self.ask(*judge_job(case, outcomes, names)).map(verdict)
+        return self.ask(*judge_job(case, outcomes, names, habits)).map(verdict)
 
     def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
         def made(answer: Answer) -> TestCase | Trouble:

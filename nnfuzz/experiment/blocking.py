@@ -11,6 +11,7 @@ from typing import Protocol
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.deviation import NO_HABITS, Habits
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, labelled
 from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of
@@ -26,7 +27,11 @@ class Judge(Protocol):
     """Says which outputs are wrong, as ProducerClient.judge does."""
 
     def __call__(
-        self, case: TestCase, outcomes: Iterable[Outcome], names: Sequence[str] = ()
+        self,
+        case: TestCase,
+        outcomes: Iterable[Outcome],
+        names: Sequence[str] = (),
+        habits: Mapping[str, Habits] = NO_HABITS,
     ) -> Verdict: ...
 
 
@@ -49,11 +54,15 @@ class Blocking:
             return Pending.of(_waited(fresh, run))
 
     def judge(
-        self, case: TestCase, outcomes: Sequence[Outcome], names: Sequence[str]
+        self,
+        case: TestCase,
+        outcomes: Sequence[Outcome],
+        names: Sequence[str],
+        habits: Mapping[str, Habits],
     ) -> Pending[tuple[Verdict | Trouble, float]]:
         """Raises: whatever the judge raises."""
         start = time.perf_counter()
-        verdict = self.judging(case, outcomes, names)
+        verdict = self.judging(case, outcomes, names, habits)
         return Pending.of((verdict, time.perf_counter() - start))
 
     def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
@@ -86,7 +95,8 @@ def examine(
     """
     levels = tuple(levels or runner.backend.default_levels())
     order = {runner.spec.name: runner.backend.levels}
-    plan = Plan([Run(runner.name, case, levels, without=tuple(without))], levels=order)
+    run = Run(runner.name, case, levels, without=tuple(without))
+    plan = Plan([run], levels=order, habits={runner.name: runner.habits})
     return finished(Procedure(case, plan, Blocking({runner.name: runner}, judge)).result())
 
 

@@ -118,7 +118,7 @@ class Procedure:
 
     async def _judged(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
         """None if the judge fails, or suspects the reference, which then accuses nobody."""
-        verdict, seconds = await self.services.judge(self.case, outcomes, names)
+        verdict, seconds = await self.services.judge(self.case, outcomes, names, self.plan.habits)
         self._seconds += seconds
         if not isinstance(verdict, Verdict):
             self._trouble("compare", verdict)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.events import Death, Fault
 from nnfuzz.execute.outcome import Outcome, Stage
 from nnfuzz.execute.runner import BackendRunner, RunnerError
@@ -54,7 +55,7 @@ class Plan:
 
     runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
     way. isolates: whether a failure is worth the targets that tell whose fault it is. levels: by
-    compiler, the least optimised first.
+    compiler, the least optimised first. habits: by backend; what they explain is one failure.
     """
 
     runs: Sequence[Run]
@@ -62,6 +63,7 @@ class Plan:
     repeats: Callable[[Failure], int] = lambda failure: 0
     isolates: Callable[[Failure], bool] = lambda failure: False
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    habits: Mapping[str, Habits] = field(default_factory=dict)
 
 
 class Services(Protocol):
@@ -70,7 +72,11 @@ class Services(Protocol):
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
 
     def judge(
-        self, case: TestCase, outcomes: Sequence[Outcome], names: Sequence[str]
+        self,
+        case: TestCase,
+        outcomes: Sequence[Outcome],
+        names: Sequence[str],
+        habits: Mapping[str, Habits],
     ) -> Pending[tuple[Verdict | Trouble, float]]:
         """The verdict and the seconds that it took. names: the outputs to look at; none for all."""
         ...

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure, level_pattern
@@ -21,7 +22,7 @@ class Question:
 
     levels: of the backend. isolates: run the direct form as well, to tell the exporter's faults.
     judged: whether values matter. without: passes of the optimiser to switch off. until, lazy: see
-    BackendRunner.submit; they save what cannot be like the failure.
+    BackendRunner.submit; they save what cannot be like the failure. habits: of the compiler.
     """
 
     levels: tuple[str, ...]
@@ -30,6 +31,7 @@ class Question:
     without: tuple[str, ...] = ()
     until: Stage = Stage.EXECUTE
     lazy: bool = False
+    habits: Habits = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,9 +188,11 @@ def _question(problem: Problem, slots: Slots) -> Question:
     if runner is None:
         return Question((), judged=False)
     levels = [level for level in runner.backend.levels if level in problem.levels]
+    judged = problem.failure.kind is OutcomeKind.MISMATCH
     return Question(
         tuple(levels) or runner.backend.default_levels(),
-        judged=problem.failure.kind is OutcomeKind.MISMATCH,
+        judged=judged,
+        habits=slots.habits() if judged else (),
         isolates=problem.exporter_accused,
     )
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.deviating import explains
-from nnfuzz.compare.deviation import CONSIDERED, Deviation
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
+from nnfuzz.execute.deviation import CONSIDERED, Deviation
 from nnfuzz.ir.graph import Graph, GraphError, Node
 from nnfuzz.reduce.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduce.values import simpler_values

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import fork_server_of
@@ -26,7 +27,8 @@ def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
 class Servers:
     """The fork servers of a reducer; one for all findings of a backend saves their start.
 
-    config: CaseConfig.to_json() of the cases. A context manager.
+    config: CaseConfig.to_json() of the cases. habits: of the backend, once they were asked for. A
+    context manager.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Servers:
     ) -> None:
         self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": operators_of(config or {})}))
         self.backend = fork_server_of(registry.get(backend.name)) if backend else None
+        self.habits: tuple[Deviation, ...] | None = None
 
     def close(self) -> None:
         self.service.close()

@@ -98,6 +98,7 @@ class Slot(Asking):
             judging=Judging.ALWAYS if question.judged else Judging.NEVER,
             isolates=lambda failure: question.isolates,
             levels={self.runner.spec.name: self.runner.backend.levels},
+            habits={self.runner.name: question.habits},
         )
         result = await Procedure(case, plan, self).result()
         if troubles := [e for e in result.events if e.kind == FAULT]:

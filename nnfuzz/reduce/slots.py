@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner
@@ -20,6 +21,7 @@ from nnfuzz.reduce.edit import Edit, Group
 from nnfuzz.reduce.servers import PRELOAD, SERVICE, Servers, operators_of
 from nnfuzz.reduce.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.survey import learn_habits
 
 LIMITS = Limits(seconds=120.0)
 
@@ -70,6 +72,13 @@ class Slots:
             runner.versions()
         for runner in runners[1:]:
             runner.release = runners[0].release
+
+    def habits(self) -> tuple[Deviation, ...]:
+        """Those of the compiler, for which it is asked once; no slot may be busy."""
+        runner = self.slots[0].runner
+        if self._servers.habits is None:
+            self._servers.habits = learn_habits(runner) if runner else ()
+        return self._servers.habits
 
     def idle(self) -> Slot | None:
         return next((slot for slot in self.slots if not slot.busy), None)

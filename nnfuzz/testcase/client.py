@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.deviation import NO_HABITS, Habits
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.sandbox import Death, Fault, Limits, Reply, Sandbox
@@ -67,13 +68,18 @@ class ProducerClient:
         return TestCase.from_frame(reply.header["case"], reply.blobs)
 
     def judge(
-        self, case: TestCase, outcomes: Iterable[Outcome], names: Sequence[str] = ()
+        self,
+        case: TestCase,
+        outcomes: Iterable[Outcome],
+        names: Sequence[str] = (),
+        habits: Mapping[str, Habits] = NO_HABITS,
     ) -> Verdict:
         """The verdict on the outcomes that returned. names: the outputs to look at; default: all.
 
         Raises: ProducerError, ProducerSettingsError.
         """
-        return Verdict.from_json(self._call(*judge_job(case, outcomes, names)).header["verdict"])
+        reply = self._call(*judge_job(case, outcomes, names, habits))
+        return Verdict.from_json(reply.header["verdict"])
 
     def lower(self, case: TestCase) -> TestCase:
         """The case in the direct form. Raises: ProducerError."""

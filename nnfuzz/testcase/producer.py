@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import verdict
+from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.execute.target import DIRECT, Target
 from nnfuzz.generate.catalog import NothingLeft
@@ -138,10 +141,12 @@ class Producer:
         case: TestCase,
         outputs: Mapping[Target, Mapping[str, np.ndarray]],
         only: Sequence[str] = (),
+        habits: Mapping[Target, Habits] = MappingProxyType({}),
     ) -> Verdict:
         """Holds the outputs of targets against the envelope; those of native PyTorch as well.
 
         only: the outputs to look at; default: all. The targets of a compiler are not independent.
+        habits: of compilers; the verdict says where they account for all that is wrong.
         """
         graph = self.load(case)
         if only:
@@ -150,6 +155,16 @@ class Producer:
         groups: dict[str, list[Target]] = {}
         for target in everything:
             groups.setdefault(target.compiler, []).append(target)
-        envelope = envelopes(graph, {**case.inputs, **case.weights})
+        params = {**case.inputs, **case.weights}
+        envelope = envelopes(graph, params)
         found = verdict(envelope, everything, groups.values())
-        return replace(found, accuracy=accuracy(envelope, everything, found.mismatches))
+        told = {
+            target: explanation(own, graph, params, outputs[target])
+            for target, own in habits.items()
+            if found.mismatches.get(target)
+        }
+        return replace(
+            found,
+            accuracy=accuracy(envelope, everything, found.mismatches),
+            explained={target: own for target, own in told.items() if own},
+        )

@@ -14,7 +14,8 @@ Jobs, by the header's "do":
   reference  the same -> {"release": of onnx} and a blob "NAME" per output that ONNX's reference
            evaluator computes, or {"error": what it says}
   judge    {"case": header, "targets": [target, ...], "outputs": those to look at, none for all}
-           with the case's blobs and one blob "target/K/NAME" per output of target K
+           with the case's blobs and one blob "target/K/NAME" per output of target K; "habits": of
+           each target, see nnfuzz.execute.deviation
            -> {"verdict": Verdict.to_json()}
 """
 
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.execute.deviation import NO_HABITS, Deviation, Habits
 from nnfuzz.execute.events import Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
@@ -85,7 +87,9 @@ class ProducerService:
             if key.startswith(BLOB):
                 number, _, name = key.removeprefix(BLOB).partition("/")
                 outputs[targets[int(number)]][name] = value
-        return self.producer.judge(case, outputs, header.get("outputs", ())).to_json()
+        listed = header.get("habits") or [[] for _ in targets]
+        habits = {t: tuple(map(Deviation.from_json, own)) for t, own in zip(targets, listed) if own}
+        return self.producer.judge(case, outputs, header.get("outputs", ()), habits).to_json()
 
 
 def _reference(case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -118,19 +122,26 @@ def case_job(do: str, case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def judge_job(
-    case: TestCase, outcomes: Iterable[Outcome], names: Sequence[str] = ()
+    case: TestCase,
+    outcomes: Iterable[Outcome],
+    names: Sequence[str] = (),
+    habits: Mapping[str, Habits] = NO_HABITS,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and blobs of a "judge" job for the outcomes that have outputs.
 
-    names: the outputs to look at; default: all.
+    names: the outputs to look at; default: all. habits: by backend.
     """
     ran = [o for o in outcomes if o.outputs is not None]
     header, blobs = case.to_frame()
     for number, outcome in enumerate(ran):
         wanted = {n: a for n, a in (outcome.outputs or {}).items() if not names or n in names}
         blobs.update({f"{BLOB}{number}/{name}": array for name, array in wanted.items()})
-    targets = [str(outcome.target) for outcome in ran]
-    return {"do": "judge", "case": header, "targets": targets, "outputs": list(names)}, blobs
+    told = {
+        "targets": [str(outcome.target) for outcome in ran],
+        "outputs": list(names),
+        "habits": [[habit.to_json() for habit in habits.get(o.backend, ())] for o in ran],
+    }
+    return {"do": "judge", "case": header, **told}, blobs
 
 
 def _answer(produced: TestCase | NotProduced) -> tuple:

@@ -73,6 +73,14 @@ class KnownFailures:
         """Raises: KnownError, OSError."""
         return cls.parse(path.read_text(encoding="utf-8").splitlines(), str(path))
 
+    @classmethod
+    def stored(cls, lines: Iterable[str]) -> KnownFailures:
+        """What `lines` gave: a pattern where there is a "=", else a hash."""
+        lines = list(lines)
+        patterns = [line.split() for line in lines if "=" in line]
+        hashes = frozenset(line for line in lines if "=" not in line)
+        return cls(hashes, tuple(dict(w.split("=", 1) for w in words) for words in patterns))
+
     def lines(self) -> tuple[str, ...]:
         """As a file would have them, sorted."""
         patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)

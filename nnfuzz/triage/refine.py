@@ -34,7 +34,7 @@ from nnfuzz.triage.mismatch import (
     saturated,
     swamped,
 )
-from nnfuzz.triage.signature import EVERYWHERE, Failure, Signature, digest_of
+from nnfuzz.triage.signature import EVERYWHERE, HABITS, Failure, Signature, digest_of
 
 _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
@@ -153,7 +153,9 @@ def refined(
     """
     clues = clues or Clues()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
-    if clues.passes:
+    if habits := parts.get(HABITS):
+        parts = {"backend": failure.backend, HABITS: habits}
+    elif clues.passes:
         message = parts.get("message", "")
         parts = {"backend": failure.backend, "passes": sorted(clues.passes)}
         parts |= _apart(message, graph or {}, clues) if clues.apart else {}

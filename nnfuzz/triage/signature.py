@@ -17,6 +17,7 @@ from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target, levels_of
@@ -26,6 +27,8 @@ from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 OPTIMISED, EVERYWHERE = "optimised", "everywhere"
 HASH_DIGITS = 12
+HABITS = "habits"
+"""The part that names a compiler's habits where these explain a mismatch."""
 _TITLE_CHARACTERS = 160
 
 
@@ -84,8 +87,9 @@ def failures(
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
         targets = {o.target for o in ran}
-        wrong = [m for m in wrong_outputs(verdict) if m.target in targets]
-        found += [*_errors(ran, graph), *_mismatches(ran, wrong, graph)]
+        told = {t: habits for t, habits in _explained(verdict).items() if t in targets}
+        wrong = [m for m in wrong_outputs(verdict) if m.target in targets - told.keys()]
+        found += [*_errors(ran, graph), *_habitual(ran, told), *_mismatches(ran, wrong, graph)]
     return found
 
 
@@ -155,6 +159,21 @@ def _errors(ran: Sequence[Outcome], graph: Mapping[str, Any] | None) -> Iterable
         yield _failure(first.kind, first.stage, targets, ran, parts, _error_title(parts))
 
 
+def _explained(verdict: Verdict | None) -> Mapping[Target, tuple[Deviation, ...]]:
+    return verdict.explained if verdict else {}
+
+
+def _habitual(
+    ran: Sequence[Outcome], explained: Mapping[Target, tuple[Deviation, ...]]
+) -> Iterable[Failure]:
+    """One failure for the targets whose compiler's habits account for all that is wrong."""
+    for habits in dict.fromkeys(explained.values()):
+        targets = tuple(target for target, own in explained.items() if own == habits)
+        told = sorted(map(str, habits))
+        parts = {"kind": "mismatch", "stage": "compare", HABITS: told}
+        yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, " and ".join(told))
+
+
 def _mismatches(
     ran: Sequence[Outcome],
     wrong: Sequence[WrongOutput],
@@ -194,7 +213,7 @@ def _failure(
     backend = ran[0].backend
     levels, all_levels = levels_of(targets), levels_of(o.target for o in ran)
     parts = {"backend": backend, **parts}
-    if not (parts.get("message") or parts.get("frames")):
+    if not (parts.get("message") or parts.get("frames") or parts.get(HABITS)):
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{', '.join(levels)} only"
     what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"

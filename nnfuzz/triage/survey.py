@@ -13,7 +13,9 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.compare.deviation import CONSIDERED, SATURATES, TF32, Deviation
+from nnfuzz.execute.backend import Backend
+from nnfuzz.execute.deviation import CONSIDERED, SATURATES, TF32, Deviation
+from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.dtypes import DType
 
 Arrays = Mapping[str, np.ndarray]
@@ -39,6 +41,26 @@ def survey(run: Run) -> tuple[Deviation, ...]:
             habit = Deviation(dtype, TF32)
             found += _shown(run, dtype, [habit], ("MatMul",), np.diag(_numbers(dtype)))
     return tuple(found)
+
+
+def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
+    """Asks the compiler of a runner at its least optimised level, and notes what it finds there.
+
+    What the adapter declares need not be asked. Raises: RunnerError.
+    """
+    level = runner.backend.default_levels()[0]
+
+    def run(model: bytes, inputs: Arrays) -> Arrays | None:
+        (outcome,) = runner.run(model, inputs, [level])
+        return outcome.outputs
+
+    runner.habits = tuple(dict.fromkeys((*declared(runner.backend), *survey(run))))
+    return runner.habits
+
+
+def declared(backend: type[Backend]) -> tuple[Deviation, ...]:
+    """The habits that an adapter says its compiler has by design."""
+    return tuple(Deviation(dtype, to) for dtype, to in backend.narrows.items())
 
 
 def _shown(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nnfuzz.compare.deviating import explains, explanation
-from nnfuzz.compare.deviation import CONSIDERED, SATURATES, Deviation
 from nnfuzz.compare.verdict import judge
+from nnfuzz.execute.deviation import CONSIDERED, SATURATES, Deviation
 
 F32 = Deviation("float64", "float32")
 I32 = Deviation("int64", "int32")

@@ -5,7 +5,7 @@ import numpy as np
 import onnx
 import pytest
 
-from nnfuzz.compare.deviation import SATURATES, TF32, Deviation
+from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.triage.survey import survey
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}

@@ -6,8 +6,9 @@ nnfuzz.compare.deviating for whole graphs, nnfuzz.triage.survey for how a compil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nnfuzz.ir.dtypes import DType
 
@@ -38,6 +39,10 @@ class Deviation:
         return cls(dtype, to)
 
 
+Habits = Sequence[Deviation]
+"""Those of one compiler."""
+NO_HABITS: Mapping[str, Habits] = MappingProxyType({})
+"""Of every backend, by its label: none are known."""
 CONSIDERED = (
     Deviation("float64", "float32"),
     Deviation("float32", "bfloat16"),
