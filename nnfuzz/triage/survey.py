@@ -90,9 +90,9 @@ def _results(
         y = _neutral(operator, x, addend)
         with np.errstate(over="ignore"):
             truth = x + y if operator == "Add" else x
-        outputs = run(_model(operator, x.dtype.name, x.shape), {"x": x, "y": y})
-        if outputs and outputs["z"].shape == x.shape:
-            yield truth, outputs["z"]
+        outputs = run(_model(operator, x.dtype.name, x.shape), {"x": x, "w": y})
+        if outputs and outputs["y"].shape == x.shape:
+            yield truth, outputs["y"]
 
 
 def _neutral(operator: str, x: np.ndarray, addend: int) -> np.ndarray:
@@ -153,13 +153,13 @@ def _limits(dtype: str) -> np.ndarray:
 
 @cache
 def _model(operator: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    """A serialized ONNX model of one operator, z = operator(x, y)."""
+    """A serialized ONNX model of one operator, y = operator(x, w)."""
     from onnx import helper
 
     type_ = helper.np_dtype_to_tensor_dtype(DType(dtype).numpy)
-    x, y, z = (helper.make_tensor_value_info(name, type_, shape) for name in "xyz")
-    node = helper.make_node(operator, ["x", "y"], ["z"])
-    graph = helper.make_graph([node], "survey", [x, y], [z])
+    x, w, y = (helper.make_tensor_value_info(name, type_, shape) for name in "xwy")
+    node = helper.make_node(operator, ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "survey", [x, w], [y])
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     return model.SerializeToString()

@@ -23,7 +23,7 @@ def compiler(before=lambda a, op: a, after=lambda a, op, wide: a):
         wide = None
         if x.dtype.kind in "iu" and op == "Add":
             wide = x.astype(object) + y.astype(object)
-        return {"z": after(found, op, wide)}
+        return {"y": after(found, op, wide)}
 
     return run
 
