@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     made = map(Producer(7, CONFIG).produce, range(200))
     case = next(c for c in made if isinstance(c, TestCase) and has_pattern(c))
     with BackendRunner(spec, registry) as runner:
-        seen = examine(case, runner, lambda case, outcomes, names: Verdict({}))
+        seen = examine(case, runner, lambda case, outcomes, names, habits: Verdict({}))
     finding = Finding(planted(seen.failures), case, seen.outcomes, spec, CONFIG.to_json())
     return write_finding(tmp_path_factory.mktemp("findings") / "one", finding)
 

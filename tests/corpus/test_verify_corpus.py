@@ -21,7 +21,7 @@ def runner():
 
 
 def judge_saying(*wrong):
-    def judge(case, outcomes, names=()):
+    def judge(case, outcomes, names=(), habits=()):
         return Verdict.from_json({"mismatches": {str(o.target): list(wrong) for o in outcomes}})
 
     return judge

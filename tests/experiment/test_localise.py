@@ -37,7 +37,7 @@ class Bench:
         self.expose, self.lift, self.lower = producer.expose, producer.lift, producer.lower
         self._producer = producer
 
-    def judge(self, case, outcomes, names=()):
+    def judge(self, case, outcomes, names=(), habits=()):
         return self._producer.judge(case, {o.target: o.outputs for o in outcomes if o.outputs})
 
     def reference(self, case):

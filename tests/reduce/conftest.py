@@ -59,7 +59,7 @@ def finding_of(producer, registry, server, index: int, **options) -> Finding | N
     spec = registry.spec("planted", options)
     with BackendRunner(spec, registry, server) as runner:
         seen = examine(
-            case, runner, lambda case, outcomes, names: _verdict(producer, case, outcomes)
+            case, runner, lambda case, outcomes, names, habits: _verdict(producer, case, outcomes)
         )
     failure = planted(seen.failures)
     if failure is None:
