@@ -1,24 +1,75 @@
-"""Finds bugs in deep-learning compilers. The names below are imported when they are first used."""
+"""Differential fuzzing of deep-learning compilers: the library.
+
+    import itertools, nnfuzz
+
+    cases = nnfuzz.Generator(seed=7, nodes=10)
+    with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
+        for case in itertools.islice(cases, 100):
+            if failures := run(case).failures:
+                nnfuzz.reduce(failures[0]).save("out")
+
+Names are imported when they are first used: `import nnfuzz` costs nothing.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.target import Target
-    from nnfuzz.experiment.blocking import Experiment
+    from nnfuzz.compare.mismatch import Verdict as Verdict
+    from nnfuzz.execute.target import Target as Target
+    from nnfuzz.library.case import TestCase as TestCase
+    from nnfuzz.library.experiment import Experiment as Experiment
+    from nnfuzz.library.experiment import Result as Result
+    from nnfuzz.library.finding import Failure as Failure
+    from nnfuzz.library.finding import Finding as Finding
+    from nnfuzz.library.finding import reduce as reduce
+    from nnfuzz.library.generator import Generator as Generator
+    from nnfuzz.library.generator import NoTestCase as NoTestCase
+    from nnfuzz.library.oracle import Oracle as Oracle
+    from nnfuzz.library.plugins import register as register
+    from nnfuzz.testcase.case import ModelError as ModelError
 
-__all__ = ["Experiment", "Target"]
-_PLACES = {"Experiment": "nnfuzz.experiment.blocking", "Target": "nnfuzz.execute.target"}
+_HOMES = {
+    "Experiment": "nnfuzz.library.experiment",
+    "Failure": "nnfuzz.library.finding",
+    "Finding": "nnfuzz.library.finding",
+    "Generator": "nnfuzz.library.generator",
+    "ModelError": "nnfuzz.testcase.case",
+    "NoTestCase": "nnfuzz.library.generator",
+    "Oracle": "nnfuzz.library.oracle",
+    "Result": "nnfuzz.library.experiment",
+    "Target": "nnfuzz.execute.target",
+    "TestCase": "nnfuzz.library.case",
+    "Verdict": "nnfuzz.compare.mismatch",
+    "register": "nnfuzz.library.plugins",
+}
+"""Where each name of the library is defined."""
+
+__all__ = [*_HOMES, "reduce"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_PLACES[name]), name)
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})
+
+
+class _Room(ModuleType):
+    """The package `nnfuzz.reduce`, which can be called as the function of that name: Python binds
+    the name to the package as soon as anything in it is imported.
+    """
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return import_module("nnfuzz.library.finding").reduce(*arguments, **options)
+
+
+import_module("nnfuzz.reduce").__class__ = _Room

@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
-    "ir spec solve generate materialize inputs execute compare check testcase triage experiment "
-    "reduce report corpus metrics campaign cli fuzz __main__"
+    "notebook ir spec solve generate materialize inputs execute compare check testcase triage "
+    "experiment reduce report corpus library metrics campaign cli fuzz __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},

@@ -71,6 +71,7 @@ def generate(
     The folder may be there already: the same settings complete it, and a larger --count extends
     it. Nothing is ever half-written. Run it against a compiler with nnfuzz verify.
     """
+    from nnfuzz.execute.registry import plugin_name
     from nnfuzz.testcase.case import CaseConfig
 
     given = {
@@ -78,7 +79,7 @@ def generate(
         "operators": listed(operators),
         "exclude": listed(exclude),
         "dtypes": chosen_dtypes(dtypes, exclude_dtypes),
-        "plugins": tuple(str(path.resolve()) for path in plugin or ()),
+        "plugins": tuple(plugin_name(path) for path in plugin or ()),
         **seeded(seed_models),
     }
     given = {name: value for name, value in given.items() if value}

@@ -135,7 +135,7 @@ Plugins = Annotated[
     typer.Option(
         "--plugin",
         metavar="FILE.py",
-        help="File with further backends, operators or motifs.",
+        help="File (or importable module) with further backends, operators or motifs.",
         rich_help_panel=TESTED,
     ),
 ]

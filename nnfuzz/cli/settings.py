@@ -47,13 +47,14 @@ def make_config(
     OptionError.
     """
     from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.execute.registry import plugin_name
     from nnfuzz.testcase.case import CaseConfig
 
     rest = dict(given)
     opset = rest.pop("opset", None)
     names = rest.pop("exporters", None) or exporting(None, opset)
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
-    case["plugins"] = tuple(str(path.resolve()) for path in plugins)
+    case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
     _check_levels(registry, specs, rest.get("levels", ()))
     if "time_limit" not in rest and "tests_limit" not in rest:

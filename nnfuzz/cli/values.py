@@ -47,18 +47,12 @@ def chosen_dtypes(
 
     Raises: UsageError for an unknown dtype, or if none is left.
     """
-    from nnfuzz.generate.config import DTYPE_WEIGHTS
+    from nnfuzz.generate.config import dtype_weights
 
-    wanted, unwanted = listed(only), listed(without)
-    for name in (*wanted, *unwanted):
-        if name not in DTYPE_WEIGHTS:
-            raise UsageError(f"there is no dtype {name!r}; there are {', '.join(DTYPE_WEIGHTS)}")
-    if not (wanted or unwanted):
-        return {}
-    if not set(wanted or DTYPE_WEIGHTS) - set(unwanted):
-        raise UsageError("--exclude-dtypes leaves no dtype: name fewer there, or more in --dtypes")
-    others = (name for name in DTYPE_WEIGHTS if wanted and name not in wanted)
-    return {**dict.fromkeys(others, 0.0), **dict.fromkeys(unwanted)}
+    try:
+        return dtype_weights(listed(only), listed(without))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:

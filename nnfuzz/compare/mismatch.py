@@ -9,6 +9,7 @@ from typing import Any
 
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.target import Target
+from nnfuzz.notebook import table
 
 Number = float | int | bool | str
 """A value in a report; floats that are not finite are the strings "nan", "inf" and "-inf"."""
@@ -114,6 +115,17 @@ class Verdict:
     def ok(self) -> bool:
         """Whether no party has a mismatch."""
         return not any(self.mismatches.values())
+
+    def __str__(self) -> str:
+        """One line per target that agrees, and per mismatch of the others."""
+        return "\n".join(f"{target}: {found}" for target, found in self._told())
+
+    def _repr_html_(self) -> str:
+        return table(self._told(), ("target", "output"))
+
+    def _told(self) -> list[tuple[Target, str]]:
+        rows = self.mismatches.items()
+        return [(target, str(m)) for target, found in rows for m in found or ("agrees",)]
 
     @property
     def comparable_share(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -93,7 +94,7 @@ class BackendRegistry:
 
     @classmethod
     def discover(cls, plugins: Iterable[str | Path] = ()) -> BackendRegistry:
-        """All backends of installed packages and of the given plug-in files."""
+        """All backends of installed packages and of the given plug-ins."""
         registry = cls()
         for point in entry_points(group=GROUP):
             registry._add(point.name, f"entry point {point.value}", point.load)
@@ -102,15 +103,17 @@ class BackendRegistry:
         return registry
 
     def add_plugin(self, path: str | Path) -> None:
-        """Imports a Python file and adds the backends that it defines.
+        """Imports a plug-in, unless that was done already, and adds the backends that it defines.
 
-        Raises: RegistryError if the file cannot be imported or a name is taken. A file without
-        any backend is fine: it may hold operator specs.
+        Raises: RegistryError if it cannot be imported or a name is taken. A plug-in without any
+        backend is fine: it may hold operator specs.
         """
+        if (name := plugin_name(path)) in self._plugins:
+            return
         module = import_plugin(path)
         for cls in _backends_of(module):
             self._add(cls.name, f"plug-in {path}", _loaded(cls))
-        self._plugins.append(str(Path(path).resolve()))
+        self._plugins.append(name)
 
     def names(self) -> list[str]:
         return sorted(self._entries)
@@ -171,11 +174,28 @@ def _loaded(cls: type[Backend]) -> Callable[[], type[Backend]]:
     return lambda: cls
 
 
-def import_plugin(path: str | Path) -> ModuleType:
-    """Imports a Python file under a name made of its path; once per process.
+def plugin_name(path: str | Path) -> str:
+    """What other processes know a plug-in by: the whole path of a file, the name of a module."""
+    return str(path) if _is_module(path) else str(Path(path).resolve())
 
-    Raises: RegistryError if there is no such file or it fails.
+
+def _is_module(path: str | Path) -> bool:
+    parts = str(path).split(".")
+    return parts[-1] != "py" and all(map(str.isidentifier, parts)) and not Path(path).exists()
+
+
+def import_plugin(path: str | Path) -> ModuleType:
+    """Imports a Python file under a name made of its path, or a module by its name such as
+    "my_package.backends"; once per process.
+
+    Raises: RegistryError if there is none or it fails.
     """
+    if _is_module(path):
+        try:
+            return importlib.import_module(str(path))
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise RegistryError(f"plug-in {path} cannot be imported: {why}") from error
     file = Path(path).resolve()
     if not file.is_file():
         raise RegistryError(f"plug-in {path}: no such file")

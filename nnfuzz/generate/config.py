@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from nnfuzz.ir.dtypes import DType
@@ -29,6 +29,22 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
     "float8_e4m3fnuz": 0.07,
     "float8_e5m2fnuz": 0.07,
 }
+
+
+def dtype_weights(only: Collection[str], without: Collection[str]) -> dict[str, float | None]:
+    """The `dtypes` of a CaseConfig with some dtypes only, or without some; {} if both are empty.
+
+    Raises: ValueError for an unknown dtype, or if none is left.
+    """
+    for name in (*only, *without):
+        if name not in DTYPE_WEIGHTS:
+            raise ValueError(f"there is no dtype {name!r}; there are {', '.join(DTYPE_WEIGHTS)}")
+    if not (only or without):
+        return {}
+    if not set(only or DTYPE_WEIGHTS) - set(without):
+        raise ValueError("no dtype is left: exclude fewer, or allow more")
+    others = (name for name in DTYPE_WEIGHTS if only and name not in only)
+    return {**dict.fromkeys(others, 0.0), **dict.fromkeys(without)}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.carriers import tensor
-from nnfuzz.spec.operator import Range
+from nnfuzz.spec.operator import ANY_RANGE, Range
 
 NUDGE = 0.02
 """Learning rate of the steps away from the edges of decisions."""
@@ -89,16 +90,29 @@ class NotFound:
 
 
 def search(
-    graph: Graph, rng: random.Random, settings: SearchConfig | None = None
+    graph: Graph,
+    rng: random.Random,
+    settings: SearchConfig | None = None,
+    given: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> Found | NotFound:
-    """Valid parameters for a concrete graph; a function of the graph and the state of `rng`."""
-    return _Search(graph, rng, settings or SearchConfig()).find()
+    """Valid parameters for a concrete graph; a function of the arguments and the state of `rng`.
+
+    given: parameters by name that stay as they are.
+    """
+    return _Search(graph, rng, settings or SearchConfig(), given).find()
 
 
 class _Search:
-    def __init__(self, graph: Graph, rng: random.Random, settings: SearchConfig) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        rng: random.Random,
+        settings: SearchConfig,
+        given: Mapping[str, np.ndarray],
+    ) -> None:
         self.graph = graph
         self.settings = settings
+        self.given = given
         self.rng = np.random.default_rng(rng.getrandbits(64))
         self.program = Program(graph)
         indices = index_ranges(graph)
@@ -138,7 +152,9 @@ class _Search:
         self.draws += 1
         values: Values = {}
         for name in self.program.parameters:
-            array = draw(self.rng, self.graph.type(name), wanted.get(name), restart)
+            array = self.given.get(name)
+            if array is None:
+                array = draw(self.rng, self.graph.type(name), wanted.get(name), restart)
             values[name] = tensor(array)
         return values, self._run(values)
 
@@ -214,7 +230,7 @@ class _Search:
     def _target(
         self, values: Values, violation: Violation, rate: float, held: Collection[int] = ()
     ) -> Descent:
-        fixed, limits = self.bounds, self.limits
+        fixed, limits = self.bounds | dict.fromkeys(self.given, ANY_RANGE), self.limits
         return Descent(self.program, values, violation, fixed, limits, rate, self.rng, held)
 
     def _found(self, values: Values, stable: float) -> Found:

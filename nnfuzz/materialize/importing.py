@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
@@ -43,12 +44,15 @@ class ImportedModel:
     """A model as a concrete graph, with values named anew.
 
     sizes: what dimensions became that the model leaves open, by name. lost: the operators of nodes
-    that could not be taken, and why.
+    that could not be taken, and why. names: of the graph's values in the model, by their names in
+    the graph. constants: of the model, by their names there; weights are among them.
     """
 
     graph: Graph
     sizes: Mapping[str, int]
     lost: tuple[tuple[str, str], ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -69,9 +73,10 @@ def import_onnx(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> Imp
     draft.graph.inputs += [_declared(draft, source, name, "p") for name in source.inputs]
     for region in source.regions:
         _append(draft, source, region, registry)
-    _prune(draft, source)
+    fresh = _prune(draft, source)
     _check(draft.graph)
-    return ImportedModel(draft.graph, source.sizes, source.lost)
+    names = {fresh[name]: theirs for theirs, name in draft.names.items() if name in fresh}
+    return ImportedModel(draft.graph, source.sizes, source.lost, names, source.constants)
 
 
 def opaque_nodes(graph: Graph) -> list[str]:
@@ -80,8 +85,9 @@ def opaque_nodes(graph: Graph) -> list[str]:
     return [proto.op_type for op in opaque for proto in op.graph.node]
 
 
-def _prune(draft: _Draft, source: Source) -> None:
-    """Choose the outputs: those of the model, and what nobody reads.
+def _prune(draft: _Draft, source: Source) -> dict[str, str]:
+    """Choose the outputs: those of the model, and what nobody reads. Returns the names of all that
+    is left, by those of before.
 
     Arithmetic on shapes goes where all that read its results have them as attributes.
     """
@@ -100,12 +106,13 @@ def _prune(draft: _Draft, source: Source) -> None:
     graph.values = {name: value for name, value in graph.values.items() if name in kept}
     graph.prescribed = {n: r for n, r in graph.prescribed.items() if n in kept}
     graph.outputs = [name for name in made if name in wanted or name not in read]
-    _rename(graph)
-
-
-def _rename(graph: Graph) -> None:
-    """Number the values without gaps, as generation does that adds to them."""
     names = {name: f"{name[0]}{i}" for i, name in enumerate(graph.values)}
+    rename(graph, names)  # without gaps, as generation does that adds to them
+    return names
+
+
+def rename(graph: Graph, names: Mapping[str, str]) -> None:
+    """Give all values of a graph other names."""
     graph.values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
     graph.prescribed = {names[n]: r for n, r in graph.prescribed.items()}
     for kept in (graph.inputs, graph.weights, graph.outputs):

@@ -40,6 +40,26 @@ def reduce_folder(
     """
     folder = Path(folder)
     finding = read_finding(folder)
+    found = reduce_finding(finding, config, backend, watch, registry, servers, localised, causes)
+    program = repro_program(found[1], registry)
+    target = folder / REDUCED
+    if target.exists():
+        shutil.rmtree(target)
+    write_finding(target, found[1], program)
+    return found
+
+
+def reduce_finding(
+    finding: Finding,
+    config: ReduceConfig | None = None,
+    backend: BackendSpec | None = None,
+    watch: Watch = lambda progress: None,
+    registry: BackendRegistry | None = None,
+    servers: Servers | None = None,
+    localised: bool = True,
+    causes: Sequence[Cause] = (),
+) -> tuple[Reduction, Finding]:
+    """`reduce_folder` for a finding at hand; nothing is written."""
     problem = problem_of(finding, backend)
     spec = problem.backend
     registry = registry or BackendRegistry.discover(spec.plugins if spec else ())
@@ -48,12 +68,13 @@ def reduce_folder(
         reduced = reduced_finding(finding, problem, done)
         if localised and spec is not None and done.cause is None:
             reduced = _localised_or_why_not(reduced, registry, shared)
-    program = program_of(spec, registry, done.case) if spec and done.case.model else None
-    target = folder / REDUCED
-    if target.exists():
-        shutil.rmtree(target)
-    write_finding(target, reduced, program)
     return done, reduced
+
+
+def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:
+    """The source that repro.py of a finding needs, if its backend has any."""
+    spec = finding.backend
+    return program_of(spec, registry, finding.case) if spec and finding.case.model else None
 
 
 def localised_finding(

@@ -14,6 +14,10 @@ import numpy as np
 from nnfuzz.spec.draw import Sizes
 
 
+class ModelError(ValueError):
+    """A model, or inputs for one, of which no test case can be made; the message says why."""
+
+
 @dataclass(frozen=True)
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.

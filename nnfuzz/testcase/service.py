@@ -36,7 +36,7 @@ BLOB = "target/"
 _REFUSALS = (
     "KeyError",
     "ValueError",
-    "FileNotFoundError",
+    "RegistryError",
     "NothingLeft",
     "OpsetError",
     "SeedError",

@@ -1,0 +1,130 @@
+"""The test case as people hold it: made of a model of theirs, saved, loaded, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from nnfuzz.ir.sizes import operators
+from nnfuzz.library.plugins import known_plugins
+from nnfuzz.notebook import titled
+from nnfuzz.testcase import case as engine
+from nnfuzz.testcase.case import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from nnfuzz.spec.registry import OpRegistry
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class TestCase(engine.TestCase):
+    """A model with inputs, and what PyTorch computes from them.
+
+    `model` is serialised ONNX; `inputs` and `expected` are arrays by name; `graph` is the model in
+    nnfuzz's own JSON form, which the oracle and the reducer work on. Test cases come from a
+    `Generator`, from a model of yours, or from a folder.
+
+    config: the settings that it was generated with; empty for others.
+    """
+
+    __test__ = False  # not a pytest class
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, case: engine.TestCase, config: Mapping[str, Any] | None = None) -> Self:
+        """The same test case with the methods of this class."""
+        if isinstance(case, cls):
+            return case
+        values = {f.name: getattr(case, f.name) for f in fields(engine.TestCase)}
+        return cls(**values, config=dict(config or {}))
+
+    @classmethod
+    def from_onnx(
+        cls,
+        model: str | Path | bytes | onnx.ModelProto,
+        inputs: Mapping[str, np.ndarray] | None = None,
+        *,
+        seed: int = 0,
+        plugins: Iterable[str | Path] = (),
+    ) -> Self:
+        """The test case of a model of your own: a file, its bytes, or a ModelProto.
+
+        inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
+        infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
+        are run; what depends on them is not compared. plugins: files with further operators.
+        Raises: ModelError if the model cannot be imported, or no valid inputs are found; OSError.
+        """
+        from nnfuzz.testcase.foreign import case_of_model
+
+        return cls.of(case_of_model(_proto(model), operator_registry(plugins), inputs, seed))
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes a folder in ONNX's backend-test layout inside of `folder`; returns its path.
+
+        Raises: FileExistsError if it is there already, OSError.
+        """
+        from nnfuzz.corpus.layout import write_test
+
+        return write_test(Path(folder), self)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """What `save`, `nnfuzz generate`, or anybody else has written as one of ONNX's tests.
+
+        Raises: CorpusError if it is none; ModelError if it is a foreign model that cannot be
+        imported; OSError.
+        """
+        from nnfuzz.corpus.layout import TestFolder
+
+        test = TestFolder(Path(folder), Path(folder).name)
+        made = test.case()
+        if made is not None:
+            return cls.of(made)
+        return cls.from_onnx(test.model(), test.data_sets()[0].inputs)
+
+    def __repr__(self) -> str:
+        count = operators(self.graph)
+        return (
+            f"TestCase(seed={self.seed}, index={self.index}: {count} operators, "
+            f"inputs {', '.join(self.inputs) or 'none'}, outputs {', '.join(self.expected)})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The drawing of the graph."""
+        from nnfuzz.report.draw import draw
+
+        return titled(repr(self), draw(self.graph))
+
+
+def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
+    """All operators: built-in ones, registered ones, those of plug-ins. Raises: RegistryError."""
+    from nnfuzz.execute.registry import import_plugin
+    from nnfuzz.spec.registry import OpRegistry
+
+    return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
+
+
+def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
+    """Raises: ModelError for what is no ONNX model."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    if isinstance(model, onnx.ModelProto):
+        return model
+    name = "the bytes" if isinstance(model, bytes) else str(model)
+    try:
+        if isinstance(model, bytes):
+            found = onnx.load_model_from_string(model)
+        else:
+            found = onnx.load_model(model)
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{name}: not an ONNX model, or cut off: {error}") from error
+    if not found.graph.node:
+        raise ModelError(f"{name}: no ONNX model, or an empty one")
+    return found

@@ -1,0 +1,120 @@
+"""Experiments as people hold them: their failures are findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment import blocking, result
+from nnfuzz.experiment.procedure import REPEATS
+from nnfuzz.library.case import TestCase
+from nnfuzz.library.finding import Failure, Finding
+from nnfuzz.library.plugins import known_plugins
+from nnfuzz.notebook import table, titled
+from nnfuzz.report.text import trimmed
+from nnfuzz.testcase import case as engine
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.triage import signature
+
+SHOWN = 300  # characters of a message in a notebook's table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(result.Result):
+    """What came of an experiment: an outcome per target, the verdict, and confirmed failures."""
+
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; what a compiler does not support is no failure."""
+        return not (self.failures or self.flaky)
+
+    def __str__(self) -> str:
+        return "\n".join(": ".join(filter(None, row)) for row in self._rows())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        outcomes = table(self._rows(), ("target", "outcome", "message"))
+        found = table([(f.signature, self.blame(f).accused) for f in self.failures])
+        return titled(repr(self.case), outcomes + (found if self.failures else ""))
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        wrong = self.verdict.mismatches if self.verdict else {}
+        return [
+            (
+                str(o.target),
+                str(o.kind) if o.ok else f"{o.kind} in {o.stage}",
+                trimmed("; ".join(map(str, wrong.get(o.target, ()))) or o.message, SHOWN),
+            )
+            for o in self.outcomes
+        ]
+
+
+class Experiment(blocking.Experiment):
+    """Runs test cases on targets and says which of them are wrong, and whose fault that is.
+
+        with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
+            result = run(case)
+
+    A target is written as `Target` has it, or as on the command line, with options:
+    "onnxruntime,timeout=20". Without a level, the compiler's least and most optimised ones run.
+    Compilers run in processes of their own: crashes and hangs are
+    outcomes. The processes start with the first test case, which takes some seconds, and end with
+    the `with` block or `close()`.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[str | Target],
+        plugins: Iterable[str | Path] = (),
+        repeats: int = REPEATS,
+    ) -> None:
+        """plugins: files or modules with further backends and operators, beside what is registered.
+        repeats: fresh processes in which a failure must occur in the same way; others are `flaky`.
+
+        Raises: TargetError, RegistryError, OptionError; RunnerError if a compiler is not installed.
+        """
+        registry = BackendRegistry.discover(known_plugins(plugins))
+        super().__init__(targets, registry=registry, repeats=repeats)
+        self._versions: dict[str, dict[str, str]] = {}
+
+    def __call__(self, case: engine.TestCase) -> Result:
+        """Carries out the experiment on a case.
+
+        Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz.
+        """
+        found = super().__call__(case)
+        given = case.config if isinstance(case, TestCase) else {}
+        found = replace(found, case=TestCase.of(found.case, given))
+        told = {f.name: getattr(found, f.name) for f in fields(result.Result)}
+        failures = tuple(self._known(failure, found) for failure in found.failures)
+        return Result(**{**told, "failures": failures})
+
+    def _known(self, failure: signature.Failure, found: result.Result) -> Failure:
+        spec = next(spec for spec in self.specs if spec.label == failure.backend)
+        if failure.backend not in self._versions:
+            self._versions[failure.backend] = self._runners[failure.backend].versions()
+        finding = Finding(
+            failure=failure,
+            case=found.case,
+            outcomes=found.outcomes,
+            backend=spec,
+            config=_config(found.case, spec.plugins),
+            verdict=found.verdict,
+            versions=self._versions[failure.backend],
+            blame=found.blame(failure),
+        )
+        told = {f.name: getattr(failure, f.name) for f in fields(signature.Failure)}
+        return Failure(**told, finding=finding)
+
+
+def _config(case: engine.TestCase, plugins: Iterable[str]) -> dict[str, object]:
+    """The settings of a case, with the plug-ins that its operators may come from."""
+    own = case.config if isinstance(case, TestCase) else {}
+    config = {**CaseConfig(exporter=case.exporter, opset=case.opset).to_json(), **own}
+    return {**config, "plugins": list(dict.fromkeys([*config["plugins"], *plugins]))}

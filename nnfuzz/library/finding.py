@@ -1,0 +1,113 @@
+"""Failures and findings as people hold them, and their reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from nnfuzz.library.case import TestCase
+from nnfuzz.notebook import table, titled
+from nnfuzz.report import finding as engine
+from nnfuzz.triage import signature
+
+if TYPE_CHECKING:
+    from nnfuzz.reduce.engine import Progress
+
+BUDGET = 800
+"""Candidates of a reduction, as for `nnfuzz reduce`."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Finding(engine.Finding):
+    """A failure with everything that is known of it: test case, outcomes, verdict, blame, versions.
+
+    `signature` tells findings apart, `case` is the model. A folder of it is of use without nnfuzz:
+    report.md for a tracker, repro.py, the model and its data.
+    """
+
+    @classmethod
+    def of(cls, finding: engine.Finding) -> Self:
+        """The same finding with the methods of this class."""
+        values = {f.name: getattr(finding, f.name) for f in fields(engine.Finding)}
+        return cls(**{**values, "case": TestCase.of(finding.case, finding.config)})
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes a finding's folder inside of `folder`; returns its path.
+
+        The name is made of the signature. A finding of the same signature that is there already is
+        kept: it fails in the same way. Raises: OSError.
+        """
+        from nnfuzz.report.finding_folder import folder_name, write_finding
+        from nnfuzz.report.reduced import repro_program
+
+        path = Path(folder) / folder_name(self.failure)
+        return path if path.exists() else write_finding(path, self, repro_program(self))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """What `save` or a campaign has written. Raises: FindingError."""
+        from nnfuzz.report.finding_folder import read_finding
+
+        return cls.of(read_finding(folder))
+
+    def __repr__(self) -> str:
+        return f"Finding({self.signature})"
+
+    def _repr_html_(self) -> str:
+        from nnfuzz.report.draw import draw
+
+        failure = self.failure
+        rows = [
+            ("signature", self.signature.hash),
+            ("targets", ", ".join(map(str, failure.targets))),
+            ("outcome", f"{failure.kind} in stage {failure.stage}"),
+            ("accused", self.blame.accused or "nobody"),
+            ("evidence", self.blame.evidence),
+        ]
+        rows += [("wrong", str(self.verdict))] if self.verdict and not self.verdict.ok else []
+        drawing = draw(self.case.graph) if self.case.graph.get("nodes") else ""
+        return titled(self.signature.title, table(rows) + drawing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure(signature.Failure):
+    """One way in which one compiler failed on a test case.
+
+    `signature` tells it from others, `kind` and `stage` say what happened where, `targets` are
+    those that failed. finding: with the test case and all else; `nnfuzz.reduce` makes it small.
+    """
+
+    finding: Finding = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return str(self.signature)
+
+    def _repr_html_(self) -> str:
+        return self.finding._repr_html_()
+
+
+def reduce(
+    failure: Failure | Finding,
+    *,
+    workers: int = 2,
+    budget: int = BUDGET,
+    localise: bool = True,
+    watch: Callable[[Progress], None] = lambda progress: None,
+) -> Finding:
+    """The smallest model that fails in the same way, as a finding.
+
+    failure: of `Result.failures`, or a finding. workers: candidates at a time, each in processes of
+    its own. budget: candidates that are run at most; some seconds to a few minutes, mostly the
+    compiler's. localise: whether passes and operators that are at fault are looked for.
+    watch: called with the progress.
+    Raises: NotReduced if the failure does not occur again; RunnerError, WorkerError.
+    """
+    from nnfuzz.reduce.case import ReduceConfig
+    from nnfuzz.report.reduced import reduce_finding
+
+    finding = failure if isinstance(failure, engine.Finding) else failure.finding
+    config = ReduceConfig(workers, budget)
+    _, reduced = reduce_finding(finding, config, watch=watch, localised=localise)
+    return Finding.of(reduced)

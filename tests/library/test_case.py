@@ -1,0 +1,101 @@
+"""Test cases of models that others have made, saved and loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import nnfuzz
+
+TEXT = """
+<ir_version: 8, opset_import: ["" : 17]>
+mine (float[batch, 4] data, int64[2] unused) => (float[batch, 3] probabilities)
+{
+    hidden = MatMul(data, kernel)
+    logits = Add(hidden, bias)
+    probabilities = Softmax(logits)
+}
+"""
+
+
+@pytest.fixture
+def model():
+    made = parser.parse_model(TEXT)
+    kernel = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+    for name, array in (("kernel", kernel), ("bias", np.float32([0.5, 0, 1]))):
+        made.graph.initializer.append(numpy_helper.from_array(array, name))
+    return made
+
+
+def test_the_compilers_get_the_model_as_it_is(model, tmp_path):
+    case = nnfuzz.TestCase.from_onnx(model)
+    assert case.model == model.SerializeToString()
+    assert list(case.inputs) == ["data", "unused"] and list(case.expected) == ["probabilities"]
+    assert np.array_equal(case.weights["bias"], np.float32([0.5, 0, 1]))
+    onnx.save(model, tmp_path / "mine.onnx")
+    for same in (case.model, tmp_path / "mine.onnx", str(tmp_path / "mine.onnx")):
+        assert nnfuzz.TestCase.from_onnx(same).digest() == case.digest()
+
+
+def test_inputs_can_be_given_and_fix_open_dimensions(model):
+    data = np.eye(4, dtype=np.float32)[:3]
+    given = {"data": data, "unused": np.zeros(2, np.int64)}
+    case = nnfuzz.TestCase.from_onnx(model, given)
+    logits = data @ case.weights["kernel"] + case.weights["bias"]
+    wanted = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(case.expected["probabilities"], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"data": np.zeros((3, 4), np.float32)}, "'unused' is missing"),
+        ({"data": np.zeros((3, 5), np.float32), "unused": np.zeros(2, np.int64)}, "'data' is"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_told(model, given, told):
+    with pytest.raises(nnfuzz.ModelError, match=told):
+        nnfuzz.TestCase.from_onnx(model, given)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(nnfuzz.ModelError) as caught:
+        nnfuzz.TestCase.from_onnx(parser.parse_model(text))
+    return str(caught.value)
+
+
+def test_what_cannot_be_imported_is_told(tmp_path):
+    head = '<ir_version: 8, opset_import: ["" : 17, "com.acme" : 1]> m (float[2] x) => (float[2] y)'
+    assert "Secret" in refused(head + "{ y = com.acme.Secret(x) }")
+    assert "Secret" in refused(head + "{ a = com.acme.Secret(x)  y = Add(a, x) }")
+    assert "random" in refused(head + "{ a = RandomNormal<shape = [2]>()  y = Add(a, x) }")
+    with pytest.raises(nnfuzz.ModelError, match="not an ONNX model"):
+        nnfuzz.TestCase.from_onnx(b"\xff" * 9)
+    with pytest.raises(OSError):
+        nnfuzz.TestCase.from_onnx(tmp_path / "absent.onnx")
+
+
+def test_an_operator_without_a_spec_is_run_and_what_depends_on_it_not_compared():
+    text = '<ir_version: 8, opset_import: ["" : 17]> m (float[2, 2] x) => (float y, float[2, 2] z)'
+    case = nnfuzz.TestCase.from_onnx(parser.parse_model(text + "{ y = Det(x)  z = Relu(x) }"))
+    envelope = nnfuzz.Oracle().envelope(case)
+    assert not envelope["z"].any.any() and envelope.keys() == {"y", "z"}
+
+
+def test_saved_and_loaded_they_are_the_same(model, cases, tmp_path):
+    for case in (cases[0], nnfuzz.TestCase.from_onnx(model)):
+        assert nnfuzz.TestCase.load(case.save(tmp_path)).digest() == case.digest()
+
+
+def test_a_test_of_others_is_imported(model, tmp_path):
+    path = nnfuzz.TestCase.from_onnx(model).save(tmp_path)
+    (path / "nnfuzz.json").unlink()
+    assert list(nnfuzz.TestCase.load(path).weights) == ["kernel", "bias"]
+
+
+def test_a_notebook_shows_the_graph(model):
+    case = nnfuzz.TestCase.from_onnx(model)
+    assert "3 operators, inputs data, unused, outputs probabilities" in repr(case)
+    assert "<svg" in case._repr_html_() and "Softmax" in case._repr_html_()

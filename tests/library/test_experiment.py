@@ -1,0 +1,63 @@
+"""Experiments, findings and their reduction, as programs use them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+import nnfuzz
+from nnfuzz.compare.flip import Coordinate
+
+PLUGIN = Path(__file__).with_name("off.py")
+
+
+@pytest.fixture(scope="module")
+def result(cases):
+    with nnfuzz.Experiment(["onnxruntime", "off"], plugins=[PLUGIN]) as run:
+        return run(cases[0])
+
+
+def test_a_result_tells_of_every_target(result):
+    assert [(o.backend, o.level) for o in result.outcomes] == [
+        ("onnxruntime", "O0"),
+        ("onnxruntime", "O3"),
+        ("off", "O0"),
+        ("off", "O3"),
+    ]
+    assert not result.ok
+    assert "off@" in str(result) and "mismatch in compare" in str(result)
+    assert "<table>" in result._repr_html_()
+
+
+def test_a_failure_knows_its_case_and_whom_to_accuse(result):
+    (failure,) = result.failures
+    assert failure.backend == "off" and failure.levels == ("O3",)
+    assert failure.finding.case is result.case
+    assert result.blame(failure).coordinate is Coordinate.PIPELINE
+    assert str(failure.signature) == str(failure)
+    assert failure.finding.versions["onnxruntime"]
+
+
+def test_a_failure_is_reduced_and_saved_once(result, tmp_path):
+    reduced = nnfuzz.reduce(result.failures[0], budget=30, localise=False)
+    assert isinstance(reduced, nnfuzz.Finding)
+    assert len(reduced.case.graph["nodes"]) == 1
+    path = reduced.save(tmp_path)
+    assert path == reduced.save(tmp_path) and (path / "report.md").is_file()
+    loaded = nnfuzz.Finding.load(path)
+    assert loaded.signature.hash == reduced.signature.hash
+    assert loaded.case.digest() == reduced.case.digest()
+
+
+def test_findings_show_themselves_escaped(result):
+    html = result.failures[0]._repr_html_()
+    assert "<svg" in html and "optimiser" in html and "<script" not in html
+
+
+def test_a_case_that_is_right_has_no_failures(cases):
+    with nnfuzz.Experiment(["onnxruntime/O3"]) as run:
+        results = [run(case) for case in itertools.islice(cases, 2)]
+    assert all(found.ok and not found.failures for found in results)
+    assert [len(found.outcomes) for found in results] == [1, 1]

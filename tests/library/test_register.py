@@ -1,0 +1,94 @@
+"""What a program registers is found by the workers, wherever it is defined."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nnfuzz
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.library.plugins import RegisterError, known_plugins
+from tests.library import off
+
+SCRIPT = '''
+import numpy as np
+import nnfuzz
+from nnfuzz.backends.onnxruntime import OnnxRuntime as Real
+from nnfuzz.spec.motif import motif
+
+OFFSET = 1
+
+def wrong(array):
+    return np.asarray(array + np.asarray(OFFSET, array.dtype))
+
+@nnfuzz.register
+class Mine(Real):
+    """Defined where other processes cannot import it."""
+
+    name = "mine"
+
+    def build(self, module, level):
+        program = super().build(module, level)
+        return lambda inputs: {name: wrong(array) for name, array in program(inputs).items()}
+
+@nnfuzz.register
+@motif(size=2)
+def twice(m, x):
+    m("Relu", m("Relu", x))
+
+if __name__ == "__main__":
+    cases = nnfuzz.Generator(operators=["Relu"], dtypes=["float32"], nodes=3, motifs=3.0)
+    motifs = {name.strip("~") for index in range(4) for name in cases[index].motifs}
+    with nnfuzz.Experiment(["mine/O0"]) as run:
+        print(run(cases[0]).failures[0].kind, *motifs)
+'''
+
+
+def test_a_class_of_a_module_is_known_by_the_modules_name(registered, cases):
+    assert nnfuzz.register(off.Off) is off.Off
+    nnfuzz.register(off.twice_relu)
+    assert known_plugins() == ["tests.library.off"]
+    with nnfuzz.Experiment(["off/O3"]) as run:
+        assert [failure.backend for failure in run(cases[0]).failures] == ["off"]
+
+
+def test_what_a_script_defines_is_written_for_the_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.returncode) == ("mismatch twice\n", 0), done.stderr
+
+
+def told(program: str) -> str:
+    """The last line that a program writes to stderr, whose source is nowhere."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_what_has_no_source_says_what_to_do(tmp_path):
+    assert "Put it into a file of its own" in told(SCRIPT)
+
+
+def test_what_cannot_be_copied_is_named(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("OFFSET = 1", "OFFSET = object()"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert "it uses OFFSET" in done.stderr
+
+
+@pytest.mark.parametrize("item", [int, "off", object()])
+def test_anything_else_is_refused(registered, item):
+    with pytest.raises(RegisterError, match="neither a backend class"):
+        nnfuzz.register(item)
+    assert not registered
+
+
+def test_a_plug_in_is_a_file_or_a_module():
+    file = str(Path(off.__file__))
+    for plugin, kept in ((file, file), ("tests.library.off", "tests.library.off")):
+        registry = BackendRegistry.discover([plugin, plugin])
+        assert "off" in registry.names()
+        assert registry.spec("off").plugins == (kept,)
