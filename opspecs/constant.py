@@ -101,7 +101,7 @@ class Shape(Shaped):
         return 1, math.inf
 
     def torch(self, x):
-        if torch.jit.is_tracing():  # which numbers would not survive
+        if torch.jit.is_tracing():  # type: ignore[attr-defined]  # which numbers would not survive
             return torch._shape_as_tensor(x)[self.start : self.end]
         return torch.tensor(x.shape[self.start : self.end])
 

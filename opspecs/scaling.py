@@ -11,7 +11,8 @@ from nnfuzz.ir.expr import or_
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXES, Along, positive
-from nnfuzz.spec.families.elementwise import Unary, narrowed, products, single
+from nnfuzz.spec.families.broadcast import narrowed
+from nnfuzz.spec.families.elementwise import Unary, products, single
 from nnfuzz.spec.families.norm import (
     AlongAxis,
     Normalization,

@@ -95,7 +95,7 @@ class TopK(OpSpec):
 
 def _constant(x):
     """Whether PyTorch's tracer will find a value by itself, in which case the tie-break is ours."""
-    if not torch.jit.is_tracing():
+    if not torch.jit.is_tracing():  # type: ignore[attr-defined]
         return False
     stack = [torch._C._get_value_trace(x)]  # type: ignore[attr-defined]
     while stack:

@@ -20,6 +20,7 @@ from typing import Any
 from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
+from nnfuzz.execute.worker import Report
 from nnfuzz.reduce.case import NotReduced, ReduceConfig
 from nnfuzz.reduce.known import Cause
 from nnfuzz.reduce.servers import Servers
@@ -59,7 +60,9 @@ class ReductionService:
         self._for: tuple[str, ...] = ()
         self._causes: dict[str, Cause | None] = {}
 
-    def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
+    def handle(
+        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
+    ) -> tuple[Any, ...]:
         report("reduce")
         config = ReduceConfig(header["workers"], header["budget"], header["seconds"])
         try:

@@ -36,7 +36,9 @@ class SupportCache:
     folder: Path
     ignored: bool = False  # nothing is taken from it, but what is learnt is kept
 
-    def path(self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping) -> Path:
+    def path(
+        self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[Any, Any]
+    ) -> Path:
         """basis: whatever else decides what a probe does, such as the exporter and the opset."""
         key = [replace(spec, label=spec.name).to_json(), dict(versions), basis]
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nnfuzz.spec.registry import OpRegistry
 
 
+__all__ = ["check", "ops"]
+
 COUNTS = "How much is checked"
 AUTHORITIES = "Who says what is right"
 

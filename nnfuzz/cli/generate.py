@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -91,7 +91,7 @@ def generate(
     raise typer.Exit(OK)
 
 
-def _plan(count: int, seed: int, config: dict) -> Plan:
+def _plan(count: int, seed: int, config: dict[Any, Any]) -> Plan:
     from importlib.metadata import version
     from platform import python_version
 

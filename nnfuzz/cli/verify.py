@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -140,7 +140,7 @@ def _judging(tests: Sequence[TestFolder], spec: BackendSpec) -> AbstractContextM
     from nnfuzz.testcase.client import ProducerClient
 
     @contextmanager
-    def judging():
+    def judging() -> Iterator[Judge]:
         config = CaseConfig(exporter="direct", plugins=tuple(spec.plugins))
         with ProducerClient(0, config.to_json()) as producer:
             yield producer.judge

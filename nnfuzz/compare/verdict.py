@@ -105,7 +105,9 @@ def _excess(expected: Envelope, actual: np.ndarray) -> np.ndarray:
     return np.nan_to_num(distance, nan=math.inf, posinf=math.inf)
 
 
-def _element(expected: Envelope, actual: np.ndarray, excess: np.ndarray, index: tuple) -> Element:
+def _element(
+    expected: Envelope, actual: np.ndarray, excess: np.ndarray, index: tuple[Any, ...]
+) -> Element:
     ref = expected.ref[index]
     if expected.dtype.is_float:
         with np.errstate(over="ignore"):

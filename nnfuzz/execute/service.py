@@ -13,7 +13,7 @@ Jobs, by the header's "do":
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -85,7 +85,9 @@ class BackendService:
             report.partial(outcome.to_json(), outputs)
         return {}, {}
 
-    def _run(self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report):
+    def _run(
+        self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report
+    ) -> Iterator[Outcome]:
         """Yields one outcome per level; the time of the shared import goes to the first one."""
         seconds: dict[str, float] = {}
         try:

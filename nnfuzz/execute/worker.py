@@ -157,7 +157,11 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
 
 
 def _handle(
-    service: Service, header: dict, blobs: dict, report: Report, status: StatusPage
+    service: Service,
+    header: dict[Any, Any],
+    blobs: dict[Any, Any],
+    report: Report,
+    status: StatusPage,
 ) -> tuple[bytes, bytes]:
     try:
         return channel.REPLY, wire.encode(*service.handle(header, blobs, report))

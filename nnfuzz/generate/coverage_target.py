@@ -60,12 +60,12 @@ class CoverageTargets:
 
 def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget]:
     signatures = catalog.signatures[spec]
-    reads = [lambda s, v=v: s.binding[v] for v in spec.bound()]
-    groups = []
-    for read in (*reads, lambda s: s.output):
+    groups: list[tuple[OpSignature, ...]] = []
+    for variable in (*spec.bound(), None):
         found: dict[DType, list[OpSignature]] = {}
         for signature in signatures:
-            found.setdefault(read(signature), []).append(signature)
+            dtype = signature.binding[variable] if variable else signature.output
+            found.setdefault(dtype, []).append(signature)
         # Most outputs follow an input.
         groups += [tuple(group) for group in found.values() if tuple(group) not in groups]
     lo, hi = spec.inputs[0].ranks

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
 from nnfuzz.generate.placeholder import FREE, Placeholder, Plan
 from nnfuzz.ir.edges import edge_key
-from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, variables
+from nnfuzz.ir.expr import Bool, Expr, Int, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
@@ -183,7 +184,9 @@ class Growth:
         concrete = [t.concrete(env, memo) for t in types]
         return op.concrete(env, memo).cost(*concrete) <= self.config.sizes.max_flops
 
-    def _small(self, types: Sequence[TensorType], env: dict[Var, int], memo: dict) -> bool:
+    def _small(
+        self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
+    ) -> bool:
         limit = self.config.sizes.max_numel
         return all(math.prod(evaluate(d, env, memo) for d in t.shape) <= limit for t in types)
 
@@ -277,7 +280,7 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
                 yield name
 
 
-def _dims(types: Sequence[TensorType]) -> list:
+def _dims(types: Sequence[TensorType]) -> list[Int]:
     return [d for t in types for d in t.shape]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nnfuzz.ir.expr import BoolExpr, Var, variables
 from nnfuzz.ir.graph import Graph
@@ -73,5 +74,5 @@ class Resizable:
         )
 
 
-def _shapes(graph: Graph, names: Sequence[str]) -> list[tuple]:
+def _shapes(graph: Graph, names: Sequence[str]) -> list[tuple[Any, ...]]:
     return [graph.type(name).shape for name in names]

@@ -18,6 +18,7 @@ from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Expr, Var, and_
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
@@ -297,7 +298,7 @@ def _placeholder(pattern: In) -> Placeholder:
     return Placeholder(pattern.weight, pattern.fresh)
 
 
-def _fix_output(op: OpSpec, output) -> None:
+def _fix_output(op: OpSpec, output: DType) -> None:
     """Set the attribute that names the output's dtype, if the operator has one."""
     if isinstance(op.output, str) and op.output in op.declared:
         op.__dict__[op.output] = output

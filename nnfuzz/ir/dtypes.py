@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import dtype as TorchDType
 
 _CARRIERS = {
     "uint16": "int32",
@@ -82,11 +86,12 @@ class DType(Enum):
         return _ONNX[self.value]
 
     @property
-    def torch(self):
+    def torch(self) -> TorchDType:
         """The `torch.dtype` of the carrier; imports torch on first use."""
         import torch
 
-        return getattr(torch, self.carrier)
+        found: TorchDType = getattr(torch, self.carrier)
+        return found
 
     @classmethod
     def of(cls, dtype: object) -> DType:

@@ -12,7 +12,7 @@ Three interpretations: `evaluate` (here), `nnfuzz.solve.domains` (intervals) and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Union
+from typing import Any, Union
 
 Int = Union[int, "IntExpr"]
 Bool = Union[bool, "BoolExpr"]
@@ -24,7 +24,7 @@ class Expr:
     __slots__ = ("args", "op")
     __hash__ = object.__hash__
 
-    def __init__(self, op: str, args: tuple) -> None:
+    def __init__(self, op: str, args: tuple[Any, ...]) -> None:
         self.op = op
         self.args = args
 
@@ -41,7 +41,7 @@ class IntExpr(Expr):
     __slots__ = ("hi", "lo")
     __hash__ = Expr.__hash__
 
-    def __init__(self, op: str, args: tuple, lo: int, hi: int) -> None:
+    def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
         self.op = op
         self.args = args
         self.lo = lo
@@ -319,7 +319,7 @@ def implies(a: Bool, b: Bool) -> Bool:
     return or_(not_(a), b)
 
 
-_CONCRETE: dict[str, Callable] = {
+_CONCRETE: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -338,7 +338,7 @@ _CONCRETE: dict[str, Callable] = {
 
 
 def evaluate(
-    value: Int | Bool | Expr, env: Mapping[Var, int], memo: dict | None = None
+    value: Int | Bool | Expr, env: Mapping[Var, int], memo: dict[Any, Any] | None = None
 ) -> int | bool:
     """The concrete value of an expression (first interpretation).
 

@@ -87,7 +87,7 @@ class Graph:
 
     def concrete(self, env: Mapping[Var, int]) -> Graph:
         """The graph with every dimension and attribute evaluated under `env`."""
-        memo: dict = {}
+        memo: dict[Any, Any] = {}
         return Graph(
             {n: Value(n, v.type.concrete(env, memo)) for n, v in self.values.items()},
             [Node(n.op.concrete(env, memo), n.inputs, n.outputs) for n in self.nodes],

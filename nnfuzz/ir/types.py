@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int, Var, concrete, evaluate, product
@@ -50,7 +51,7 @@ class TensorType:
         """The type with another dtype."""
         return TensorType(dtype, self.shape)
 
-    def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> TensorType:
+    def concrete(self, env: Mapping[Var, int], memo: dict[Any, Any] | None = None) -> TensorType:
         """The same type with every dimension evaluated."""
         return TensorType(self.dtype, tuple(int(evaluate(d, env, memo)) for d in self.shape))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +59,7 @@ def shortcuts() -> Sequence[Patch]:
     build = decomp.create_onnx_friendly_decomposition_table
 
     @functools.lru_cache(maxsize=8)
-    def table(operators: frozenset) -> dict:
+    def table(operators: frozenset[Any]) -> dict[Any, Any]:
         return build(set(operators))
 
     return [

@@ -45,7 +45,7 @@ def attribute(key: str, value: Any) -> AttributeProto:
     raise TypeError(f"attribute {key}: {type(value).__name__} has no ONNX form")
 
 
-def _sequence(key: str, items: Sequence) -> AttributeProto:
+def _sequence(key: str, items: Sequence[Any]) -> AttributeProto:
     if all(isinstance(v, (int, np.integer)) for v in items):
         return AttributeProto(name=key, type=AttributeProto.INTS, ints=items)
     if all(isinstance(v, (int, float, np.number)) for v in items):

@@ -125,9 +125,9 @@ def _create_node(jit: Any) -> Any:
     def create(
         block: Any,
         kind: str,
-        inputs: Sequence,
+        inputs: Sequence[Any],
         attributes: dict[str, Any],
-        params_dict: dict,
+        params_dict: dict[Any, Any],
         opset_version: int,
         n_outputs: int,
         shape_inference: bool = True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nnfuzz.ir.graph import Graph, Node, pruned
@@ -65,7 +65,7 @@ def apply_outputs(subject: Subject, edit: Edit) -> Subject:
     return restricted(subject, _with_outputs(subject.graph, edit.value), {})
 
 
-def _with_outputs(graph: Graph, outputs) -> Graph:
+def _with_outputs(graph: Graph, outputs: Iterable[str]) -> Graph:
     return pruned(graph.values, graph.nodes, graph.inputs, graph.weights, outputs)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
@@ -32,7 +33,9 @@ class ReduceService(ProducerService):
         super().__init__(0, config)
         self.exporters = all_exporters()
 
-    def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
+    def handle(
+        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
+    ) -> tuple[Any, ...]:
         if header["do"] == "propose":
             subject = self._subject(TestCase.from_frame(header["case"], blobs))
             name = header["pass"]
@@ -60,7 +63,9 @@ class ReduceService(ProducerService):
             params = {**found.inputs, **found.weights}
         return Subject(graph, params, case.exporter)
 
-    def _prepared(self, case: TestCase, edits: list[Edit], below: list[int] | None) -> tuple:
+    def _prepared(
+        self, case: TestCase, edits: list[Edit], below: list[int] | None
+    ) -> tuple[Any, ...]:
         subject = self._subject(case)
         if edits:
             subject = applied(subject, edits)

@@ -134,7 +134,7 @@ class Symbolic:
         return {**{v: v.lo for v in self.now}, **model}
 
     def _holds(self, constraints: list[BoolExpr], found: Mapping[Var, int]) -> bool:
-        memo: dict = {}
+        memo: dict[Any, Any] = {}
         return all(evaluate(c, found, memo) for c in constraints)
 
     def concrete(self, env: Mapping[Var, int]) -> Graph:

@@ -166,7 +166,7 @@ def _not_exported(found: Tried, failed: Mapping[str, Any] | None) -> Tried:
     return replace(found, outcomes=(outcome,), failing=((failure, failure_key(failure)),))
 
 
-def said(event: Event | Iterable) -> str:
+def said(event: Event | Iterable[Any]) -> str:
     """What a worker said instead of an answer."""
     if isinstance(event, Fault):
         return f"{event.error_type}: {event.message}\n{event.traceback}"

@@ -173,7 +173,9 @@ def _with_dtype(op: OpSpec, old: DType, new: DType) -> OpSpec:
     return type(op)(**{n: new if v is old else v for n, v in op.attributes.items()})
 
 
-def _retyped(subject: Subject, graph: Graph, types: dict, params: dict) -> Subject:
+def _retyped(
+    subject: Subject, graph: Graph, types: dict[Any, Any], params: dict[Any, Any]
+) -> Subject:
     made = rebuilt(graph, types)
     subject = restricted(subject, made, params)
     return replace(subject, params=clipped(made, subject.params))
@@ -211,7 +213,7 @@ def propose_elements(subject: Subject) -> Iterator[Edit]:
                     yield Edit("elements", name, [way, start, stop])
 
 
-def _simpler_array(array: np.ndarray, value: list) -> bool:
+def _simpler_array(array: np.ndarray, value: list[Any]) -> bool:
     return array_cost(_simplified(array, value)) < array_cost(array)
 
 
@@ -240,7 +242,9 @@ def apply_numbers(subject: Subject, edit: Edit) -> Subject:
     return replace(subject, params=clipped(subject.graph, {**subject.params, **changed}))
 
 
-def _operand(graph: Graph, shape: Sequence[int], output: str, index: Sequence[int]) -> tuple:
+def _operand(
+    graph: Graph, shape: Sequence[int], output: str, index: Sequence[int]
+) -> tuple[Any, ...]:
     """The element of an array of some shape that broadcasting takes to an element of an output.
 
     Raises: Inapplicable if it does not.
@@ -253,7 +257,7 @@ def _operand(graph: Graph, shape: Sequence[int], output: str, index: Sequence[in
     return tuple(0 if n == 1 else at for n, _, at in reversed(pairs))
 
 
-def _simplified(array: np.ndarray, value: list) -> np.ndarray:
+def _simplified(array: np.ndarray, value: list[Any]) -> np.ndarray:
     """A copy with simpler numbers in a part of it."""
     way, start, stop = value
     flat = np.array(plain(array)).reshape(-1)

@@ -22,6 +22,7 @@ _PORTS = 0.9
 
 Key = Hashable
 Links = dict[tuple[Key, Key], float]
+Neighbours = Mapping[Key, list[Key]]
 """Neighbours in adjacent layers, and where the link enters the lower one, from 0 to 1."""
 
 
@@ -100,7 +101,12 @@ def _neighbours(
     return above, below
 
 
-def _order(layers: list[list[Key]], above: Mapping, below: Mapping, links: Links) -> None:
+def _order(
+    layers: list[list[Key]],
+    above: Neighbours,
+    below: Neighbours,
+    links: Links,
+) -> None:
     """Barycentre sweeps, down and up in turns; keeps the order with the fewest crossings."""
     best, fewest = [list(layer) for layer in layers], _crossings(layers, below, links)
     for sweep in range(_SWEEPS):
@@ -116,7 +122,7 @@ def _order(layers: list[list[Key]], above: Mapping, below: Mapping, links: Links
     layers[:] = best
 
 
-def _sort(layer: list[Key], fixed: list[Key], beside: Mapping, links: Links) -> None:
+def _sort(layer: list[Key], fixed: list[Key], beside: Neighbours, links: Links) -> None:
     """Orders a layer by the mean place of each key's neighbours; keys without any stay."""
     place = {key: float(i) for i, key in enumerate(fixed)}
     means = {}
@@ -126,7 +132,7 @@ def _sort(layer: list[Key], fixed: list[Key], beside: Mapping, links: Links) -> 
     layer.sort(key=means.__getitem__)
 
 
-def _crossings(layers: list[list[Key]], below: Mapping, links: Links) -> int:
+def _crossings(layers: list[list[Key]], below: Neighbours, links: Links) -> int:
     total = 0
     for upper, lower in pairwise(layers):
         place = {key: i for i, key in enumerate(lower)}
@@ -140,7 +146,11 @@ def _crossings(layers: list[list[Key]], below: Mapping, links: Links) -> int:
 
 
 def _coordinates(
-    layers: list[list[Key]], above: Mapping, below: Mapping, widths: Mapping, gap: float
+    layers: list[list[Key]],
+    above: Neighbours,
+    below: Neighbours,
+    widths: Mapping[Key, float],
+    gap: float,
 ) -> dict[Key, float]:
     """Centres: every key moves towards its neighbours as far as its layer allows."""
     x = {key: 0.0 for layer in layers for key in layer}
@@ -157,7 +167,7 @@ def _coordinates(
     return {key: value - left for key, value in x.items()}
 
 
-def _distances(layer: list[Key], widths: Mapping, gap: float) -> list[float]:
+def _distances(layer: list[Key], widths: Mapping[Key, float], gap: float) -> list[float]:
     sizes = [widths.get(key, 0.0) for key in layer]
     return [(a + b) / 2 + gap for a, b in pairwise(sizes)]
 

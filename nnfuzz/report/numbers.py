@@ -35,7 +35,9 @@ def operands(finding: Finding, wrong: WrongOutput) -> list[str]:
     ]
 
 
-def _place(shape: Sequence[int], whole: Sequence[int], index: Sequence[int]) -> tuple | None:
+def _place(
+    shape: Sequence[int], whole: Sequence[int], index: Sequence[int]
+) -> tuple[Any, ...] | None:
     """The index in an operand of a shape; None if broadcasting does not take it to the whole."""
     pairs = list(zip(reversed(shape), reversed(whole), reversed(index)))
     if len(pairs) < len(shape) or any(n not in (1, size) for n, size, _ in pairs):

@@ -94,7 +94,7 @@ def fenced(text: str, language: str = "", limit: int = 6000) -> str:
     return f"{fence}{language}\n{body}\n{fence}"
 
 
-def python(value: str | int | float | tuple | list | dict | None) -> str:
+def python(value: str | int | float | tuple[Any, ...] | list[Any] | dict[Any, Any] | None) -> str:
     """The value as a Python literal in ASCII. Floats in it must be finite."""
     printed = pprint.pformat(value, width=88, sort_dicts=False)
     return printed if printed.isascii() else ascii(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
+from typing import Any
 
 from z3 import z3core as z
 from z3.z3consts import Z3_L_TRUE
@@ -47,7 +48,7 @@ class SmtSolver:
         z.Z3_solver_set_params(self._ctx, self._solver, handle)
         z.Z3_params_dec_ref(self._ctx, handle)
 
-    def _symbol(self, name: str):
+    def _symbol(self, name: str) -> Any:
         return z.Z3_mk_string_symbol(self._ctx, name)
 
     def close(self) -> None:
@@ -92,7 +93,7 @@ class SmtSolver:
         z.Z3_model_dec_ref(self._ctx, model)
         return values
 
-    def _read(self, model, var: Var) -> int:
+    def _read(self, model: Any, var: Var) -> int:
         out = (z.Ast * 1)()
         z.Z3_model_eval(self._ctx, model, self._terms[var], True, out)
         number = ctypes.c_int64()
@@ -101,7 +102,7 @@ class SmtSolver:
 
     # -- lowering -----------------------------------------------------------------------------
 
-    def _lower(self, e: Int | Bool):
+    def _lower(self, e: Int | Bool) -> Any:
         if isinstance(e, bool):
             return z.Z3_mk_true(self._ctx) if e else z.Z3_mk_false(self._ctx)
         if isinstance(e, int):
@@ -112,7 +113,7 @@ class SmtSolver:
             self._terms[e] = term
         return term
 
-    def _declare(self, var: Var):
+    def _declare(self, var: Var) -> Any:
         number = sum(map(len, self._vars))
         term = z.Z3_mk_const(self._ctx, self._symbol(f"v{number}"), self._int)
         self._vars[-1].append(var)
@@ -123,7 +124,7 @@ class SmtSolver:
             z.Z3_solver_assert(self._ctx, self._solver, assertion)
         return term
 
-    def _apply(self, e: Expr):
+    def _apply(self, e: Expr) -> Any:
         ctx, op = self._ctx, e.op
         args = [self._lower(a) for a in e.args]
         if op in _NARY:
@@ -135,7 +136,7 @@ class SmtSolver:
             return z.Z3_mk_ite(ctx, z.Z3_mk_le(ctx, a, b), args[0], args[1])
         return self._divide(op, e, args)
 
-    def _divide(self, op: str, e: Expr, args: list):
+    def _divide(self, op: str, e: Expr, args: list[Any]) -> Any:
         """Quotient and remainder rounded down: Z3's are, only where the divisor is positive."""
         ctx = self._ctx
         make = z.Z3_mk_div if op == "floordiv" else z.Z3_mk_mod

@@ -68,7 +68,7 @@ class Attributed:
         """The declared attributes by name, with the values of this instance."""
         return {name: self.__dict__[name] for name in self.declared}
 
-    def concrete(self, env: Mapping[Var, int], memo: dict | None = None) -> Self:
+    def concrete(self, env: Mapping[Var, int], memo: dict[Any, Any] | None = None) -> Self:
         """The same operator with every symbolic attribute evaluated under `env`."""
         if not self.declared:
             return self
@@ -98,7 +98,7 @@ class Attributed:
         return f"{self.name}<{inner}>" if inner else self.name
 
 
-def _concrete(value: Any, env: Mapping[Var, int], memo: dict | None) -> Any:
+def _concrete(value: Any, env: Mapping[Var, int], memo: dict[Any, Any] | None) -> Any:
     if isinstance(value, Expr):
         return int(evaluate(value, env, memo))
     if isinstance(value, tuple):

@@ -44,7 +44,7 @@ class Sym(Declared):
     count: Callable[..., int] | None = None
     kind: str = "size"
 
-    def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> Any:
+    def draw(self, draw: Draw, name: str, op: Any, types: Sequence[Any]) -> Any:
         if self.count is None:
             return draw.var(name, self.lo, self.hi, self.kind)
         return tuple(
@@ -61,10 +61,10 @@ class Choice(Declared):
     is a function of `(draw, op, *types)` that returns the value itself (permutations, subsets).
     """
 
-    options: Sequence | Callable[..., Sequence] | None = None
+    options: Sequence[Any] | Callable[..., Sequence[Any]] | None = None
     by: Callable[..., Any] | None = None
 
-    def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> Any:
+    def draw(self, draw: Draw, name: str, op: Any, types: Sequence[Any]) -> Any:
         if self.by is not None:
             return self.by(draw, op, *types)
         options = self.options(op, *types) if callable(self.options) else self.options
@@ -78,7 +78,7 @@ class Real(Declared):
     lo: float
     hi: float
 
-    def draw(self, draw: Draw, name: str, op: Any, types: Sequence) -> float:
+    def draw(self, draw: Draw, name: str, op: Any, types: Sequence[Any]) -> float:
         value = draw.real(self.lo, self.hi)
         digits = 1 - math.floor(math.log10(abs(value))) if value else 0
         return min(max(round(value, digits), self.lo), self.hi)

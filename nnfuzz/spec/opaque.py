@@ -18,11 +18,12 @@ from nnfuzz.spec.operator import ConstraintError, In, OpSpec
 from nnfuzz.spec.unexportable import Unexportable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import onnx
     from torch import Tensor
 
+    from nnfuzz.ir.expr import Bool
     from nnfuzz.spec.intervals import Interval
 
 _WHY = "a node of a seed model has no PyTorch form: use --exporter direct"
@@ -76,7 +77,7 @@ class Opaque(OpSpec):
         return ReferenceEvaluator(onnx.ModelProto(graph=self.graph, opset_import=opsets))
 
     @classmethod
-    def signatures(cls) -> list:
+    def signatures(cls) -> list[Any]:
         """None: it is never generated."""
         return []
 
@@ -84,10 +85,10 @@ class Opaque(OpSpec):
         if not _same(inputs, _types(self.takes)):
             raise ConstraintError(f"{self!r} takes {_types(self.takes)}, got {list(inputs)}")
 
-    def requires(self, *inputs):
+    def requires(self, *inputs: TensorType) -> Iterator[Bool]:
         yield _same(inputs, _types(self.takes))
 
-    def type_transfer(self, *inputs):
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
         return _types(self.gives)
 
     def output_dtype(self, *inputs: TensorType) -> DType:
@@ -127,7 +128,7 @@ class Opaque(OpSpec):
 
         return [Interval(y, y) for y in outputs(self, *[b.lo for b in intervals])]
 
-    def onnx(self, emit, *values):
+    def onnx(self, emit: Any, *values: str) -> Any:
         """The nodes themselves, with their constants as initializers."""
         return emit.graft(self.graph, values)
 
@@ -138,5 +139,5 @@ def _same(types: Sequence[TensorType], wanted: Sequence[TensorType]) -> bool:
     )
 
 
-def _types(flat: Sequence) -> list[TensorType]:
+def _types(flat: Sequence[Any]) -> list[TensorType]:
     return [TensorType(DType(dtype), tuple(shape)) for dtype, *shape in flat]

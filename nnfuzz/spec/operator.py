@@ -78,8 +78,10 @@ class OpSpec(Typed, Numeric):
         return self.torch(*tensors)
 
     @per_input
-    def onnx(self, emit: Any, *values: str) -> str | Sequence[str]:
+    def onnx(self, emit: Any, *values: str) -> str | Any:
         """Lower to standard ONNX through `emit` (see nnfuzz.materialize.emit.Emitter).
+
+        Returns the name of the output, or a sequence of names where there are several.
 
         Default: one ONNX operator of the same name with `onnx_attributes`, of which those in
         `as_inputs` become initializers of int64.

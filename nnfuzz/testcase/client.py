@@ -8,9 +8,10 @@ from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Habits
+from nnfuzz.execute.events import Death, Fault, Limits, Reply
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.sandbox import Death, Fault, Limits, Reply, Sandbox
+from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.service import blames_settings, case_job, judge_job, reference_outcome
 

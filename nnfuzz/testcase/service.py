@@ -30,6 +30,7 @@ from nnfuzz.execute.deviation import NO_HABITS, Deviation, Habits
 from nnfuzz.execute.events import Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.execute.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
 BLOB = "target/"
@@ -56,7 +57,9 @@ class ProducerService:
 
         self.producer = Producer(seed, CaseConfig.from_json(config))
 
-    def handle(self, header: Mapping[str, Any], blobs: Mapping[str, Any], report) -> tuple:
+    def handle(
+        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
+    ) -> tuple[Any, ...]:
         if header["do"] == "produce":
             return _answer(self.producer.produce(header["index"], report))
         if header["do"] == "probe":
@@ -144,7 +147,7 @@ def judge_job(
     return {"do": "judge", "case": header, **told}, blobs
 
 
-def _answer(produced: TestCase | NotProduced) -> tuple:
+def _answer(produced: TestCase | NotProduced) -> tuple[Any, ...]:
     if isinstance(produced, NotProduced):
         return {"failed": produced.to_json()}, {}
     case, arrays = produced.to_frame()

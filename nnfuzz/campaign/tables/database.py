@@ -21,7 +21,7 @@ class StoreError(RuntimeError):
 class Database:
     """An open file: one process writes, any number may read meanwhile."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO | None = None):
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         self.folder = folder
         self._db = connection
         self._lock = lock
@@ -133,7 +133,7 @@ def _write(path: Path, config: dict[str, Any]) -> None:
     os.replace(draft, path)
 
 
-def _lock(folder: Path) -> IO:
+def _lock(folder: Path) -> IO[str]:
     """Held until it is closed or the process ends in whatever way."""
     lock = (folder / LOCK).open("w")
     try:

@@ -16,7 +16,7 @@ from nnfuzz.campaign.tables.database import Database, dumps
 class Sessions(Database):
     """Each process that works on a campaign is a session."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO | None = None):
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         super().__init__(folder, connection, lock)
         self._began = time.monotonic()
         self._ended: float | None = None

@@ -62,7 +62,9 @@ class Convolution(Kernels):
     def convolved_shape(self, x: TensorType, w: TensorType) -> tuple[Int, ...]:
         return (x.shape[0], w.shape[0], *self.window_counts(x, w))
 
-    def kernel_shape(self, draw: Draw, x: TensorType, channels: Int | None = None) -> tuple:
+    def kernel_shape(
+        self, draw: Draw, x: TensorType, channels: Int | None = None
+    ) -> tuple[Any, ...]:
         """A shape of kernels for an input; `channels`: of the result, any where None."""
         if channels is None:
             divisible = draw.chance(0.3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nnfuzz.spec.draw import Draw
@@ -77,7 +77,7 @@ def drawn(draw: Draw, first: int, result: int | None = None) -> str:
     return f"{left}->{out}" if draw.chance(0.9) else f"{left} -> {out}".replace(",", ", ")
 
 
-def _term(draw: Draw, letters, shared: str, rank: int) -> str:
+def _term(draw: Draw, letters: Iterator[str], shared: str, rank: int) -> str:
     """`rank` labels: shared ones, new ones, now and then one that is there already."""
     term = list(shared[:rank])
     while len(term) < rank:

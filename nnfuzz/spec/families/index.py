@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
@@ -30,7 +30,7 @@ class Indexed(OpSpec):
     def cost(self, *inputs: TensorType) -> int:
         return 0
 
-    def moving(self, items: Sequence) -> list:
+    def moving(self, items: Sequence[Any]) -> list[Any]:
         """The items, one per input, of the inputs that are no indices."""
         return [x for x, p in zip(items, self.patterns(len(items))) if not p.index]
 

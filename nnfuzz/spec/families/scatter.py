@@ -37,7 +37,7 @@ class Scattering(Indexed):
     """The name of ONNX's operator."""
     reduction: Any = "none"
 
-    def along(self, data: Tensor, indices: Tensor, updates: Tensor) -> tuple:
+    def along(self, data: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
         """(data, axis, places, updates) to put the updates along one axis. `places` are >= 0."""
         raise NotImplementedError
 

@@ -61,7 +61,7 @@ def paddings(most: int) -> Choice:
     return Choice(by=pick)
 
 
-def chosen(options: Callable[[Any], Sequence]) -> Choice:
+def chosen(options: Callable[[Any], Sequence[Any]]) -> Choice:
     """A choice that depends on the attributes drawn before it."""
     return Choice(lambda op, *types: options(op))
 
