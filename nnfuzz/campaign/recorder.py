@@ -120,9 +120,11 @@ class Recorder:
         self._ignored = KnownFailures.stored(known)
         self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
-        for row in [*self.rows.values()]:
-            if row.signature in self.reductions and self._ignores(self.reductions[row.signature]):
-                self._known.add(row.signature)
+        for finding in [*self.rows.values()]:
+            if finding.signature in self.reductions and self._ignores(
+                self.reductions[finding.signature]
+            ):
+                self._known.add(finding.signature)
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
