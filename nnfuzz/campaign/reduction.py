@@ -27,13 +27,15 @@ from nnfuzz.reduce.servers import Servers
 from nnfuzz.reduce.slots import WorkerError
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import FindingError, read_finding
-from nnfuzz.report.reduced import reduce_folder
+from nnfuzz.report.reduced import EXPLANATIONS, KEYS, reduce_folder
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.frames import innermost_line
 from nnfuzz.triage.general import operator_types
+from nnfuzz.triage.keys import Key, KeyKind, error_keys
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import Clues, pattern_of, refined
-from nnfuzz.triage.signature import Failure, failures
+from nnfuzz.triage.signature import Failure, Signature, failures
 
 _REASONS = (
     NotReduced,
@@ -81,8 +83,11 @@ class ReductionService:
             folder, config, registry=self._registry, servers=servers, causes=causes
         )
         graph = reduced.case.graph
-        signature = refined(renewed(reduced), graph, clues(reduced, self._registry))
+        failure = renewed(reduced)
+        signature = refined(failure, graph, clues(reduced, self._registry))
         return {
+            "keys": sorted(map(str, keys_of(reduced, failure, signature))),
+            "explanations": list(done.evidence.explanations),
             "refined": done.cause.refined if done.cause else signature.hash,
             "explained": done.cause is not None,
             "title": signature.title,
@@ -120,8 +125,26 @@ class ReductionService:
 def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
     """What there is to recognise in a reduced finding. Raises: RegistryError."""
     told = clues(reduced, registry)
-    graph = reduced.case.graph or {}
-    return Cause(refined(renewed(reduced), graph, told).hash, graph, told.passes, told.apart)
+    graph, failure = reduced.case.graph or {}, renewed(reduced)
+    return Cause(
+        refined(failure, graph, told).hash,
+        graph,
+        told.passes,
+        told.apart,
+        failure.kind.value,
+        failure.stage.value,
+        tuple(reduced.campaign.get(EXPLANATIONS, ())),
+    )
+
+
+def keys_of(reduced: Finding, failure: Failure, signature: Signature) -> set[Key]:
+    """The keys of a reduced finding: see nnfuzz.triage.keys. signature: the refined one."""
+    found = {Key(KeyKind.CAUSE, signature.hash), *map(Key.parse, reduced.campaign.get(KEYS, ()))}
+    if "message" in signature.parts:
+        said = [o.traceback for o in reduced.outcomes if o.target in failure.targets]
+        line = innermost_line(said[0]) if said else ""
+        found |= error_keys(failure, signature.parts, reduced.case.graph, line)
+    return found
 
 
 def hashes_of(folder: Path, registry: BackendRegistry) -> list[str]:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnfuzz.execute.outcome import OutcomeKind, Stage
@@ -15,6 +15,7 @@ from nnfuzz.execute.runner import limits_of
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
+from nnfuzz.reduce.evidence import Evidence, gather
 from nnfuzz.reduce.known import Cause, Known
 from nnfuzz.reduce.servers import Servers
 from nnfuzz.reduce.slots import Slots
@@ -78,6 +79,7 @@ class Reduction:
     counters: Mapping[str, Counter]
     operators: int
     cause: Cause | None = None
+    evidence: Evidence = field(default_factory=Evidence)
 
     @property
     def case(self) -> TestCase:
@@ -136,8 +138,12 @@ def reduce_case(
         if known.found is None:
             history = [*engine.adopted[:-1], best]
             best, confirmed = _holding(slots, whole, history, wanted)
+        failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
+        evidence = Evidence()
+        if known.found is None:
+            evidence = gather(slots, whole, best, failure, causes)
     return Reduction(
-        failure=next((f for f, mark in best.failing if mark == wanted), best.failing[0][0]),
+        failure=failure,
         best=best,
         before=found.measure,
         run=engine.progress.run,
@@ -146,6 +152,7 @@ def reduce_case(
         counters=engine.progress.counters,
         operators=operators(problem.case.graph),
         cause=known.found,
+        evidence=evidence,
     )
 
 

@@ -31,13 +31,22 @@ MOST_HINTS = 12
 @dataclass(frozen=True, eq=False)
 class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
-    tell which rewrite of a pass it is (nnfuzz.triage.refine.Clues).
+    tell which rewrite of a pass it is (nnfuzz.triage.refine.Clues); kind and stage of the failure,
+    and hypotheses that predict it (nnfuzz.reduce.explain).
     """
 
     refined: str
     graph: Mapping[str, Any]
     passes: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    kind: str = ""
+    stage: str = ""
+    explanations: tuple[str, ...] = ()
+
+    @property
+    def operator(self) -> str:
+        """The last one of the reduced graph; "" without a graph."""
+        return self.nodes[-1]["op"] if self.nodes else ""
 
     @property
     def nodes(self) -> list[Mapping[str, Any]]:

@@ -5,6 +5,11 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
   prepare  {"case", "edits", "below": measure or None} with the case's blobs
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
+  explain  {"case"} with the case's blobs and one blob "target/0/NAME" per output
+           -> {"explanations": [sentence, ...]}, see nnfuzz.reduce.explain
+
+Edits that are no steps of reduction, but experiments (nnfuzz.reduce.evidence): "redrawing", other
+inputs and weights by a seed; "operators", another operator at a node.
 """
 
 from __future__ import annotations
@@ -19,11 +24,12 @@ from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
-from nnfuzz.reduce.edit import MERGED, Edit, groups
+from nnfuzz.reduce.edit import EXPERIMENTS, MERGED, Edit, groups
+from nnfuzz.reduce.explain import consistent, with_operator
 from nnfuzz.reduce.passes import applied, proposed
 from nnfuzz.reduce.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.service import ProducerService
+from nnfuzz.testcase.service import BLOB, ProducerService
 
 
 class ReduceService(ProducerService):
@@ -49,7 +55,25 @@ class ReduceService(ProducerService):
                 return self._prepared(case, edits, header["below"])
             except Inapplicable as error:
                 return {"rejected": str(error)}, {}
+        if header["do"] == "explain":
+            subject = self._subject(TestCase.from_frame(header["case"], blobs))
+            mark = f"{BLOB}0/"
+            outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
+            return {"explanations": consistent(subject, outputs)}, {}
         return super().handle(header, blobs, report)
+
+    def _experiment(self, subject: Subject, edit: Edit) -> Subject:
+        """Raises: Inapplicable."""
+        if edit.by == "redrawing":
+            found = search(subject.graph, random.Random(edit.value))
+            if isinstance(found, NotFound):
+                raise Inapplicable(found.reason)
+            return replace(subject, params={**found.inputs, **found.weights})
+        try:
+            other = self.producer.registry.get(edit.value)
+        except KeyError as error:
+            raise Inapplicable(str(error)) from error
+        return with_operator(subject, edit.target, other)
 
     def _subject(self, case: TestCase) -> Subject:
         """Raises: Inapplicable where a case without numbers has no valid ones."""
@@ -67,7 +91,9 @@ class ReduceService(ProducerService):
         self, case: TestCase, edits: list[Edit], below: list[int] | None
     ) -> tuple[Any, ...]:
         subject = self._subject(case)
-        if edits:
+        if edits and edits[0].by in EXPERIMENTS:
+            subject = self._experiment(subject, edits[0]).checked()
+        elif edits:
             subject = applied(subject, edits)
         measure = subject.measure()
         if below is not None and not list(measure) < below:

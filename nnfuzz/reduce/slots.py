@@ -11,6 +11,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
@@ -21,6 +23,7 @@ from nnfuzz.reduce.edit import Edit, Group
 from nnfuzz.reduce.servers import PRELOAD, SERVICE, Servers, operators_of
 from nnfuzz.reduce.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.service import BLOB
 from nnfuzz.triage.survey import learn_habits
 
 LIMITS = Limits(seconds=120.0)
@@ -132,6 +135,18 @@ class Slots:
             raise WorkerError(f"pass {name}: {said(event)}")
         found = [tuple(Edit.from_json(e) for e in group) for group in event.header["groups"]]
         return found, tuple(event.header["measure"])
+
+    def explain(self, case: TestCase, outputs: Mapping[str, np.ndarray]) -> list[str]:
+        """Hypotheses that predict some outputs of a case (nnfuzz.reduce.explain).
+
+        Raises: WorkerError if the worker fails.
+        """
+        header, blobs = case.to_frame()
+        blobs |= {f"{BLOB}0/{name}": array for name, array in outputs.items()}
+        event = self.slots[0].service.call({"do": "explain", "case": header}, blobs)
+        if not isinstance(event, Reply):
+            raise WorkerError(f"explaining: {said(event)}")
+        return list(event.header["explanations"])
 
     def close(self) -> None:
         for slot in self.slots:

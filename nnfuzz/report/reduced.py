@@ -21,6 +21,9 @@ from nnfuzz.report.finding_folder import REDUCED, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 
+EXPLANATIONS, KEYS = "explanations", "keys"
+"""What a reduced finding keeps of nnfuzz.reduce.evidence, beside the origin of its case."""
+
 
 def reduce_folder(
     folder: str | Path,
@@ -121,7 +124,12 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
 
 def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Finding:
     """The finding with the reduced test case, and what it was made from."""
-    origin = {"reduced_from": finding.signature.to_json(), "reduction": done.to_json()}
+    origin = {
+        "reduced_from": finding.signature.to_json(),
+        "reduction": done.to_json(),
+        EXPLANATIONS: list(done.evidence.explanations),
+        KEYS: [str(key) for key in done.evidence.keys],
+    }
     return replace(
         finding,
         failure=done.failure,

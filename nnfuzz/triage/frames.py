@@ -6,7 +6,7 @@ import re
 
 from nnfuzz.execute.normalise import normalise
 
-_PYTHON = re.compile(r'^\s*File "([^"]*)", line \d+,? in (.+)$')
+_PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
 _OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")
 # gdb and LLVM "#3 0x00 in f(x) at a.cc:1", TVM "3: f(x)", backtrace_symbols "lib.so(f+0x1) [0x2]"
 _NATIVE = (
@@ -34,8 +34,19 @@ def python_frames(text: str) -> list[str]:
     for line in (last or text).splitlines():
         match = _PYTHON.match(line)
         if match and not _OURS.search(match.group(1)):
-            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{_function(match.group(2))}")
+            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{_function(match.group(3))}")
     return frames[::-1] if _FIRST.search(text) else frames
+
+
+def innermost_line(text: str) -> str:
+    """ "file.py:123", the place of the innermost foreign frame of the last traceback, or ""."""
+    _, _, last = text.rpartition("Traceback (most recent call last)")
+    found = [match for line in last.splitlines() if (match := _PYTHON.match(line))]
+    foreign = [match for match in found if not _OURS.search(match.group(1))]
+    if not foreign:
+        return ""
+    inner = foreign[0 if _FIRST.search(text) else -1]
+    return f"{inner.group(1).rsplit('/', 1)[-1]}:{inner.group(2)}"
 
 
 def foreign_traceback(text: str) -> str:

@@ -2,7 +2,8 @@
 
 A key is a property that findings with one cause tend to share. One that names the cause weighs 1
 and merges alone. What a message says last needs the same place or the same operators beside it;
-these two together say too little, since one source file has many causes. Keys are a function of the
+these two together say too little, since one source file has many causes; one line of it beside
+the words or the operators is enough. Keys are a function of the
 stored finding, so that a campaign of older rules is merged anew.
 """
 
@@ -15,6 +16,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from nnfuzz.triage.general import general_message
+from nnfuzz.triage.signature import Failure
 
 RULES = 2
 """Version of the rules: findings that were keyed by others are keyed anew when they are read."""
@@ -33,6 +35,8 @@ class KeyKind(StrEnum):
     ALIKE = "alike"  # found equal by running one in place of the other
     CLAUSE = "clause"  # what a message says last
     LOCATION = "location"  # in the compiler's source
+    LINE = "line"  # of the compiler's source, innermost
+    SAID = "said"  # the message with placeholders for dtypes and operators
     OPERATORS = "operators"  # those of the reduced model
 
     @property
@@ -41,7 +45,7 @@ class KeyKind(StrEnum):
 
 
 _EPSILON = 1e-9
-_HINTS = {"clause": 0.6, "location": 0.4, "operators": 0.4}
+_HINTS = {"clause": 0.6, "location": 0.4, "operators": 0.4, "line": 0.6, "said": 0.4}
 
 
 @dataclass(frozen=True, order=True)
@@ -60,12 +64,16 @@ class Key:
         return cls(KeyKind(kind), rest)
 
 
-def error_keys(parts: Mapping[str, Any], graph: Mapping[str, Any] | None) -> set[Key]:
-    """The keys of an error: its last clause, its place, its operators, the frame of a crash.
+def error_keys(
+    failure: Failure, refined: Mapping[str, Any], graph: Mapping[str, Any] | None, line: str = ""
+) -> set[Key]:
+    """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
+    what it says where, dtypes and operators aside.
 
-    parts: of the failure's signature. Operators of the graph stay in the clause: a compiler that
-    lacks two of them has two gaps.
+    refined: parts of the refined signature. line: of the compiler's source that raised, if it is
+    known. Operators stay in the clause: a compiler that lacks two of them has two gaps.
     """
+    parts = failure.signature.parts
     nodes = (graph or {}).get("nodes", ())
     values = (graph or {}).get("values", ())
     found = {Key(KeyKind.OPERATORS, ",".join(sorted({node["op"] for node in nodes})))}
@@ -73,10 +81,12 @@ def error_keys(parts: Mapping[str, Any], graph: Mapping[str, Any] | None) -> set
         found.add(Key(KeyKind.CLAUSE, general_message(clause, {v[1] for v in values}, ())))
     if location := parts.get("location"):
         found.add(Key(KeyKind.LOCATION, location))
+    if line:
+        found |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
     frames = [frame for frame in parts.get("frames", ()) if "::" in frame]
     if parts.get("signal") and frames:
         found.add(Key(KeyKind.FRAME, f"{parts['signal']} in {frames[-1]}"))
-    return found
+    return {Key(key.kind, f"{failure.backend} {key.text}") for key in found}
 
 
 def last_clause(message: str) -> str:

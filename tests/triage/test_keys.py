@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.target import Target
 from nnfuzz.triage.keys import Key, KeyKind, error_keys, grouped, last_clause, same
-
-GRAPH = {"values": [["x", "float32", [2]]], "nodes": [{"op": "Gather"}]}
+from nnfuzz.triage.signature import Failure, Signature
 
 
 def key(text):
@@ -65,11 +66,28 @@ def test_the_last_clause_is_the_innermost_statement(message, clause):
     assert last_clause(message) == clause
 
 
-def test_dtypes_of_the_model_are_parameters_and_operators_are_not():
-    def keys(message, op="Gather", dtype="float32"):
-        graph = {"values": [["x", dtype, [2]]], "nodes": [{"op": op}]}
-        return error_keys({"message": message, "location": "a.cc"}, graph)
+def keys(message, op="Gather", dtype="float32", line="", said="", **parts):
+    graph = {"values": [["x", dtype, [2]]], "nodes": [{"op": op}]}
+    made = {"message": message, "location": "a.cc", **parts}
+    targets = (Target("toy"),)
+    failure = Failure(Signature("h", "", made), OutcomeKind.EXCEPTION, Stage.COMPILE, targets)
+    return error_keys(failure, {"message": said or message}, graph, line)
 
+
+def test_dtypes_of_the_model_are_parameters_and_operators_are_not():
     one = keys("there is no kernel for float32 here")
     assert same(one, keys("there is no kernel for float64 here", dtype="float64"))
     assert not same(keys("cannot lower the node Gather"), keys("cannot lower the node Abs", "Abs"))
+
+
+def test_one_line_of_the_compiler_that_says_the_same_is_one_cause():
+    one = keys("'Elu'", "Elu", line="lower.py:12", said="'<operator>'")
+    assert same(one, keys("'Celu'", "Celu", line="lower.py:12", said="'<operator>'"))
+    assert not same(one, keys("'Celu'", "Celu", line="lower.py:99", said="'<operator>'"))
+    assert same(one, keys("another text", "Elu", line="lower.py:12"))
+
+
+def test_a_crash_is_known_by_its_innermost_native_function():
+    one = keys("", "Elu", signal="SIGSEGV", frames=["a", "ns::run", "ns::kernel"])
+    assert same(one, keys("", "Abs", signal="SIGSEGV", frames=["b", "ns::kernel"]))
+    assert not same(one, keys("", "Abs", signal="SIGABRT", frames=["b", "ns::kernel"]))
