@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper, parser
+
+import nnfuzz
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -80,3 +83,21 @@ def test_ten_models_as_a_test(run, tmp_path):
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_ten_models.py")
     assert done.returncode == 0, done.stdout
     assert "10 passed" in done.stdout
+
+
+def test_the_backend_of_the_api_page(run, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "API.md").read_text(), re.DOTALL)
+    (block,) = [block for block in blocks if "@nnfuzz.register" in block]
+    (tmp_path / "mine.py").write_text(block)
+    done = run("mine.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("onnxref@") and done.stdout.count("\n") == 1
+
+
+def test_every_page_shows_the_same_first_example():
+    pages = [ROOT / "README.md", ROOT / "docs" / "API.md"]
+    blocks = [re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)[0] for page in pages]
+    assert blocks[0] == blocks[1]
+    compile(blocks[0], "README.md", "exec")
+    for line in blocks[0].splitlines():
+        assert line.split("import itertools, ")[-1] in nnfuzz.__doc__

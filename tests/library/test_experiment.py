@@ -61,3 +61,11 @@ def test_a_case_that_is_right_has_no_failures(cases):
         results = [run(case) for case in itertools.islice(cases, 2)]
     assert all(found.ok and not found.failures for found in results)
     assert [len(found.outcomes) for found in results] == [1, 1]
+
+
+def test_a_model_of_ones_own_is_judged_and_reduced(model):
+    with nnfuzz.Experiment(["off/O3"], plugins=[PLUGIN]) as run:
+        (failure,) = run(nnfuzz.TestCase.from_onnx(model)).failures
+    assert "Softmax" in failure.signature.title
+    reduced = nnfuzz.reduce(failure, budget=20, localise=False)
+    assert [node["op"] for node in reduced.case.graph["nodes"]] == ["Softmax"]
