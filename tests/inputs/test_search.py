@@ -208,3 +208,14 @@ def test_search_prefers_decisions_away_from_edges():
     plain = [found(graph, s, SearchConfig(redraws=0, nudges=0)).stable for s in range(5)]
     steady = [found(graph, s, SearchConfig(redraws=0, nudges=2)).stable for s in range(5)]
     assert sum(steady) > sum(plain)
+
+
+def test_given_parameters_stay_and_the_others_fit_them():
+    """In sqrt(x + w), x alone can move."""
+    nodes = [("v", op("Add"), ["x", "w"]), ("y", op("Sqrt"), ["v"])]
+    graph = build({"x": FLOAT, "w": FLOAT}, nodes, weights=["w"])
+    weight = np.full(FLOAT.shape, -50, np.float32)
+    result = search(graph, random.Random(0), given={"w": weight})
+    assert isinstance(result, Found), result.reason
+    check(graph, result)
+    assert np.array_equal(result.weights["w"], weight) and (result.inputs["x"] >= 50).all()

@@ -17,7 +17,7 @@ from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
-from nnfuzz.materialize.importing import import_onnx, opaque_nodes
+from nnfuzz.materialize.importing import import_onnx, opaque_nodes, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
@@ -61,6 +61,20 @@ def test_weights_of_one_value_keep_it_and_others_are_free():
     )
     assert list(graph.prescribed.values()) == [(0.5, 0.5)]
     assert len(graph.weights) == 2
+
+
+def test_the_names_and_constants_of_the_model_are_known():
+    model = parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 20]> m (float[2] data) => (float[2] result)
+        <float[2] other = {1.0, 3.0}> { result = Add(data, other) }"""
+    )
+    imported = import_onnx(model, REGISTRY, 20)
+    graph = imported.graph
+    assert [imported.names[name] for name in graph.values] == ["data", "other", "result"]
+    assert imported.constants["other"].tolist() == [1.0, 3.0]
+    rename(graph, imported.names)
+    graph.verify()
+    assert (graph.inputs, graph.weights, graph.outputs) == (["data"], ["other"], ["result"])
 
 
 def test_an_operator_without_a_spec_stays_opaque_with_its_constants():
