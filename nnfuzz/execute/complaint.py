@@ -86,7 +86,8 @@ class Complaint:
     subject: the statement of the cause, with names of values, numbers and addresses still in it.
     operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
     missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
-    "file.cpp"), "" if it does not tell.
+    "file.cpp"), "" if it does not tell. others: where one message lists several complaints, the
+    (subject, location) of those behind the first.
     """
 
     kind: ComplaintKind = ComplaintKind.ERROR
@@ -94,6 +95,7 @@ class Complaint:
     operators: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     location: str = ""
+    others: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -106,6 +108,7 @@ class Complaint:
             tuple(data["operators"]),
             tuple(data["dtypes"]),
             data["location"],
+            tuple((subject, location) for subject, location in data.get("others", ())),
         )
 
     def of_kind(self, kind: ComplaintKind) -> Complaint:
@@ -149,6 +152,11 @@ _LAST_WORDS = re.compile(
     r"|check failed|sanitizer|runtime error:|panicked at|stack smashing|\b[A-Z]{2,} error\b",
     re.IGNORECASE,
 )
+_SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
+_QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
+"""Operands with their types, results, a stage in brackets: the model, and not what is wrong."""
+FEWEST_WORDS = 3
+"""That make a statement: fewer are a name or a value."""
 MOST_LINES = 6
 """Statements that make the subject: a message with more is a list or a dump."""
 
@@ -161,8 +169,16 @@ def read_complaint(error: CompilerError) -> Complaint:
     """
     if not error.error_type:
         return Complaint(subject=last_words(error.captured))
-    subject = statement(error.message)
-    return Complaint(_kind(error, subject), subject, (), (), _location(error.message))
+    found = [(statement(part), _location(part)) for part in _paragraphs(error.message)]
+    (subject, location), *others = dict.fromkeys(found)
+    return Complaint(_kind(error, subject), subject, (), (), location, tuple(others))
+
+
+def _paragraphs(message: str) -> list[str]:
+    """The complaints that a message lists, one per paragraph; the whole if it is no list."""
+    parts = [part.strip() for part in re.split(r"\n\s*\n", message)]
+    listed = [part for part in parts if part and not _SUMMARY.match(part)]
+    return [part for part in listed if _stated(part)] or [message]
 
 
 def statement(message: str) -> str:
@@ -172,9 +188,28 @@ def statement(message: str) -> str:
     lines = [_LINK.sub("", line).strip() for line in message.splitlines()]
     lines = [line for line in lines if line]
     plain = [line for line in lines if not _DUMP.search(line)] or lines
+    causes = _stated(message) or plain[-1:]
+    causes = causes if len(causes) <= MOST_LINES else [*causes[:2], *causes[-2:]]
+    return " ".join(map(_innermost, causes))
+
+
+def _stated(text: str) -> list[str]:
+    """The lines that are neither context nor a dump; the condition of a check only if need be."""
+    lines = [_LINK.sub("", line).strip() for line in text.splitlines()]
+    plain = [line for line in lines if line and not _DUMP.search(line)]
     stated = [line for line in plain if not (_CONTEXT.match(line) or line.endswith(":"))]
-    causes = [line for line in stated if not _CHECK.match(line)] or stated or plain[-1:]
-    return " ".join(causes if len(causes) <= MOST_LINES else [*causes[:2], *causes[-2:]])
+    return [line for line in stated if not _CHECK.match(line)] or stated
+
+
+def _innermost(line: str) -> str:
+    """What a line says behind a dump of nodes and types, if a statement follows there."""
+    head, mark, rest = line.partition(": ")
+    while mark:
+        if _QUOTES_NODES.search(head) and len(re.findall(r"[A-Za-z]{2,}", rest)) >= FEWEST_WORDS:
+            return _innermost(rest)
+        further, mark, rest = rest.partition(": ")
+        head += mark and f": {further}"
+    return line
 
 
 def first_statement(message: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import FAILURES, Failure, level_pattern
+from nnfuzz.triage.signature import FAILURES, OTHERS, Failure, level_pattern
 
+_VARYING = frozenset({OTHERS, "about"})
+"""Parts that follow from the message, and from what else it lists."""
 _NUMBERS = frozenset({"value", "nonfinite"})
 
 
@@ -54,6 +56,21 @@ class Tried:
         return self.blames.get(failure.signature.hash, NOBODY)
 
 
+def failure_keys(
+    failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outcome] = ()
+) -> list[str]:
+    """The failure key, and those that it would have with each other complaint of its message: a
+    model that loses one of them has kept the failure.
+    """
+    outcomes, parts = list(outcomes), failure.signature.parts
+    found = [failure_key(failure, blame, outcomes)]
+    for message, location in parts.get(OTHERS, ()):
+        changed = {**parts, "message": message, "location": location}
+        other = replace(failure.signature, parts=changed)
+        found.append(failure_key(replace(failure, signature=other), blame, outcomes))
+    return found
+
+
 def failure_key(failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outcome] = ()) -> str:
     """What a reduction must keep: equal for failures that are the same for a maintainer.
 
@@ -61,7 +78,7 @@ def failure_key(failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outc
     accused, for others the normalised error as well. Levels that do not support the model count
     too: a failure beside a level that works is worth more.
     """
-    parts = dict(failure.signature.parts)
+    parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
     if failure.kind is OutcomeKind.MISMATCH:
         parts.pop("operators", None)
         parts["wrong"] = "number" if parts.get("wrong") in _NUMBERS else parts.get("wrong")

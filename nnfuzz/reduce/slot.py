@@ -16,7 +16,7 @@ from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
-from nnfuzz.reduce.candidate import Question, Tried, failure_key
+from nnfuzz.reduce.candidate import Question, Tried, failure_key, failure_keys
 from nnfuzz.reduce.edit import Group
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import export_failure
@@ -104,7 +104,11 @@ class Slot(Asking):
         if troubles := [e for e in result.events if e.kind == FAULT]:
             reason = f"fault: {troubles[0].message}"
             return replace(found, reason=reason, outcomes=result.outcomes)
-        seen = [(f, failure_key(f, result.blame(f), result.outcomes)) for f in result.failures]
+        seen = [
+            (f, key)
+            for f in result.failures
+            for key in failure_keys(f, result.blame(f), result.outcomes)
+        ]
         return replace(
             found,
             outcomes=result.outcomes,

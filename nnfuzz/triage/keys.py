@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from nnfuzz.triage.general import general_message
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import OTHERS, Failure
 
 RULES = 2
 """Version of the rules: findings that were keyed by others are keyed anew when they are read."""
@@ -77,10 +77,12 @@ def error_keys(
     nodes = (graph or {}).get("nodes", ())
     values = (graph or {}).get("values", ())
     found = {Key(KeyKind.OPERATORS, ",".join(sorted({node["op"] for node in nodes})))}
-    if clause := last_clause(parts.get("message", "")):
-        found.add(Key(KeyKind.CLAUSE, general_message(clause, {v[1] for v in values}, ())))
-    if location := parts.get("location"):
-        found.add(Key(KeyKind.LOCATION, location))
+    first = (parts.get("message", ""), parts.get("location", ""))
+    for message, location in (first, *parts.get(OTHERS, ())):
+        if clause := last_clause(message):
+            found.add(Key(KeyKind.CLAUSE, general_message(clause, {v[1] for v in values}, ())))
+        if location:
+            found.add(Key(KeyKind.LOCATION, location))
     if line:
         found |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
     frames = [frame for frame in parts.get("frames", ()) if "::" in frame]

@@ -21,12 +21,16 @@ from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target, levels_of
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.triage.frames import native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 OPTIMISED, EVERYWHERE = "optimised", "everywhere"
 HASH_DIGITS = 12
+_DTYPES = frozenset(dtype.value for dtype in DType)
+OTHERS = "others"
+"""The part with further complaints of the same message; not in the hash."""
 HABITS = "habits"
 """The part that names a compiler's habits where these explain a mismatch."""
 _TITLE_CHARACTERS = 160
@@ -129,6 +133,8 @@ def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]
     if died and not subject and outcome.message.startswith("exited"):
         subject = outcome.message
     parts["message"] = normalise(subject, names)
+    if complaint.others:
+        parts[OTHERS] = [[normalise(told, names), place] for told, place in complaint.others]
     if complaint.kind is not ComplaintKind.ERROR:
         parts["about"] = complaint.kind.value
     if complaint.operators:
@@ -146,7 +152,7 @@ def text_of(outcome: Outcome) -> CompilerError:
 
 
 def _errors(ran: Sequence[Outcome], graph: Mapping[str, Any] | None) -> Iterable[Failure]:
-    names = [value[0] for value in (graph or {}).get("values", ())]
+    names = words_of(graph)
     groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
     for outcome in ran:
         if outcome.kind in FAILURES:
@@ -157,6 +163,17 @@ def _errors(ran: Sequence[Outcome], graph: Mapping[str, Any] | None) -> Iterable
         first, parts = group[0]
         targets = tuple(outcome.target for outcome, _ in group)
         yield _failure(first.kind, first.stage, targets, ran, parts, _error_title(parts))
+
+
+def words_of(graph: Mapping[str, Any] | None) -> list[str]:
+    """Names of values and texts in attributes: what of a message is the model's, not the cause."""
+    graph = graph or {}
+    names = [value[0] for value in graph.get("values", ())]
+    for node in graph.get("nodes", ()):
+        for value in node.get("attributes", {}).values():
+            texts = value if isinstance(value, list) else [value]
+            names += [text for text in texts if isinstance(text, str) and len(text) > 1]
+    return [name for name in names if name not in _DTYPES]
 
 
 def _explained(verdict: Verdict | None) -> Mapping[Target, tuple[Deviation, ...]]:
@@ -227,7 +244,7 @@ def _failure(
 
 def digest_of(parts: Mapping[str, Any]) -> str:
     """The hash of a signature with these parts."""
-    text = json.dumps(parts, sort_keys=True)
+    text = json.dumps({k: v for k, v in parts.items() if k != OTHERS}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
 
