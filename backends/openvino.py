@@ -9,6 +9,7 @@ All other passes run at both: no property switches them off.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,11 @@ def run(model, inputs, level):
     core = ov.Core()
     request = core.compile_model(core.read_model(model), "CPU", config).create_infer_request()
     for port in request.model_inputs:  # an input that is not used is none
-        for name in port.names & inputs.keys():
-            raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
-            tensor = ov.Tensor(port.element_type, inputs[name].shape)
-            tensor.data.reshape(-1).view(np.uint8)[:] = raw
-            request.set_tensor(name, tensor)
+        (name,) = port.names & inputs.keys()
+        raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
+        tensor = ov.Tensor(port.element_type, inputs[name].shape)
+        tensor.data.reshape(-1).view(np.uint8)[:] = raw
+        request.set_tensor(name, tensor)
     request.infer()
     outputs = {{}}
     for value in onnx.load_model_from_string(model).graph.output:
@@ -84,8 +85,8 @@ class OpenVino(Backend):
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             for port in compiled.inputs:  # it has none for an input that is not used
-                for name in port.names & inputs.keys():
-                    request.set_tensor(name, _tensor(inputs[name], port.element_type))
+                name = _named(port, inputs)
+                request.set_tensor(name, _tensor(inputs[name], port.element_type))
             request.infer()
             return {name: _array(request.get_tensor(name)) for name in names}
 
@@ -96,6 +97,13 @@ class OpenVino(Backend):
 
     def repro(self) -> str:
         return _REPRO.format(exact=_EXACT, levels=_LEVELS)
+
+
+def _named(port: Any, inputs: Collection[str]) -> str:
+    """The input that a port is for. Raises: RuntimeError if the compiler lost its name."""
+    for name in port.names & set(inputs):
+        return name
+    raise RuntimeError(f"the compiled model has lost an input's name: it is {sorted(port.names)}")
 
 
 def _tensor(array: np.ndarray, type_: Any) -> Any:

@@ -61,7 +61,8 @@ def test_conformance(spec):
     probes = [p for p in standard_probes() if p.core or spec in BACKENDS]
     fates = check_backend(spec, probes=probes)
     missing = {name for name, fate in fates.items() if fate != "ok"}
-    assert missing <= {"int4", "uint4"}  # neither compiler takes them everywhere
+    rare = {"int4", "uint4", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+    assert missing <= rare  # not every compiler takes them everywhere
 
 
 def test_levels_agree_on_a_small_network(runner):
