@@ -9,7 +9,7 @@ All other passes run at both: no property switches them off.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,7 @@ _FOREIGN = {"bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22}
 _LEVELS = {"O0": {"SNIPPETS_MODE": "DISABLE"}, "O3": {}}
 # Every error of OpenVINO is a RuntimeError: what it does not implement it says in words.
 _UNSUPPORTED = re.compile(
-    r"No conversion rule found|not (yet |currently )?(supported|implemented)|\bunsupported\b"
-    r"|only supports?\b|NotImplemented",
+    r"No conversion|not (yet |currently )?(supported|implemented)|unsupported|only supports?\b",
     re.IGNORECASE,
 )
 _REPRO = """\
@@ -73,14 +72,13 @@ class OpenVino(Backend):
         import onnx
         import openvino
 
-        graph = onnx.load_model_from_string(model).graph
-        return openvino.Core().read_model(model), [value.name for value in graph.output]
+        outputs = onnx.load_model_from_string(model).graph.output
+        return openvino.Core().read_model(model), [value.name for value in outputs]
 
     def build(self, module: Any, level: str) -> Program:
         import openvino
 
-        model, names = module
-        compiled = openvino.Core().compile_model(model, "CPU", {**_EXACT, **_LEVELS[level]})
+        compiled = openvino.Core().compile_model(module[0], "CPU", {**_EXACT, **_LEVELS[level]})
         request = compiled.create_infer_request()
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -88,7 +86,7 @@ class OpenVino(Backend):
                 name = _named(port, inputs)
                 request.set_tensor(name, _tensor(inputs[name], port.element_type))
             request.infer()
-            return {name: _array(request.get_tensor(name)) for name in names}
+            return {name: _array(request.get_tensor(name)) for name in module[1]}
 
         return run
 
@@ -99,10 +97,10 @@ class OpenVino(Backend):
         return _REPRO.format(exact=_EXACT, levels=_LEVELS)
 
 
-def _named(port: Any, inputs: Collection[str]) -> str:
+def _named(port: Any, inputs: Mapping[str, Any]) -> str:
     """The input that a port is for. Raises: RuntimeError if the compiler lost its name."""
-    for name in port.names & set(inputs):
-        return name
+    if known := port.names & inputs.keys():
+        return known.pop()
     raise RuntimeError(f"the compiled model has lost an input's name: it is {sorted(port.names)}")
 
 
