@@ -21,16 +21,14 @@ PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".git
 PAGES.remove(ROOT / "CHANGELOG.md")  # tells what was, too
 
 SHORTER = {
-    r"--time 4h": "--tests 2 --nodes 3",
-    r"--time 8h": "--tests 3",
-    r"--count \d+": "--count 2",
-    r"--seed 1 --out models": "--seed 1 --nodes 3 --out models",
+    r"--resume --time 8h": "--resume --tests 2",
+    r" --time 4h": "",
+    r"--count \d+": "--count 2 --nodes 3",
     r"seed1_000010": "seed1_000001",  # of the fewer models
     r"ops check$": "ops check Add",  # of all operators: minutes
-    r"--seed-models zoo/": "--seed-models zoo/ --tests 1 --nodes 3",
-    r"fuzz -b onnxruntime -b tvm$": "fuzz -b onnxruntime -b tvm --tests 2 --nodes 3",
-    r"--exporter direct --opset 21$": "--exporter direct --opset 21 --tests 2 --nodes 3",
     r"reduce (\S+)$": r"reduce \1 --budget 20",
+    # Campaigns last a minute by default, and 10 seconds of that go to probes.
+    r" fuzz\b(?!.*--tests)(.*)$": r" fuzz\1 --tests 1 --nodes 3 --probe 1s",
 }
 """What would take too long, as a pattern and what is run instead."""
 
