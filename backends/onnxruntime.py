@@ -237,7 +237,7 @@ class OnnxRuntime(Backend):
         """One line: "[ONNXRuntimeError] : code : NAME : " and what is wrong."""
         if not error.error_type:
             return read_complaint(error)
-        subject = _CODE.sub("", first_statement(error.message))
+        subject = _CODE.sub("", first_statement(error.message)).replace("MLFloat16", "float16")
         found = _INFERENCE.search(subject)
         operators = (found.group(1),) if found and found.group(1) else ()
         return Complaint(_kind(error, subject), subject, operators)

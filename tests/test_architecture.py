@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,37 @@ def test_no_files_import_each_other_in_a_circle():
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         pytest.fail("a circle: " + " imports ".join(reversed(error.args[1])))
+
+
+COMPILERS = (
+    *("tvm", "relax", "tirx", "emit_te", "onnxruntime", "ort", "mlfloat16", "openvino", "snippets"),
+    *("inferenceerror", "tensorrt", "mcpu", "session"),
+)
+"""Names and words of the compilers that adapters are built in for."""
+
+
+def texts(path: Path) -> list[str]:
+    """All strings of a file but its docstrings."""
+    tree = ast.parse(path.read_text())
+    told = {
+        id(body[0].value)
+        for node in ast.walk(tree)
+        if (body := getattr(node, "body", None)) and isinstance(body, list)
+        if isinstance(body[0], ast.Expr)
+    }
+    plain = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    told |= {id(node.value) for node in plain}  # strings behind a constant describe it
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [n.value for n in found if isinstance(n.value, str) and id(n) not in told]
+
+
+ENGINE = "execute compare experiment triage reduce campaign testcase".split()
+
+
+@pytest.mark.parametrize("name", ENGINE)
+def test_the_engine_holds_no_phrase_of_a_compiler(name):
+    """Messages are read by `Backend.complaint`, so that the engine suits a compiler unseen."""
+    known = re.compile(rf"(?<![a-z])(?:{'|'.join(COMPILERS)})(?![a-z])", re.IGNORECASE)
+    for path in (ROOT / "nnfuzz" / name).rglob("*.py"):
+        for text in texts(path):
+            assert not known.search(text), f"{path.relative_to(ROOT)}: {text!r}"

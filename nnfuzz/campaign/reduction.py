@@ -90,7 +90,7 @@ class ReductionService:
             "explanations": list(done.evidence.explanations),
             "refined": done.cause.refined if done.cause else signature.hash,
             "explained": done.cause is not None,
-            "title": signature.title,
+            "title": " – ".join([signature.title, *done.evidence.explanations[:1]]),
             "pattern": str(pattern_of(graph)),
             "graph": graph,
             "before": done.nodes[0],

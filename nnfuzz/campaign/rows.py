@@ -217,7 +217,7 @@ def merged(
     suspects: Mapping[str, str] | None = None,
 ) -> list[FindingRow]:
     """One row for all findings that share enough keys (nnfuzz.triage.keys), the refined signature
-    among them: that of the lowest index among those that are reduced to the end.
+    among them: the smallest of those that are reduced to the end, then that of the lowest index.
 
     suspects: signature -> the refined one that its model contains the pattern of; they go with it
     until they are reduced themselves. What is neither stands for itself. In order of discovery.
@@ -251,9 +251,9 @@ def _refined(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> str:
 def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
     group = sorted(group, key=lambda row: (row.first_index, row.signature))
     certain = [row for row in group if _refined(row, reductions)] or group[:1]
-    certain.sort(
-        key=lambda row: row.signature in reductions and reductions[row.signature].explained
-    )
+    if certain[0].signature in reductions:
+        told = {row.signature: reductions[row.signature] for row in certain}
+        certain.sort(key=lambda row: (told[row.signature].explained, told[row.signature].after))
     first, *others = certain
     by_levels: dict[str, int] = {}
     for row in group:

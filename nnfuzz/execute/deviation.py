@@ -52,6 +52,7 @@ CONSIDERED = (
     Deviation("int64", "int32"),
     Deviation("uint64", "uint32"),
     Deviation("uint64", "int64"),
+    Deviation("uint64", "int32"),
     Deviation("uint32", "int32"),
     Deviation("int64", "float32"),
     Deviation("int64", "float64"),

@@ -30,7 +30,7 @@ _NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
 _SHAPE = re.compile(r"[\[({]\s*[N?](?:\s*[,x]\s*[N?])*\s*,?\s*[\])}]|\{\}|\[\]")
 _DTYPE = re.compile(
     r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"
-    r"|complex(?:64|128)|[fiu](?:8|16|32|64)|MLFloat16|tensor)(?:x\d+)?(?:_t)?"
+    r"|complex(?:64|128)|[fiu](?:8|16|32|64)|tensor)(?:x\d+)?(?:_t)?"
 )
 _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words

@@ -48,7 +48,7 @@ class Target:
         if found is None or not any(found.groups()):
             raise TargetError(
                 f"{text!r} is no target: write COMPILER[@RELEASE][/PIPELINE or /DEVICE/PIPELINE]"
-                "[:FORM], such as tvm/O0 or onnxruntime@1.31.1/cpu/O3:torchscript"
+                "[:FORM], such as NAME/O0 or NAME@1.31.1/cpu/O3:torchscript"
             )
         parts = {name: unquote(part) for name, part in found.groupdict().items() if part}
         return cls(**parts)

@@ -43,6 +43,7 @@ def tracker_report(finding: Finding) -> str:
             operands=operands(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             grouping=finding.campaign.get("grouping", ""),
+            explanations=finding.campaign.get("explanations", ()),
             levels=_levels(finding),
             localisation=finding.localisation,
             ablation=_ablation(finding),

@@ -8,7 +8,7 @@ from nnfuzz.execute.normalise import normalise
 
 _PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
 _OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")
-# gdb and LLVM "#3 0x00 in f(x) at a.cc:1", TVM "3: f(x)", backtrace_symbols "lib.so(f+0x1) [0x2]"
+# debuggers "#3 0x00 in f(x) at a.cc:1", others "3: f(x)", backtrace_symbols "lib.so(f+0x1) [0x2]"
 _NATIVE = (
     re.compile(r"^\s*#?\d+:?\s+(?:0x[0-9a-fA-F]+\s+)?(?:in\s+)?([A-Za-z_~][^\n]*?\(.*)$"),
     re.compile(r"^\s*#?\d+:\s+(?:0x[0-9a-fA-F]+\s+)?([A-Za-z_]\w*(?:::[~\w<>, ]+)+.*)$"),

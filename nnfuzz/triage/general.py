@@ -18,7 +18,7 @@ _SPELLINGS = {
     "uint16": ("uint16", "u16", "uint16_t"),
     "uint32": ("uint32", "u32", "uint32_t"),
     "uint64": ("uint64", "u64", "uint64_t"),
-    "float16": ("float16", "f16", "half", "mlfloat16"),
+    "float16": ("float16", "f16", "half"),
     "bfloat16": ("bfloat16", "bf16"),
     "float32": ("float32", "f32", "float"),
     "float64": ("float64", "f64", "double"),
@@ -62,7 +62,7 @@ def general_message(message: str, dtypes: Collection[str], operators: Collection
 
 
 def without_intrinsics(message: str) -> str:
-    """<operator> for quoted names with dots ('tirx.acos'): what operators are lowered to."""
+    """<operator> for quoted names with dots ('intrinsics.acos'): what operators are lowered to."""
     return _DOTTED.sub(OPERATOR, message)
 
 

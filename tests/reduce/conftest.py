@@ -57,16 +57,21 @@ def finding_of(producer, registry, server, index: int, **options) -> Finding | N
     if not isinstance(case, TestCase) or not has_pattern(case):
         return None
     spec = registry.spec("planted", options)
-    with BackendRunner(spec, registry, server) as runner:
-        seen = examine(
-            case, runner, lambda case, outcomes, names, habits: _verdict(producer, case, outcomes)
-        )
+    seen = judged_by(producer, spec, registry, server, case)
     failure = planted(seen.failures)
     if failure is None:
         return None
     told = seen.verdict, {"onnx": "x"}
     blame = seen.blame(failure)
     return Finding(failure, case, seen.outcomes, spec, CONFIG.to_json(), *told, blame=blame)
+
+
+def judged_by(producer, spec, registry, server, case):
+    """The result of an experiment whose judge is a producer of this process."""
+    with BackendRunner(spec, registry, server) as runner:
+        return examine(
+            case, runner, lambda case, outcomes, names, habits: _verdict(producer, case, outcomes)
+        )
 
 
 def _verdict(producer, case, outcomes):

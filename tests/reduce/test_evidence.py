@@ -1,0 +1,89 @@
+"""What experiments beyond reduction say of causes that several operators share."""
+
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.campaign.reduction import cause_of, keys_of, renewed
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.reduce.case import ReduceConfig, reduce_case
+from nnfuzz.reduce.servers import Servers
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.reduced import problem_of, reduced_finding
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.keys import Key, KeyKind, same
+from nnfuzz.triage.refine import refined
+from tests.reduce.conftest import judged_by
+
+OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
+CONFIG = CaseConfig(nodes=3, exporter="direct", operators=OPERATORS, dtypes={"float32": 1})
+
+
+@pytest.fixture(scope="module")
+def bench():
+    registry = BackendRegistry.discover([Path(__file__).parent / "causes.py"])
+    spec, producer = registry.spec("causes"), Producer(3, CONFIG)
+    with Servers(spec, registry) as servers:
+        yield registry, spec, producer, servers
+
+
+def reduced(bench, case, causes=()):
+    """The reduced finding that a case gives, and its evidence."""
+    registry, spec, producer, servers = bench
+    seen = judged_by(producer, spec, registry, servers.backend, case)
+    if not seen.failures:
+        return None
+    finding = Finding(
+        seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
+    )
+    problem = problem_of(finding)
+    done = reduce_case(problem, ReduceConfig(1), registry=registry, servers=servers, causes=causes)
+    return reduced_finding(finding, problem, done), done.evidence
+
+
+def of(bench, operator, causes=()):
+    """The same for the first model of an operator that fails."""
+    producer = bench[2]
+    for instance in range(8):
+        case = producer.probe(f"{operator}(float32)->float32", instance)
+        if found := reduced(bench, case, causes):
+            return found
+    raise AssertionError(f"{operator} never fails")
+
+
+def keys(finding):
+    failure = renewed(finding)
+    told = clues_of(finding.case, failure, finding.verdict)
+    return keys_of(finding, failure, refined(failure, finding.case.graph, told))
+
+
+def test_one_explanation_makes_two_operators_one_cause(bench):
+    one, evidence = of(bench, "Softmax")
+    assert evidence.explanations == ("Softmax ignores axis",)
+    cause = cause_of(one, bench[0])
+    other, evidence = of(bench, "LogSoftmax", [cause])
+    assert evidence.explanations == ("LogSoftmax ignores axis",)
+    assert evidence.keys == (Key(KeyKind.CAUSE, cause.refined),)
+    assert same(keys(one), keys(other))
+
+
+def test_one_line_that_says_the_same_of_two_operators_is_one_cause(bench):
+    (one, _), (other, _) = of(bench, "Elu"), of(bench, "Selu")
+    assert same(keys(one), keys(other))
+
+
+def test_an_error_behind_a_wrong_result_has_its_cause(bench):
+    producer, registry = bench[2], bench[0]
+    product, _ = of(bench, "MatMul")
+    for index in range(60):
+        case = producer.produce(index)
+        operators = [node["op"] for node in case.graph["nodes"]]
+        if "MatMul" not in operators or {"Elu", "Selu"} & {*operators}:
+            continue
+        found = reduced(bench, case)
+        if found and found[0].failure.kind == "exception" and len(found[0].case.graph["nodes"]) > 1:
+            assert Key(KeyKind.CAUSE, cause_of(product, registry).refined) in found[1].keys
+            return
+    raise AssertionError("no case has an error behind a product")
