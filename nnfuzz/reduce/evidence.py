@@ -124,7 +124,7 @@ def _alike(
             yield cause
 
 
-def swap(graph: dict, cause: Cause) -> Group:
+def swap(graph: dict[str, Any], cause: Cause) -> Group:
     """Edits that put the operator, or the dtypes, of a cause in place of those of a graph; none
     unless both are of a single operator.
     """
