@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.campaign.reduction import clues, renewed
+from nnfuzz.campaign.reduction import clues, keys_of, renewed
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
@@ -14,7 +14,7 @@ from nnfuzz.triage.refine import refined
 
 
 def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
-    """Refines the signatures of what is reduced again; how many have changed.
+    """Keys what is reduced again; how many findings have other keys now.
 
     Those whose folder cannot be read stay as they are; what another one explains goes with it. The
     folders of what turns out to be a duplicate move when a Recorder opens the store.
@@ -27,12 +27,14 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
             continue
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
-            found = refined(renewed(reduced), reduced.case.graph, clues(reduced, registry))
+            failure = renewed(reduced)
+            found = refined(failure, reduced.case.graph, clues(reduced, registry))
         except (FindingError, RegistryError):
             continue
-        if found.hash != row.refined:
+        keys = tuple(sorted(map(str, keys_of(reduced, failure, found))))
+        if (found.hash, keys) != (row.refined, row.keys):
             renamed[row.refined] = found.hash
-            store.add_reduction(replace(row, refined=found.hash))
+            store.add_reduction(replace(row, refined=found.hash, keys=keys))
     for row in reductions.values():
         if row.explained and row.refined in renamed:
             store.add_reduction(replace(row, refined=renamed[row.refined]))
