@@ -10,6 +10,7 @@ stored finding, so that a campaign of older rules is merged anew.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,6 +46,9 @@ class KeyKind(StrEnum):
 
 
 _EPSILON = 1e-9
+_WORDS = (KeyKind.CLAUSE, KeyKind.LOCATION, KeyKind.LINE, KeyKind.SAID)
+FEWEST_COMMON = 4
+"""Findings that a text must have before it may be boilerplate: of fewer, most prove nothing."""
 _HINTS = {"clause": 0.6, "location": 0.4, "operators": 0.4, "line": 0.6, "said": 0.4}
 
 
@@ -103,6 +107,25 @@ def same(one: Collection[Key], other: Collection[Key]) -> bool:
     return sum(key.kind.weight for key in {*one} & {*other}) >= 1.0 - _EPSILON
 
 
+def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:
+    """Hints that most findings of a compiler have: what it puts under every error tells nothing."""
+    counts: Counter[Key] = Counter(key for found in findings for key in found)
+    totals: Counter[tuple[KeyKind, str]] = Counter()
+    for key, count in counts.items():
+        totals[key.kind, _backend(key)] += count
+    return {
+        key
+        for key, count in counts.items()
+        if key.kind in _WORDS
+        and count >= FEWEST_COMMON
+        and 2 * count > totals[key.kind, _backend(key)]
+    }
+
+
+def _backend(key: Key) -> str:
+    return key.text.partition(" ")[0]
+
+
 Id = TypeVar("Id", bound=Hashable)
 
 
@@ -112,6 +135,8 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
     Findings that share hints only merge with any member that they share enough of them with.
     """
     keys = {name: frozenset(found) for name, found in findings.items()}
+    common = boilerplate(keys.values())
+    keys = {name: found - common for name, found in keys.items()}
     leader = {name: name for name in keys}
 
     def root(name: Id) -> Id:

@@ -34,6 +34,14 @@ def test_groups_are_closed_and_named_by_their_first():
     assert found == {1: 1, 2: 1, 3: 1, 4: 4}
 
 
+def test_what_a_compiler_puts_under_most_of_its_errors_is_no_hint():
+    common = [key("clause:toy that did not work at all"), key("location:toy report.cc")]
+    many = {n: [*common, key(f"clause:toy cause number {n}"), key(f"cause:{n}")] for n in "abcdef"}
+    assert grouped(many) == {n: n for n in many}
+    few = {n: many[n] for n in "abc"}
+    assert set(grouped(few).values()) == {"a"}
+
+
 @given(st.lists(st.sets(st.sampled_from("abcd")), max_size=6), st.randoms())
 def test_the_order_of_findings_does_not_change_the_groups(drawn, rng):
     named = {i: [key(f"cause:{c}") for c in sorted(texts)] for i, texts in enumerate(drawn)}
