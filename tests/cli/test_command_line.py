@@ -127,7 +127,7 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime", "--probe", "-1"), "--probe '-1' is no duration"),
         (
             ("-b", "onnxruntime", "--known", "/no/such/file"),
-            "--known /no/such/file cannot be read (No such file or directory): name a text file",
+            "--known /no/such/file cannot be read (No such file or directory): name a finding",
         ),
         (("-b", "onnxruntime", "--nodes", "100000"), "Invalid value for '--nodes'"),
         (("-b", "onnxruntime", "--exclude-dtypes", "f32"), "there is no dtype 'f32'; there are"),

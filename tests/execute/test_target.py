@@ -108,8 +108,9 @@ def optioned(**fields):
 
 
 def test_a_backend_says_its_target():
-    assert Toy().target("O1") == Target("toy", "7.1", "cpu", "O1")
-    assert Toy(timeout=5, jobs=2).target("O1") == Target("toy", "7.1", "cpu", "O1")
+    assert Toy().target("O1", "7.1") == Target("toy", "7.1", "cpu", "O1")
+    assert Toy(timeout=5, jobs=2).target("O1") == Target("toy", "", "cpu", "O1")
+    assert Toy().release == "7.1"  # known once the compiler is asked
 
 
 def test_options_become_coordinates_by_name_or_meaning():
