@@ -1,20 +1,19 @@
 """Fuzz tinygrad: a plug-in of fifty lines for a compiler that nnfuzz has never heard of.
 
-pip install tinygrad        (its CPU device needs clang on the PATH as well)
 nnfuzz fuzz --backend tinygrad --plugin examples/tinygrad_backend.py
 """
 
 import importlib.metadata
 
-from ml_dtypes import bfloat16
+import numpy as np
+from ml_dtypes import bfloat16 as bf16
 
 from nnfuzz.execute.backend import Backend
 
 
 class Tinygrad(Backend):
-    # O0 is without optimisation of kernels (NOOPT).
     name = "tinygrad"
-    levels = ("O0", "O3")
+    levels = ("O0", "O3")  # without and with optimisation of kernels
     preload = ("tinygrad",)  # not tinygrad.nn.onnx, which opens the device: it does not fork
 
     def versions(self):
@@ -24,20 +23,20 @@ class Tinygrad(Backend):
         from tinygrad import Tensor
         from tinygrad.nn.onnx import OnnxRunner
 
-        OnnxRunner(Tensor(model))  # what it cannot parse fails here
-        return lambda: OnnxRunner(Tensor(model))  # one per run, for it keeps values
+        OnnxRunner(Tensor(model))  # fails here; below it is one per run, for it keeps values
+        return lambda: OnnxRunner(Tensor(model))
 
     def build(self, module, level):
         from tinygrad import Tensor, dtypes
         from tinygrad.helpers import Context
 
         def tensor(a):
-            foreign = a.dtype == bfloat16
-            return Tensor(a.view("uint16")).bitcast("bfloat16") if foreign else Tensor(a)
+            return Tensor(a.view("uint16")).bitcast("bfloat16") if a.dtype == bf16 else Tensor(a)
 
         def array(t):
-            foreign = t.dtype == dtypes.bfloat16
-            return t.bitcast("uint16").numpy().view(bfloat16) if foreign else t.numpy()
+            if isinstance(t, Tensor) and t.dtype == dtypes.bfloat16:
+                return t.bitcast("uint16").numpy().view(bf16)
+            return t.numpy() if isinstance(t, Tensor) else np.asarray(t)  # Size is a number
 
         def run(inputs):
             with Context(NOOPT=int(level == "O0"), CACHELEVEL=0):  # no kernels of yesterday
