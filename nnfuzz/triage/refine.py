@@ -88,7 +88,7 @@ class Pattern:
         found: dict[str, None] = {}
         for node in self.nodes:
             inputs, _, output = node.partition("(")[2].partition(")->")
-            found.update(dict.fromkeys([*inputs.split(","), output]))
+            found.update(dict.fromkeys([*inputs.split(","), *output.split(",")]))
         return [dtype for dtype in found if dtype]
 
 
