@@ -142,7 +142,7 @@ class Epochs:
             if all(probes):
                 exporter = key.partition(":")[0]
                 seen = [Observed(-1, 0, "run", exporter, (), {}, found) for found in probes]
-                self.throttle.avoid(key, seen, f"fails by itself: {failing[key]}", self.number + 1)
+                self.throttle.avoid(key, seen, "fails by itself", self.number + 1)
         self._tell(row for row in self.throttle.avoided if row not in before)
 
     def _tell(self, new: Iterable[AvoidedRow]) -> None:

@@ -122,7 +122,7 @@ def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     if avoided := summary["avoided"]:
         found = by_operator(AvoidedRow(**row) for row in avoided)
         few = list(found.items())[:MOST_AVOIDED]
-        shown = "; ".join(f"{name}: {row.why} [{row.signature}]" for name, row in few)
+        shown = ", ".join(f"{name} [{row.signature}]" for name, row in few)
         notes.append(f"generation keeps away from {shown}{_more(found)}")
     if lifted := summary["avoided_before"]:
         shown = ", ".join(f"{row['item']} [{row['signature']}]" for row in lifted[:MOST_AVOIDED])

@@ -38,7 +38,8 @@ def explains(
     """
     admitted = deviating(deviations, graph, params)
     return all(
-        name in outputs and _agrees(admitted[name], outputs[name], deviations)
+        name in outputs
+        and _agrees(admitted[name], outputs[name], graph.type(name).dtype, deviations)
         for name in graph.outputs
     )
 
@@ -146,9 +147,11 @@ def _envelope(model: _Habits, dtype: DType, ref: Tensor, interval: Interval) -> 
     return Envelope(shown, middle, lo, hi, interval.mask().numpy())
 
 
-def _agrees(expected: Envelope, actual: np.ndarray, deviations: Collection[Deviation]) -> bool:
-    """Whether an output lies in the envelope, in whatever of the dtypes that are in question."""
-    admitted = {expected.dtype.value, *(d.dtype for d in deviations), *(d.to for d in deviations)}
+def _agrees(
+    expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
+) -> bool:
+    """Whether an output lies in the envelope, in its own dtype or in what that is computed in."""
+    admitted = {own.value, *(d.to for d in deviations if d.dtype == own.value)}
     if actual.shape != expected.ref.shape or DType.of(actual.dtype).value not in admitted:
         return False
     return not outside(expected, actual).any()

@@ -57,6 +57,14 @@ def test_saturation_explains_what_overflows_and_nothing_else(build):
     assert not explains([S8], graph, params, {name: np.array([-56, 7], np.int8)})
 
 
+def test_another_dtype_than_the_narrower_one_is_no_matter_of_a_habit(chain):
+    graph, params, name = chain(X, "IsNaN")
+    truth = np.isnan(X)
+    assert explains([F32], graph, params, {name: truth})
+    assert not explains([F32], graph, params, {name: truth.astype(np.float32)})
+    assert not explains([F32], graph, params, {name: truth.astype(np.float64)})
+
+
 def test_a_wrong_shape_or_a_missing_output_is_no_matter_of_numbers(chain):
     graph, params, name = chain(X, "Exp")
     for outputs in ({}, {name: np.exp(X)[None]}, {name: np.exp(X).astype(np.int64)}):
