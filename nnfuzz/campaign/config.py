@@ -55,8 +55,8 @@ class ReducerSettings:
 
     service: "pkg.module:factory", called with (plugins, folder). preload: modules for its server.
     seconds, budget: of one reduction, after which the best so far is taken. share: of the
-    campaign's time that reductions may take beside it; as much, and at least `grace` seconds, is
-    granted when it is over.
+    campaign's time that reductions may take beside it, which grows up to `most` with what waits; as
+    much, and at least `grace` seconds, is granted when it is over.
     """
 
     service: str = "nnfuzz.campaign.reduction:reduction_service"
@@ -64,6 +64,7 @@ class ReducerSettings:
     seconds: float = 60.0
     budget: int = 800
     share: float = 0.2
+    most: float = 0.5
     grace: float = 30.0
 
 

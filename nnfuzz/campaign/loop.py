@@ -146,7 +146,7 @@ class Loop:
         if not self.reducer.waiting() or self._stopped():
             return
         settings = self.config.reducer
-        grace = max(settings.grace, settings.share * self.seconds())
+        grace = max(settings.grace, self.reducer.share() * self.seconds())
         self.observer.note(
             f"the campaign is over; reducing {counted(waiting, 'finding')}, at most {grace:.0f} s "
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
@@ -166,7 +166,7 @@ class Loop:
         for pool in self.backends:
             pool.dispatch()
         if not self._probing:
-            self.reducer.dispatch(self.config.reducer.share * self.seconds())
+            self.reducer.dispatch(self.reducer.share() * self.seconds())
         self._wait()
 
     def _wait(self) -> None:

@@ -16,6 +16,8 @@ from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.report.finding_folder import REDUCED
 
+BACKLOG = 10
+"""Findings that, waiting, double the share: more than a person reads through in a sitting."""
 HARD_SECONDS = 600.0
 """After the time that a reduction is given: for the start of workers, and for localisation, which
 runs a slow compiler up to a hundred times.
@@ -76,6 +78,11 @@ class Reducer:
             "known": self.known(self._row),
         }
         self._worker().submit(job)
+
+    def share(self) -> float:
+        """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
+        settings = self.config.reducer
+        return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
 
     def known(self, row: FindingRow) -> list[str]:
         """The folders of what is reduced, of the same backend and kind; the likeliest first."""

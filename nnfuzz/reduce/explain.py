@@ -7,7 +7,7 @@ case and with other inputs that fail as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
 from nnfuzz.execute.deviation import CONSIDERED, Deviation
+from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, GraphError, Node
 from nnfuzz.reduce.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduce.values import simpler_values
@@ -32,8 +33,8 @@ MOST_NODES = 3
 def consistent(subject: Subject, outputs: Arrays) -> list[str]:
     """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
 
-    Numeric ones come first, then attributes and inputs in the order of nodes. None where the
-    outputs are right, or wrong in shape.
+    Numeric ones come first, then attributes and inputs in the order of nodes, then how all elements
+    of the last result differ. None where the outputs are right.
     """
     if len(subject.graph.nodes) > MOST_NODES:
         return []
@@ -47,7 +48,38 @@ def consistent(subject: Subject, outputs: Arrays) -> list[str]:
     for text, other in _alternatives(subject):
         if _predicts(other, truth, outputs):
             found.append(text)
+    if not found:
+        found = [text for text, other in _relations(subject, truth) if not compare(other, outputs)]
     return list(dict.fromkeys(found))
+
+
+def _relations(
+    subject: Subject, truth: Mapping[str, Envelope]
+) -> Iterator[tuple[str, Mapping[str, Envelope]]]:
+    """What the only result may be instead: 0, another sign, one more or less, an input, ..."""
+    if len(truth) != 1:
+        return
+    ((name, right),) = truth.items()
+    operator = subject.graph.nodes[-1].op.name
+
+    def moved(change: Callable[[np.ndarray], np.ndarray]) -> Mapping[str, Envelope]:
+        with np.errstate(all="ignore"):
+            ends = [change(end) for end in (right.ref, right.lo, right.hi)]
+        lo, hi = np.minimum(ends[1], ends[2]), np.maximum(ends[1], ends[2])
+        return {name: Envelope(right.dtype, ends[0], lo, hi, right.any)}
+
+    if right.dtype.is_bool:
+        yield f"{operator} returns the contrary", moved(np.logical_not)
+    else:
+        yield f"{operator} returns 0", moved(np.zeros_like)
+        yield f"{operator} is one too large", moved(lambda end: end + 1)
+        yield f"{operator} is one too small", moved(lambda end: end - 1)
+        yield f"{operator} has the opposite sign", moved(np.negative)
+    for i, given in enumerate(subject.graph.nodes[-1].inputs):
+        value = subject.values[given]
+        if value.shape == right.ref.shape and DType.of(value.dtype) is right.dtype:
+            same = plain(value).astype(right.ref.dtype)
+            yield f"{operator} returns input {i}", moved(lambda end, same=same: same)  # type: ignore[misc]
 
 
 def _deviates(habit: Deviation, subject: Subject, outputs: Arrays) -> bool:
@@ -71,7 +103,7 @@ def _predicts(other: Subject, truth: Mapping[str, Envelope], outputs: Arrays) ->
 
 
 def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
-    """The graph with one attribute or input of one node ignored, where its types stay."""
+    """The graph with one attribute or input of one node ignored."""
     for node in subject.graph.nodes:
         usual = schema_defaults(node.op.name)
         for name, value in node.op.attributes.items():
@@ -98,15 +130,14 @@ def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:
 def _made(
     text: str, subject: Subject, node: Node, op: OpSpec, inputs: tuple[str, ...]
 ) -> Iterator[tuple[str, Subject]]:
-    """The subject with another node, if its outputs keep their types."""
+    """The subject with another node, if the graph admits it."""
     graph = subject.graph
     nodes = [Node(op, inputs, node.outputs) if n is node else n for n in graph.nodes]
     try:
         made = rebuilt(Graph(graph.values, nodes, graph.inputs, graph.weights, graph.outputs), {})
     except (Inapplicable, GraphError, ConstraintError):
         return
-    if all(made.type(name).same(graph.type(name)) for name in graph.outputs):
-        yield text, restricted(subject, made, {})
+    yield text, restricted(subject, made, {})
 
 
 def with_operator(subject: Subject, node_name: str, other: type[OpSpec]) -> Subject:

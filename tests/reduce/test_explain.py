@@ -49,6 +49,21 @@ def test_digits_that_are_lost():
     assert found == ["float64 is computed in float32"]
 
 
+def test_how_all_elements_differ():
+    x = np.array([3, -2, 5])
+    made = subject("Sign", x)
+    assert consistent(made, {"y": -np.sign(x)}) == ["Sign has the opposite sign"]
+    assert consistent(made, {"y": np.sign(x) + 1}) == ["Sign is one too large"]
+    assert consistent(made, {"y": x}) == ["Sign returns input 0"]
+    assert consistent(made, {"y": np.zeros_like(x)}) == ["Sign returns 0"]
+    assert consistent(made, {"y": np.array([1, -1, 0])}) == []
+
+
+def test_an_attribute_that_decides_on_the_shape():
+    made = subject("ReduceMax", X, axes=(1,), keepdims=0)
+    assert "ReduceMax ignores keepdims" in consistent(made, {"y": X.max(1, keepdims=True)})
+
+
 @pytest.mark.parametrize("wrong", [X[:1], X.astype(np.int64)])
-def test_a_wrong_shape_or_dtype_has_no_explanation_in_numbers(wrong):
+def test_another_shape_or_dtype_without_a_reason(wrong):
     assert consistent(subject("Exp", X), {"y": wrong}) == []
