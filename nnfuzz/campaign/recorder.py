@@ -35,7 +35,7 @@ from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.triage.known import Facts, KnownFailures
+from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.refine import Pattern, pattern_of
 from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of
 
@@ -155,7 +155,7 @@ class Recorder:
         row = self.rows.get(result.signature)
         if row is None or result.reason:
             return False
-        facts = Facts.of(row.backend, row.kind, row.stage, result.graph)
+        facts = ReducedFacts.of(row.backend, row.kind, row.stage, result.graph)
         return result.refined in self._ignored.hashes or self._ignored.fits(facts)
 
     def record(self, evidence: Evidence) -> None:

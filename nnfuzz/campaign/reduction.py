@@ -29,12 +29,12 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.reduced import EXPLANATIONS, KEYS, reduce_folder
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.frames import innermost_line
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.keys import Key, KeyKind, error_keys
 from nnfuzz.triage.operands import largest_operand
-from nnfuzz.triage.refine import Clues, pattern_of, refined
+from nnfuzz.triage.refine import TriageFacts, pattern_of, refined
 from nnfuzz.triage.signature import Failure, Signature, failures
 
 _REASONS = (
@@ -84,7 +84,7 @@ class ReductionService:
         )
         graph = reduced.case.graph
         failure = renewed(reduced)
-        signature = refined(failure, graph, clues(reduced, self._registry))
+        signature = refined(failure, graph, facts(reduced, self._registry))
         return {
             "keys": sorted(map(str, keys_of(reduced, failure, signature))),
             "explanations": list(done.evidence.explanations),
@@ -124,7 +124,7 @@ class ReductionService:
 
 def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
     """What there is to recognise in a reduced finding. Raises: RegistryError."""
-    told = clues(reduced, registry)
+    told = facts(reduced, registry)
     graph, failure = reduced.case.graph or {}, renewed(reduced)
     return Cause(
         refined(failure, graph, told).hash,
@@ -175,11 +175,11 @@ def renewed(reduced: Finding) -> Failure:
     )
 
 
-def clues(reduced: Finding, registry: BackendRegistry) -> Clues:
+def facts(reduced: Finding, registry: BackendRegistry) -> TriageFacts:
     """What a reduced finding tells beside its failure and graph."""
     passes = tuple((reduced.localisation or {}).get("passes", ()))
     return replace(
-        clues_of(reduced.case, reduced.failure, reduced.verdict),
+        facts_of(reduced.case, reduced.failure, reduced.verdict),
         passes=passes,
         apart=_apart(reduced, passes, registry),
         largest=largest_operand(reduced.case),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.campaign.reduction import clues, keys_of, renewed
+from nnfuzz.campaign.reduction import facts, keys_of, renewed
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
@@ -28,7 +28,7 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
             failure = renewed(reduced)
-            found = refined(failure, reduced.case.graph, clues(reduced, registry))
+            found = refined(failure, reduced.case.graph, facts(reduced, registry))
         except (FindingError, RegistryError):
             continue
         keys = tuple(sorted(map(str, keys_of(reduced, failure, found))))

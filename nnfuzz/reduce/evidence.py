@@ -16,7 +16,7 @@ from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit, Group
 from nnfuzz.reduce.known import Cause
 from nnfuzz.reduce.slots import Slots
-from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.refine import first_copy, refined
@@ -101,7 +101,7 @@ def _before(slots: Slots, question: Question, best: Tried) -> set[Key]:
     if part.case is None:
         return set()
     found = [
-        refined(f, part.case.graph, clues_of(part.case, f, part.verdict)) for f in _wrong(part)
+        refined(f, part.case.graph, facts_of(part.case, f, part.verdict)) for f in _wrong(part)
     ]
     return {Key(KeyKind.CAUSE, signature.hash) for signature in found}
 

@@ -19,7 +19,7 @@ from typing import Any
 from nnfuzz.reduce.candidate import Question, Tried
 from nnfuzz.reduce.edit import Edit
 from nnfuzz.reduce.slots import Slots
-from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
 from nnfuzz.triage.signature import FAILURES
 
@@ -31,8 +31,8 @@ MOST_HINTS = 12
 @dataclass(frozen=True, eq=False)
 class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
-    tell which rewrite of a pass it is (nnfuzz.triage.refine.Clues); kind and stage of the failure,
-    and hypotheses that predict it (nnfuzz.reduce.explain).
+    tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
+    failure, and hypotheses that predict it (nnfuzz.reduce.explain).
     """
 
     refined: str
@@ -122,7 +122,7 @@ class Known:
         failing = [failure for failure, mark in tried.failing if mark in self.marks]
         if case is None or not failing or not self.causes:
             return None
-        plain = refined(failing[0], case.graph, clues_of(case, failing[0], tried.verdict)).hash
+        plain = refined(failing[0], case.graph, facts_of(case, failing[0], tried.verdict)).hash
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.
             same = cause.refined == plain and len(_nodes(tried)) <= len(cause.nodes)

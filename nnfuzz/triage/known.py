@@ -29,7 +29,7 @@ class KnownError(ValueError):
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReducedFacts:
     """What a pattern is held against. operators, dtypes: those of the reduced model."""
 
     backend: str
@@ -39,7 +39,9 @@ class Facts:
     dtypes: Collection[str] = ()
 
     @classmethod
-    def of(cls, backend: str, kind: str, stage: str, graph: Mapping[str, Any] | None) -> Facts:
+    def of(
+        cls, backend: str, kind: str, stage: str, graph: Mapping[str, Any] | None
+    ) -> ReducedFacts:
         nodes, values = (graph or {}).get("nodes", ()), (graph or {}).get("values", ())
         return cls(backend, kind, stage, {n["op"] for n in nodes}, {v[1] for v in values})
 
@@ -86,7 +88,7 @@ class KnownFailures:
         patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)
         return (*sorted(self.hashes), *sorted(patterns))
 
-    def fits(self, facts: Facts) -> bool:
+    def fits(self, facts: ReducedFacts) -> bool:
         """Whether some pattern fits a reduced finding."""
         return any(all(facts.has(k, v) for k, v in p.items()) for p in self.patterns)
 

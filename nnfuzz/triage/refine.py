@@ -122,7 +122,7 @@ def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
 
 
 @dataclass(frozen=True)
-class Clues:
+class TriageFacts:
     """What else is known of a reduced failure.
 
     passes: of the optimiser, accused by localisation. operator: the only operator of the ONNX
@@ -142,7 +142,7 @@ class Clues:
 
 
 def refined(
-    failure: Failure, graph: Mapping[str, Any] | None, clues: Clues | None = None
+    failure: Failure, graph: Mapping[str, Any] | None, facts: TriageFacts | None = None
 ) -> Signature:
     """The signature of a reduced failure: what it shares with others of the same cause.
 
@@ -151,42 +151,44 @@ def refined(
     nnfuzz.triage.blame makes of it, a mismatch of one operator by that operator and by whether
     digits or everything is wrong, one of several by operators, edges and classes of dtypes.
     """
-    clues = clues or Clues()
+    facts = facts or TriageFacts()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
     if habits := parts.get(HABITS):
         parts = {"backend": failure.backend, HABITS: habits}
-    elif clues.passes:
+    elif facts.passes:
         message = parts.get("message", "")
-        parts = {"backend": failure.backend, "passes": sorted(clues.passes)}
-        parts |= _apart(message, graph or {}, clues) if clues.apart else {}
+        parts = {"backend": failure.backend, "passes": sorted(facts.passes)}
+        parts |= _apart(message, graph or {}, facts) if facts.apart else {}
     elif failure.kind is OutcomeKind.MISMATCH:
-        parts |= _mismatch(failure, graph, clues)
+        parts |= _mismatch(failure, graph, facts)
     elif graph and parts.get("message"):
-        parts |= blamed(failure, graph, clues.operator, clues.branches)
+        parts |= blamed(failure, graph, facts.operator, facts.branches)
     else:
-        parts |= _where(graph, clues)
+        parts |= _where(graph, facts)
     parts = {k: v for k, v in parts.items() if v is not None}
     return Signature(digest_of(parts), failure.signature.title, parts)
 
 
-def _apart(message: str, graph: Mapping[str, Any], clues: Clues) -> dict[str, Any]:
+def _apart(message: str, graph: Mapping[str, Any], facts: TriageFacts) -> dict[str, Any]:
     """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
     the operators.
     """
     if not message:
-        return {"apart": sorted(clues.apart)}
+        return {"apart": sorted(facts.apart)}
     dtypes = {dtype for _, dtype, _ in graph.get("values", ())}
     operators = {node["op"] for node in graph.get("nodes", ())}
     return {"message": located(message) or general_message(message, dtypes, operators)}
 
 
-def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
+def _mismatch(
+    failure: Failure, graph: Mapping[str, Any] | None, facts: TriageFacts
+) -> dict[str, Any]:
     """Parts that replace those of a mismatch; None: not part of it."""
     graph = graph or {}
     kind = failure.signature.parts.get("wrong", "")
     if kind in _NUMBERS and graph:
-        kind = _kind_of_number(failure, graph, clues)
-    where = _where(graph, clues)
+        kind = _kind_of_number(failure, graph, facts)
+    where = _where(graph, facts)
     if kind in _TYPES and "operator" in where:
         # The same operator makes others fail that read its result (nnfuzz.triage.blame).
         return dict.fromkeys(("kind", "stage", "wrong", "levels")) | {
@@ -196,7 +198,7 @@ def _mismatch(failure: Failure, graph: Mapping[str, Any] | None, clues: Clues) -
     if kind == _LOW_WORDS:
         # Whatever compares: Max, Clip, Sign.
         return {"wrong": kind}
-    if "operator" in where and kind == "digits" and _sums_integers(failure, graph, clues):
+    if "operator" in where and kind == "digits" and _sums_integers(failure, graph, facts):
         where["operator"] = _SUMS
     elif "operator" in where and (kind == "digits" or _without_axes(graph)):
         where["operator"] = _family(where["operator"])
@@ -214,11 +216,11 @@ def _family(operator: str) -> str:
     return next((name for name in _FAMILIES if operator.startswith(name)), operator)
 
 
-def _sums_integers(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> bool:
+def _sums_integers(failure: Failure, graph: Mapping[str, Any], facts: TriageFacts) -> bool:
     """Whether an operator makes fewer integers of more, or sums along an axis of one, which takes
     an accumulator.
     """
-    first, dtype = _first(failure, graph, clues)
+    first, dtype = _first(failure, graph, facts)
     if first is None or dtype_class(dtype) != "integer":
         return False
     shapes = {name: shape for name, _, shape in graph["values"]}
@@ -237,37 +239,37 @@ def _casts(graph: Mapping[str, Any] | None) -> list[str]:
     return [node["op"] for node in (graph or {}).get("nodes", ()) if node["op"] in _CASTS]
 
 
-def _kind_of_number(failure: Failure, graph: Mapping[str, Any], clues: Clues) -> str:
+def _kind_of_number(failure: Failure, graph: Mapping[str, Any], facts: TriageFacts) -> str:
     """ "digits" where a number is nearly right, an integer stops at the end of its range, or it
     takes large floats to make NaN or Inf: signs of too narrow a type in between, such as a float
     for integers. "low words" where integers were compared by these. Else "number".
     """
-    first, dtype = _first(failure, graph, clues)
+    first, dtype = _first(failure, graph, facts)
     if first is None:
         return "number"
-    if few_digits(first, dtype) or saturated(first, dtype) or swamped(first, dtype, clues.largest):
+    if few_digits(first, dtype) or saturated(first, dtype) or swamped(first, dtype, facts.largest):
         return "digits"
-    return _LOW_WORDS if compares_low_words(first, dtype, clues.operands) else "number"
+    return _LOW_WORDS if compares_low_words(first, dtype, facts.operands) else "number"
 
 
 def _first(
-    failure: Failure, graph: Mapping[str, Any], clues: Clues
+    failure: Failure, graph: Mapping[str, Any], facts: TriageFacts
 ) -> tuple[WrongOutput | None, str]:
     """The first wrong output and its dtype; None and "" if the verdict does not tell."""
     dtypes = {name: dtype for name, dtype, _ in graph["values"]}
     order = [name for node in graph["nodes"] for name in node["outputs"]]
-    first = first_wrong(clues.verdict, failure.targets, order)
+    first = first_wrong(facts.verdict, failure.targets, order)
     return first, dtypes.get(first.output, "") if first else ""
 
 
-def _where(graph: Mapping[str, Any] | None, clues: Clues) -> dict[str, Any]:
+def _where(graph: Mapping[str, Any] | None, facts: TriageFacts) -> dict[str, Any]:
     """The only operator; or the pattern without the exact dtypes."""
     if not graph:
         return {}
     operators = {node["op"] for node in graph["nodes"]}
     sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
-    if clues.operator or len(operators) == 1:
-        found: dict[str, Any] = {"operator": clues.operator or min(operators)}
+    if facts.operator or len(operators) == 1:
+        found: dict[str, Any] = {"operator": facts.operator or min(operators)}
         return found | ({"sized": True} if sized else {})
     coarse = coarse_graph(graph)
     return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}

@@ -29,7 +29,7 @@ def add(store, index, told, **more):
     targets = tuple(Target(told["backend"], pipeline=level) for level in told["levels"])
     failure = Failure(signature, kind, stage, targets)
     case = TestCase(0, index, told["graph"], b"", {}, {}, {}, "direct", 20)
-    where = Localisation({}, "", "optimiser", (), tuple(told["clues"]["passes"]))
+    where = Localisation({}, "", "optimiser", (), tuple(told["facts"]["passes"]))
     found = Finding(failure, case, (), None, {}, localisation=where.to_json())
     folder = f"findings/{index}"
     write_finding(store.folder / folder / "reduced", found)
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_stays(tmp_path):
 def test_what_another_finding_explains_goes_with_it(tmp_path):
     with Store.create(tmp_path / "c", {}) as store:
         (told, *_) = json.loads((CASES / "ort_relu_clip_fusion.json").read_text())
-        other = {**told, "clues": {**told["clues"], "passes": []}}
+        other = {**told, "facts": {**told["facts"], "passes": []}}
         add(store, 1, other, refined="old2", explained=True)
         add(store, 2, told)
         assert store.reductions()["1" * 12].explained and not store.reductions()["2" * 12].explained

@@ -12,7 +12,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.reduced import problem_of, reduced_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.clues import clues_of
+from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined
 from tests.reduce.conftest import judged_by
@@ -55,7 +55,7 @@ def of(bench, operator, causes=()):
 
 def keys(finding):
     failure = renewed(finding)
-    told = clues_of(finding.case, failure, finding.verdict)
+    told = facts_of(finding.case, failure, finding.verdict)
     return keys_of(finding, failure, refined(failure, finding.case.graph, told))
 
 

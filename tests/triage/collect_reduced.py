@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from nnfuzz.campaign.reduction import clues, renewed
+from nnfuzz.campaign.reduction import facts, renewed
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import read_finding
 
@@ -21,7 +21,7 @@ TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 def kept(folder):
     finding = read_finding(folder)
     failure = renewed(finding)
-    told = asdict(clues(finding, BackendRegistry.discover()))
+    told = asdict(facts(finding, BackendRegistry.discover()))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
         "signature": failure.signature.to_json(),
@@ -30,7 +30,7 @@ def kept(folder):
         "stage": failure.stage.value,
         "levels": list(failure.levels),
         "graph": finding.case.graph,
-        "clues": told,
+        "facts": told,
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.triage.refine import Clues, refined
+from nnfuzz.triage.refine import TriageFacts, refined
 from nnfuzz.triage.signature import Failure, Signature
 
 FILES = sorted((Path(__file__).parent / "testdata" / "reduced").glob("*.json"))
@@ -27,9 +27,9 @@ def hashes(file):
             Stage(case["stage"]),
             tuple(Target(case["backend"], pipeline=level) for level in case["levels"]),
         )
-        clues = {k: tuple(v) if isinstance(v, list) else v for k, v in case["clues"].items()}
-        clues["verdict"] = Verdict.from_json(v) if (v := clues.get("verdict")) else None
-        found.add(refined(failure, case["graph"], Clues(**clues)).hash)
+        facts = {k: tuple(v) if isinstance(v, list) else v for k, v in case["facts"].items()}
+        facts["verdict"] = Verdict.from_json(v) if (v := facts.get("verdict")) else None
+        found.add(refined(failure, case["graph"], TriageFacts(**facts)).hash)
     return found
 
 

@@ -16,7 +16,7 @@ from nnfuzz.triage.general import (
     sole_operator,
     sources,
 )
-from nnfuzz.triage.refine import Clues, Pattern, pattern_of, refined
+from nnfuzz.triage.refine import Pattern, TriageFacts, pattern_of, refined
 from nnfuzz.triage.signature import failures, text_of
 
 from .test_signature import failed, outcome, verdict
@@ -39,7 +39,7 @@ ORT = "onnxruntime"
 FUSED = graph(("Relu", "x", "h"), ("Conv", "hw", "y"))
 
 
-def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **clues):
+def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **facts):
     ran = [outcome("O0"), outcome("O1")]
     told = verdict(**{level: [(output, kind)] for level in levels})
     if worst is not None:
@@ -48,17 +48,17 @@ def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **clues
             {t: tuple(replace(m, worst=element) for m in ms) for t, ms in told.mismatches.items()}
         )
     (failure,) = failures(ran, told, made)
-    return refined(failure, made, Clues(verdict=told, **clues)).hash
+    return refined(failure, made, TriageFacts(verdict=told, **facts)).hash
 
 
-def error(made, message, stage=Stage.COMPILE, frames="", by="", error_type="pkg.Error", **clues):
+def error(made, message, stage=Stage.COMPILE, frames="", by="", error_type="pkg.Error", **facts):
     """by: whose adapter reads the message."""
     traceback = "Traceback (most recent call last)\n" + frames
     ran = replace(failed("O0", message, traceback=traceback), stage=stage, error_type=error_type)
     if by:
         ran = replace(ran, complaint=BACKENDS.get(by).complaint(text_of(ran)))
     (failure,) = failures([ran], None, made)
-    return refined(failure, made, Clues(**clues)).hash
+    return refined(failure, made, TriageFacts(**facts)).hash
 
 
 def single(op, dtype="float32"):
@@ -355,7 +355,7 @@ def test_an_if_that_an_exporter_added_is_to_blame_for_what_is_said_behind_it():
         made = graph(*((op, [f"v{i}"], f"v{i + 1}") for i, op in enumerate(operators)))
         outcomes = [outcome("O0", OutcomeKind.EXCEPTION, stage, error_type="E", message=message)]
         (failure,) = failures(outcomes, None, made)
-        return refined(failure, made, Clues(branches=branches)).parts.get("of")
+        return refined(failure, made, TriageFacts(branches=branches)).parts.get("of")
 
     for message in ("Slice requires a known rank", "ndim is 2", "is not iterable"):
         assert blame(message, True, "Squeeze", "Slice") == ["If"] == blame(message, True, "Squeeze")

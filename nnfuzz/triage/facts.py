@@ -6,14 +6,14 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.general import branches_added, sole_operator
 from nnfuzz.triage.operands import wide_operands
-from nnfuzz.triage.refine import Clues
+from nnfuzz.triage.refine import TriageFacts
 from nnfuzz.triage.signature import Failure
 
 
-def clues_of(case: TestCase, failure: Failure, verdict: Verdict | None) -> Clues:
-    """The clues that take neither a localisation nor a reduction."""
+def facts_of(case: TestCase, failure: Failure, verdict: Verdict | None) -> TriageFacts:
+    """The facts that take neither a localisation nor a reduction."""
     model, graph = case.model, case.graph
-    return Clues(
+    return TriageFacts(
         verdict=verdict,
         operator=sole_operator(model, graph) if model else "",
         operands=wide_operands(case, failure, verdict),
