@@ -177,9 +177,12 @@ def renewed(reduced: Finding) -> Failure:
 
 def facts(reduced: Finding, registry: BackendRegistry) -> TriageFacts:
     """What a reduced finding tells beside its failure and graph."""
-    passes = tuple((reduced.localisation or {}).get("passes", ()))
+    localised = reduced.localisation or {}
+    passes = tuple(localised.get("passes", ()))
+    found = facts_of(reduced.case, reduced.failure, reduced.verdict)
     return replace(
-        facts_of(reduced.case, reduced.failure, reduced.verdict),
+        found,
+        operator=localised.get("onnx_operator") or found.operator,
         passes=passes,
         apart=_apart(reduced, passes, registry),
         largest=largest_operand(reduced.case),

@@ -15,6 +15,7 @@ import numpy as np
 
 from nnfuzz.compare.deviating import explains
 from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.mismatch import MismatchKind
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
 from nnfuzz.execute.deviation import CONSIDERED, Deviation
@@ -26,6 +27,8 @@ from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.triage.general import schema_defaults
 
 Arrays = Mapping[str, np.ndarray]
+_COARSE = ("bfloat16", "float16")
+"""Types whose interval admits many a wrong value."""
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
@@ -33,8 +36,9 @@ MOST_NODES = 3
 def consistent(subject: Subject, outputs: Arrays) -> list[str]:
     """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
 
-    Numeric ones come first, then attributes and inputs in the order of nodes, then how all elements
-    of the last result differ. None where the outputs are right.
+    Those that predict values come first: attributes and inputs in the order of nodes. Without one,
+    the first narrower type counts, whose interval admits more, or how all elements of the result
+    differ. None where the outputs are right.
     """
     if len(subject.graph.nodes) > MOST_NODES:
         return []
@@ -42,12 +46,15 @@ def consistent(subject: Subject, outputs: Arrays) -> list[str]:
         truth = envelopes(subject.graph, subject.params)
     except ReferenceFault:
         return []
-    if not compare(truth, outputs):
+    wrong = compare(truth, outputs)
+    if not wrong:
         return []
-    found = [str(habit) for habit in CONSIDERED if _deviates(habit, subject, outputs)]
-    for text, other in _alternatives(subject):
-        if _predicts(other, truth, outputs):
-            found.append(text)
+    found = [text for text, other in _alternatives(subject) if _predicts(other, truth, outputs)]
+    if not found:
+        found = [str(h) for h in CONSIDERED if _deviates(h, subject, outputs)][:1]
+    if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
+        operator = subject.graph.nodes[-1].op.name
+        found = [f"{operator} returns {m.actual} for {m.expected}" for m in wrong]
     if not found:
         found = [text for text, other in _relations(subject, truth) if not compare(other, outputs)]
     return list(dict.fromkeys(found))
@@ -84,10 +91,18 @@ def _relations(
 
 def _deviates(habit: Deviation, subject: Subject, outputs: Arrays) -> bool:
     there = {value.type.dtype.value for value in subject.graph.values.values()}
+    if habit.to in _COARSE and not all(_rounded(a, DType(habit.to)) for a in outputs.values()):
+        return False
     try:
         return habit.dtype in there and explains([habit], subject.graph, subject.params, outputs)
     except ReferenceFault:
         return False
+
+
+def _rounded(array: np.ndarray, dtype: DType) -> bool:
+    """Whether a dtype holds all elements: what was computed in 8 bits of mantissa shows it."""
+    with np.errstate(all="ignore"):
+        return bool((array.astype(dtype.numpy).astype(array.dtype) == array).all())
 
 
 def _predicts(other: Subject, truth: Mapping[str, Envelope], outputs: Arrays) -> bool:
@@ -115,7 +130,7 @@ def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
             if fewer is not None:
                 rest = (*node.inputs[:i], *node.inputs[i + 1 :])
                 yield from _made(f"{node.op.name} ignores input {i}", subject, node, fewer, rest)
-            elif name in subject.params and len(node.inputs) > 1:
+            elif name in subject.params and i > 0:
                 zeros = {**subject.params, name: np.zeros_like(subject.params[name])}
                 text = f"{node.op.name} takes input {i} for 0"
                 yield text, replace(subject, params=zeros)
