@@ -9,6 +9,7 @@ from nnfuzz.execute.normalise import MAX_CHARACTERS, normalise
 SAME = [
     ("Node (Conv_12) Op (Conv) failed", "Node (n3) Op (Conv) failed"),
     ("input shape {2,3}, want {}", "input shape {7,1,4}, want {5}"),
+    ("shapes [1..4,?,3] and [2] at axis index.1", "shapes [?] and [5,6.] at axis index.3"),
     ("at 0xdeadbeef in /tmp/a/foo.cc:12", "at 0x1 in /build/b/c/foo.cc:99"),
     ("dim 3 is 1.5e-3", "dim 12 is -7"),
     ("cannot read 'v12'", "cannot read 'onnx::Cast_3'"),
