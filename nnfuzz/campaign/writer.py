@@ -15,8 +15,6 @@ from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
 
-Describe = Callable[[str], str | None]
-
 
 def finding_writer(
     config: CampaignConfig,

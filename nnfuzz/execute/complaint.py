@@ -185,18 +185,22 @@ def statement(message: str) -> str:
     """What a message states, in one line: lines that only lead to it, quote a module or point
     elsewhere are left out, unless nothing else is there.
     """
-    lines = [_LINK.sub("", line).strip() for line in message.splitlines()]
-    lines = [line for line in lines if line]
-    plain = [line for line in lines if not _DUMP.search(line)] or lines
-    causes = _stated(message) or plain[-1:]
+    lines = _lines(message)
+    causes = _stated(message) or [line for line in lines if not _DUMP.search(line)][-1:]
+    causes = causes or lines[-1:]
     causes = causes if len(causes) <= MOST_LINES else [*causes[:2], *causes[-2:]]
     return " ".join(map(_innermost, causes))
 
 
+def _lines(text: str) -> list[str]:
+    """Without links and blank lines."""
+    lines = (_LINK.sub("", line).strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
 def _stated(text: str) -> list[str]:
     """The lines that are neither context nor a dump; the condition of a check only if need be."""
-    lines = [_LINK.sub("", line).strip() for line in text.splitlines()]
-    plain = [line for line in lines if line and not _DUMP.search(line)]
+    plain = [line for line in _lines(text) if not _DUMP.search(line)]
     stated = [line for line in plain if not (_CONTEXT.match(line) or line.endswith(":"))]
     return [line for line in stated if not _CHECK.match(line)] or stated
 

@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.signature import OTHERS, Failure
 
-RULES = 2
-"""Version of the rules: findings that were keyed by others are keyed anew when they are read."""
 CLAUSE_WORDS = 4
 """Words that make a clause telling: shorter ones are a value or a name."""
 _CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
@@ -29,11 +27,8 @@ _CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
 class KeyKind(StrEnum):
     """What a key is about, with its weight."""
 
-    HABIT = "habit"  # an explanation that holds for the whole compiler
-    PASS = "pass"  # of the optimiser, accused by ablation
-    CAUSE = "cause"  # what blame makes of error, operators and dtypes
+    CAUSE = "cause"  # a refined signature: its own, or that of what was found to be one with it
     FRAME = "frame"  # innermost function of the compiler in a crash
-    ALIKE = "alike"  # found equal by running one in place of the other
     CLAUSE = "clause"  # what a message says last
     LOCATION = "location"  # in the compiler's source
     LINE = "line"  # of the compiler's source, innermost

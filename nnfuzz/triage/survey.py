@@ -44,9 +44,8 @@ def survey(run: Run) -> tuple[Deviation, ...]:
 
 
 def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
-    """Asks the compiler of a runner at its least optimised level, and notes what it finds there.
-
-    What the adapter declares need not be asked. Raises: RunnerError.
+    """Asks the compiler of a runner at its least optimised level, and notes what it finds there;
+    what the adapter declares counts as well. Raises: RunnerError.
     """
     level = runner.backend.default_levels()[0]
 

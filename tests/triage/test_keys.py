@@ -15,7 +15,7 @@ def key(text):
 
 
 def test_one_strong_key_or_two_weak_ones_make_two_findings_one():
-    assert same([key("pass:Fuse")], [key("pass:Fuse"), key("cause:a")])
+    assert same([key("frame:fuse")], [key("frame:fuse"), key("cause:a")])
     assert not same([key("clause:it is bad")], [key("clause:it is bad")])
     weak = [key("clause:it is bad"), key("location:a.cc")]
     assert same(weak, [*weak, key("cause:b")])
