@@ -76,7 +76,8 @@ Known = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Signatures to count but not to report: 12 hexadecimal digits first in each line.",
+        help="Failures to count but not to report: a file with a signature or a pattern "
+        "(backend=tvm operator=Pow dtype=bfloat16) in each line, or a folder of findings.",
         rich_help_panel=JUDGING,
     ),
 ]
@@ -111,7 +112,7 @@ Reduce = Annotated[
     bool | None,
     typer.Option(
         "--reduce/--no-reduce",
-        help="Reduce findings on the way, in at most a fifth of the time, and for a while at "
+        help="Reduce findings on the way, in a fifth to a half of the time, and for a while at "
         "the end; merge those that are the same [default: reduce].",
         rich_help_panel=JUDGING,
     ),
