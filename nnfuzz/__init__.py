@@ -14,7 +14,6 @@ Names are imported when they are first used: `import nnfuzz` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,11 +43,12 @@ _HOMES = {
     "Target": "nnfuzz.execute.target",
     "TestCase": "nnfuzz.library.case",
     "Verdict": "nnfuzz.compare.mismatch",
+    "reduce": "nnfuzz.library.finding",
     "register": "nnfuzz.library.plugins",
 }
 """Where each name of the library is defined."""
 
-__all__ = [*_HOMES, "reduce"]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -61,15 +61,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Room(ModuleType):
-    """The package `nnfuzz.reduce`, which can be called as the function of that name: Python binds
-    the name to the package as soon as anything in it is imported.
-    """
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return import_module("nnfuzz.library.finding").reduce(*arguments, **options)
-
-
-import_module("nnfuzz.reduce").__class__ = _Room

@@ -2,7 +2,7 @@
 
     python scripts/bench_data.py [RULE or OPERATOR ...]
 
-One row per planted fault of tests/reduce/faults.py: elements of the model before and after, and
+One row per planted fault of tests/reduction/faults.py: elements of the model before and after, and
 how many there are at least; different numbers in its inputs; candidates that were run.
 """
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
 
 sys.path.append(str(Path(__file__).parent.parent))
-from tests.reduce.faults import FAULTS, PLUGIN, Fault, elements
+from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
 
 
 def main() -> None:

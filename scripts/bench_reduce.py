@@ -16,8 +16,8 @@ from pathlib import Path
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 

@@ -27,9 +27,9 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.materialize.errors import ExportError
-from nnfuzz.reduce.cuts import apply_neighbourhoods
-from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.subject import Subject, node_id
+from nnfuzz.reduction.cuts import apply_neighbourhoods
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.subject import Subject, node_id
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 

@@ -17,9 +17,9 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from nnfuzz.reduce.case import asked
-from nnfuzz.reduce.edit import Edit, Group
-from nnfuzz.reduce.engine import Counter, Engine
+from nnfuzz.reduction.case import asked
+from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.engine import Counter, Engine
 from nnfuzz.report.finding_folder import read_finding
 from nnfuzz.report.reduced import REDUCED, problem_of
 

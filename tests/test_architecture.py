@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     "notebook ir spec solve generate materialize inputs execute compare check testcase triage "
-    "experiment reduce report corpus library metrics campaign cli fuzz __main__"
+    "experiment reduction report corpus library metrics campaign cli fuzz __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},
@@ -114,7 +114,7 @@ def texts(path: Path) -> list[str]:
     return [n.value for n in found if isinstance(n.value, str) and id(n) not in told]
 
 
-ENGINE = "execute compare experiment triage reduce campaign testcase".split()
+ENGINE = "execute compare experiment triage reduction campaign testcase".split()
 
 
 @pytest.mark.parametrize("name", ENGINE)

@@ -5,7 +5,7 @@ both models contain the operator or edge that failing in this way is associated 
 (nnfuzz.campaign.throttle), or if the compiler complains in the same way. One of a cluster is
 reduced, the one with the smallest model; clusters take turns, the most frequent first. What the
 reduced pattern occurs in becomes its suspect, and is attributed by running the pattern when nothing
-else waits (nnfuzz.reduce.known); the rest of the cluster waits for its next turn.
+else waits (nnfuzz.reduction.known); the rest of the cluster waits for its next turn.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def reduce_campaign(
     """Reduces what is not reduced yet, those that could not be included; returns all findings.
 
     What an older nnfuzz has reduced is merged anew.
-    workers, budget: see nnfuzz.reduce.case.ReduceConfig. Raises: ConfigError.
+    workers, budget: see nnfuzz.reduction.case.ReduceConfig. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)

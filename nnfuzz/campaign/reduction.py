@@ -21,10 +21,10 @@ from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
-from nnfuzz.reduce.case import NotReduced, ReduceConfig
-from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.servers import Servers
-from nnfuzz.reduce.slots import WorkerError
+from nnfuzz.reduction.case import NotReduced, ReduceConfig
+from nnfuzz.reduction.known import Cause
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.slots import WorkerError
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import FindingError, read_finding
 from nnfuzz.report.reduced import EXPLANATIONS, KEYS, reduce_folder

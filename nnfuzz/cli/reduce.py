@@ -14,8 +14,8 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import TESTED, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.reduce.case import Reduction
-    from nnfuzz.reduce.engine import Progress
+    from nnfuzz.reduction.case import Reduction
+    from nnfuzz.reduction.engine import Progress
     from nnfuzz.report.finding import Finding
 
 
@@ -81,8 +81,8 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
     from nnfuzz.cli.findings import backend_of, open_finding
     from nnfuzz.execute.backend import OptionError
     from nnfuzz.execute.registry import RegistryError
-    from nnfuzz.reduce.case import NotReduced, ReduceConfig
-    from nnfuzz.reduce.slots import WorkerError
+    from nnfuzz.reduction.case import NotReduced, ReduceConfig
+    from nnfuzz.reduction.slots import WorkerError
     from nnfuzz.report.finding_folder import FindingError
     from nnfuzz.report.reduced import reduce_folder
 
@@ -112,7 +112,7 @@ def _shown(progress: Progress) -> None:
 
 
 def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
-    from nnfuzz.reduce.case import CONFIRMATIONS
+    from nnfuzz.reduction.case import CONFIRMATIONS
     from nnfuzz.report.finding_folder import REDUCED
 
     if sys.stderr.isatty():

@@ -13,7 +13,7 @@ from nnfuzz.report import finding as engine
 from nnfuzz.triage import signature
 
 if TYPE_CHECKING:
-    from nnfuzz.reduce.engine import Progress
+    from nnfuzz.reduction.engine import Progress
 
 BUDGET = 800
 """Candidates of a reduction, as for `nnfuzz reduce`."""
@@ -104,7 +104,7 @@ def reduce(
     watch: called with the progress.
     Raises: NotReduced if the failure does not occur again; RunnerError, WorkerError.
     """
-    from nnfuzz.reduce.case import ReduceConfig
+    from nnfuzz.reduction.case import ReduceConfig
     from nnfuzz.report.reduced import reduce_finding
 
     finding = failure if isinstance(failure, engine.Finding) else failure.finding

@@ -12,17 +12,17 @@ from nnfuzz.compare.flip import Coordinate
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
-from nnfuzz.reduce.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduce.engine import Watch
-from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.servers import Servers, operators_of
+from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.engine import Watch
+from nnfuzz.reduction.known import Cause
+from nnfuzz.reduction.servers import Servers, operators_of
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 
 EXPLANATIONS, KEYS = "explanations", "keys"
-"""What a reduced finding keeps of nnfuzz.reduce.evidence, beside the origin of its case."""
+"""What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
 
 
 def reduce_folder(
@@ -37,9 +37,9 @@ def reduce_folder(
 ) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
 
-    causes: known ones, see nnfuzz.reduce.case.reduce_case; their places are known as well.
+    causes: known ones, see nnfuzz.reduction.case.reduce_case; their places are known as well.
     Returns what reduction did, and the finding that was written.
-    Raises: FindingError, and as nnfuzz.reduce.case.reduce_case.
+    Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
     """
     folder = Path(folder)
     finding = read_finding(folder)

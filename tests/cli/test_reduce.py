@@ -15,7 +15,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
-from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
+from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 
 @pytest.fixture(scope="module")

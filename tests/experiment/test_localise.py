@@ -16,7 +16,7 @@ from nnfuzz.experiment.localise import _invalid, _Search, localise
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import failures
-from tests.reduce.conftest import CONFIG, PLUGIN, has_pattern, planted
+from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 from tests.triage.test_signature import failed
 
 

@@ -32,11 +32,6 @@ def test_every_name_is_there_and_documented(name):
     assert callable(getattr(nnfuzz, name)) and getattr(nnfuzz, name).__doc__
 
 
-def test_reduce_is_a_function_also_once_the_room_of_that_name_is_imported():
-    program = "import nnfuzz.reduce.case, nnfuzz; print(callable(nnfuzz.reduce))"
-    assert run(program) == "True"
-
-
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'nnfuzz' has no attribute 'Fuzzer'"):
         nnfuzz.Fuzzer  # noqa: B018

@@ -2,7 +2,7 @@
 
 from prove_least import combinations
 
-from nnfuzz.reduce.edit import Edit
+from nnfuzz.reduction.edit import Edit
 
 
 def test_every_choice_of_one_edit_per_operator_comes_once():

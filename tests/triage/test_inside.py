@@ -17,7 +17,7 @@ from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.inside import far_off, first_wrong_node
-from tests.reduce.faults import PLUGIN, Fault
+from tests.reduction.faults import PLUGIN, Fault
 
 C = np.float32([[-1, 2, -3]])
 X = np.float32([[0.5, -1.5, 2.5]])

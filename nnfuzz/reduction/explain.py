@@ -21,8 +21,8 @@ from nnfuzz.compare.verdict import compare
 from nnfuzz.execute.deviation import CONSIDERED, Deviation
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, GraphError, Node
-from nnfuzz.reduce.subject import Inapplicable, Subject, rebuilt, restricted
-from nnfuzz.reduce.values import simpler_values
+from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
+from nnfuzz.reduction.values import simpler_values
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.triage.general import schema_defaults
 

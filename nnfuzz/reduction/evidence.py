@@ -1,6 +1,6 @@
 """What else tells the cause of a reduced case: experiments that begin where reduction ends.
 
-- Hypotheses on how the result comes about (nnfuzz.reduce.explain), held against other inputs too.
+- Hypotheses on how the result comes about (explain.py), held against other inputs too.
 - What computes the input of an operator that raises: if it is wrong, the error only follows.
 - The dtype or operator of a known cause in place of this one's: if that fails alike, they are one.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.edit import Edit, Group
-from nnfuzz.reduce.known import Cause
-from nnfuzz.reduce.slots import Slots
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.known import Cause
+from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.keys import Key, KeyKind

@@ -13,12 +13,12 @@ from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
 from nnfuzz.ir.sizes import operators
-from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.engine import BUDGET, Counter, Engine, Watch
-from nnfuzz.reduce.evidence import Evidence, gather
-from nnfuzz.reduce.known import Cause, Known
-from nnfuzz.reduce.servers import Servers
-from nnfuzz.reduce.slots import Slots
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
+from nnfuzz.reduction.evidence import Evidence, gather
+from nnfuzz.reduction.known import Cause, Known
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
 
@@ -65,7 +65,7 @@ class Reduction:
     """What came of it.
 
     failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
-    (see nnfuzz.reduce.subject.Subject.measure): entry 0 counts nodes, entry 6 elements. run:
+    (see nnfuzz.reduction.subject.Subject.measure): entry 0 counts nodes, entry 6 elements. run:
     candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed. operators: of
     the model at the beginning.
     """

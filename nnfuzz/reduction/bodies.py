@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
-from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.subject import Inapplicable, Subject, node_id, rebuilt, restricted
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.subject import Inapplicable, Subject, node_id, rebuilt, restricted
 from nnfuzz.spec.body import Execution
 from nnfuzz.spec.families.control import ControlFlow
 

@@ -15,7 +15,7 @@ import numpy as np
 from nnfuzz.inputs.program import Program, index_ranges
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduce.simplicity import array_cost, attribute_cost, dtype_cost
+from nnfuzz.reduction.simplicity import array_cost, attribute_cost, dtype_cost
 from nnfuzz.spec.body import Body
 from nnfuzz.spec.carriers import array, tensor
 from nnfuzz.spec.operator import OpSpec

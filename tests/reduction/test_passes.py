@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.reduce.edit import MERGED, ORDER, Edit, groups
-from nnfuzz.reduce.passes import PASSES, applied
-from nnfuzz.reduce.shapes import Symbolic
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
+from nnfuzz.reduction.passes import PASSES, applied
+from nnfuzz.reduction.shapes import Symbolic
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -141,8 +141,8 @@ def test_groups_leave_out_edits_that_no_longer_fit(subjects):
 
 
 def test_simplified_numbers_never_cost_more(subjects):
-    from nnfuzz.reduce.simplicity import array_cost
-    from nnfuzz.reduce.values import WAYS, _simplified
+    from nnfuzz.reduction.simplicity import array_cost
+    from nnfuzz.reduction.values import WAYS, _simplified
 
     rng = np.random.default_rng(random.Random(1).getrandbits(32))
     for dtype in DType:

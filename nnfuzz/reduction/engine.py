@@ -1,6 +1,6 @@
 """The engine of the reducer: owns the interestingness test, the cache, the budget and the counters.
 
-Passes only propose. A candidate counts if it is simpler (nnfuzz.reduce.subject.Subject.measure)
+Passes only propose. A candidate counts if it is simpler (nnfuzz.reduction.subject.Subject.measure)
 and still fails in the same way. Candidates are defined by their order, so the result does not
 depend on the number of workers: those behind the first success are speculation and only fill the
 cache.
@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.edit import ORDER, Group
-from nnfuzz.reduce.slots import Slots
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.edit import ORDER, Group
+from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.reduce.cuts import LARGE
-from nnfuzz.reduce.passes import PASSES, applied
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.cuts import LARGE
+from nnfuzz.reduction.passes import PASSES, applied
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
 

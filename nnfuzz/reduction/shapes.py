@@ -9,8 +9,8 @@ from typing import Any
 from nnfuzz.ir.expr import BoolExpr, Int, Var, evaluate
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduce.edit import FOCUS, Edit
-from nnfuzz.reduce.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
+from nnfuzz.reduction.edit import FOCUS, Edit
+from nnfuzz.reduction.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
 from nnfuzz.solve.domains import Contradiction
 from nnfuzz.solve.propagation import Propagator
 from nnfuzz.solve.smt import SmtSolver

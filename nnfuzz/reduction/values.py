@@ -11,9 +11,9 @@ import numpy as np
 
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType, is_floating, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.reduce.edit import FOCUS, Edit
-from nnfuzz.reduce.simplicity import ONES, SIZES, array_cost, declaration, value_cost
-from nnfuzz.reduce.subject import (
+from nnfuzz.reduction.edit import FOCUS, Edit
+from nnfuzz.reduction.simplicity import ONES, SIZES, array_cost, declaration, value_cost
+from nnfuzz.reduction.subject import (
     Inapplicable,
     Subject,
     clipped,

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnfuzz.reduce.candidate import failure_key
-from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
-from nnfuzz.reduce.passes import PASSES, applied
-from nnfuzz.reduce.servers import Servers
-from nnfuzz.reduce.subject import Subject
+from nnfuzz.reduction.candidate import failure_key
+from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
+from nnfuzz.reduction.passes import PASSES, applied
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.subject import Subject
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
-from tests.reduce.conftest import finding_of
+from tests.reduction.conftest import finding_of
 from tests.triage.test_signature import failed, outcome
 
 

@@ -2,8 +2,8 @@
 
 from nnfuzz.opspecs.resize import ResizeNearest
 
-from nnfuzz.reduce.simplicity import attribute_cost, declaration, value_cost
-from nnfuzz.reduce.values import simpler_values
+from nnfuzz.reduction.simplicity import attribute_cost, declaration, value_cost
+from nnfuzz.reduction.values import simpler_values
 
 
 def resize(mode, transformation="asymmetric"):

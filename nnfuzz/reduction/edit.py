@@ -12,12 +12,12 @@ ORDER = (
     *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
     *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements"),
 )
-"""Names of the passes, in the order in which they run; nnfuzz.reduce.passes implements them.
+"""Names of the passes, in the order in which they run; nnfuzz.reduction.passes implements them.
 Numbers are simplified before dimensions shrink, since of equal numbers any may go."""
 MERGED = frozenset({"replacements", "unfreezing", "numbers"})
 """Passes whose edits are independent, so that the engine tries many at once."""
 EXPERIMENTS = frozenset({"redrawing", "operators"})
-"""Edits that are no steps of reduction: see nnfuzz.reduce.service."""
+"""Edits that are no steps of reduction: see nnfuzz.reduction.service."""
 FOCUS = "the failing element"
 """Stands in an edit's value for [output, index] of the element that is wrong, which the engine
 fills in. Where no element is known, such edits are not tried."""

@@ -8,15 +8,15 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.graph import Graph
-from nnfuzz.reduce.case import NotReduced, Problem, ReduceConfig, reduce_case
-from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.passes import applied
-from nnfuzz.reduce.servers import Servers
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.passes import applied
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
-from tests.reduce.faults import FAULTS, PLUGIN, Fault, elements
+from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
 
 CONFIG = CaseConfig(exporter="direct")
 CHOSEN = [fault for fault in FAULTS if fault.rule not in ("long_input", "large", "row")]

@@ -9,7 +9,7 @@ import numpy as np
 from nnfuzz.ir.graph import Graph, GraphError, Value
 from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, renamed, split
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.subject import Inapplicable, Subject
 
 
 def at_each_size(subject: Subject) -> list[Subject]:

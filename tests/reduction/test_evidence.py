@@ -6,8 +6,8 @@ import pytest
 
 from nnfuzz.campaign.reduction import cause_of, keys_of, renewed
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reduce.case import ReduceConfig, reduce_case
-from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduction.case import ReduceConfig, reduce_case
+from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.reduced import problem_of, reduced_finding
 from nnfuzz.testcase.case import CaseConfig
@@ -15,7 +15,7 @@ from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined
-from tests.reduce.conftest import judged_by
+from tests.reduction.conftest import judged_by
 
 OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=OPERATORS, dtypes={"float32": 1})

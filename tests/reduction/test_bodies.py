@@ -10,9 +10,9 @@ import pytest
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.passes import PASSES, applied
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.passes import PASSES, applied
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.spec.registry import OpRegistry
 
 ADD_CLIP = {

@@ -6,8 +6,8 @@ from ml_dtypes import bfloat16
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduce.explain import consistent
-from nnfuzz.reduce.subject import Subject
+from nnfuzz.reduction.explain import consistent
+from nnfuzz.reduction.subject import Subject
 from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()

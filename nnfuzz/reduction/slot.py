@@ -16,8 +16,8 @@ from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
-from nnfuzz.reduce.candidate import Question, Tried, failure_key, failure_keys
-from nnfuzz.reduce.edit import Group
+from nnfuzz.reduction.candidate import Question, Tried, failure_key, failure_keys
+from nnfuzz.reduction.edit import Group
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import export_failure
 

@@ -10,9 +10,9 @@ import pytest
 from nnfuzz.ir.sizes import copies, operators
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.reduce.passes import FIXING, PASSES, applied, proposed
-from nnfuzz.reduce.sizes import at_each_size, edited
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.passes import FIXING, PASSES, applied, proposed
+from nnfuzz.reduction.sizes import at_each_size, edited
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 

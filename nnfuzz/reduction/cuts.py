@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.sizes import fixed
-from nnfuzz.reduce.subject import (
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.sizes import fixed
+from nnfuzz.reduction.subject import (
     Inapplicable,
     Subject,
     clipped,

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.edit import Edit
-from nnfuzz.reduce.slots import Slots
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
 from nnfuzz.triage.signature import FAILURES
@@ -32,7 +32,7 @@ MOST_HINTS = 12
 class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
     tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
-    failure, and hypotheses that predict it (nnfuzz.reduce.explain).
+    failure, and hypotheses that predict it (nnfuzz.reduction.explain).
     """
 
     refined: str
@@ -59,7 +59,7 @@ class Known:
     def __init__(
         self, causes: Sequence[Cause], slots: Slots, question: Question, wanted: str
     ) -> None:
-        """wanted: see nnfuzz.reduce.engine.Engine."""
+        """wanted: see nnfuzz.reduction.engine.Engine."""
         self.causes, self.slots, self.question, self.wanted = causes, slots, question, wanted
         self.marks = {wanted}
         self.found: Cause | None = None

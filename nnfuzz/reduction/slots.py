@@ -1,7 +1,7 @@
 """Workers of the reducer: slots that try candidates side by side.
 
-A slot is one worker with torch and onnx (nnfuzz.reduce.service) and one of the backend. The parent
-imports neither.
+A slot is one worker with torch and onnx (nnfuzz.reduction.service) and one of the backend. The
+parent imports neither.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Sandbox, wait
-from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.edit import Edit, Group
-from nnfuzz.reduce.servers import PRELOAD, SERVICE, Servers, operators_of
-from nnfuzz.reduce.slot import Slot, said
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.servers import PRELOAD, SERVICE, Servers, operators_of
+from nnfuzz.reduction.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import BLOB
 from nnfuzz.triage.survey import learn_habits
@@ -137,7 +137,7 @@ class Slots:
         return found, tuple(event.header["measure"])
 
     def explain(self, case: TestCase, outputs: Mapping[str, np.ndarray]) -> list[str]:
-        """Hypotheses that predict some outputs of a case (nnfuzz.reduce.explain).
+        """Hypotheses that predict some outputs of a case (nnfuzz.reduction.explain).
 
         Raises: WorkerError if the worker fails.
         """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from nnfuzz.reduce import bodies, cuts, shapes, values
-from nnfuzz.reduce.edit import ORDER, Edit
-from nnfuzz.reduce.sizes import at_each_size, edited
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction import bodies, cuts, shapes, values
+from nnfuzz.reduction.edit import ORDER, Edit
+from nnfuzz.reduction.sizes import at_each_size, edited
+from nnfuzz.reduction.subject import Inapplicable, Subject
 
 FIXING = "direct"
 """The pass that makes a symbolic dimension static, by having the copies at all sizes emitted."""

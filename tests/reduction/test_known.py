@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.campaign.reduction import cause_of
-from nnfuzz.reduce.candidate import Question, Tried
-from nnfuzz.reduce.case import ReduceConfig
-from nnfuzz.reduce.known import Cause, Known, occurrences
-from nnfuzz.reduce.servers import Servers
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.case import ReduceConfig
+from nnfuzz.reduction.known import Cause, Known, occurrences
+from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.testcase.case import TestCase

@@ -12,8 +12,8 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import fork_server_of
 from nnfuzz.testcase.case import CaseConfig
 
-SERVICE = "nnfuzz.reduce.service:reduce_service"
-PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduce.service")
+SERVICE = "nnfuzz.reduction.service:reduce_service"
+PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 
 def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:

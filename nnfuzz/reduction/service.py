@@ -6,10 +6,10 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
   explain  {"case"} with the case's blobs and one blob "target/0/NAME" per output
-           -> {"explanations": [sentence, ...]}, see nnfuzz.reduce.explain
+           -> {"explanations": [sentence, ...]}, see nnfuzz.reduction.explain
 
-Edits that are no steps of reduction, but experiments (nnfuzz.reduce.evidence): "redrawing", other
-inputs and weights by a seed; "operators", another operator at a node.
+Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
+other inputs and weights by a seed; "operators", another operator at a node.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
-from nnfuzz.reduce.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduce.explain import consistent, with_operator
-from nnfuzz.reduce.passes import applied, proposed
-from nnfuzz.reduce.subject import Inapplicable, Subject
+from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
+from nnfuzz.reduction.explain import consistent, with_operator
+from nnfuzz.reduction.passes import applied, proposed
+from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import BLOB, ProducerService
 
@@ -146,5 +146,5 @@ def describe(error: ExportError) -> dict[str, str]:
 
 
 def reduce_service(config: Mapping[str, Any]) -> ReduceService:
-    """The factory that sandboxes name: "nnfuzz.reduce.service:reduce_service"."""
+    """The factory that sandboxes name: "nnfuzz.reduction.service:reduce_service"."""
     return ReduceService(config)

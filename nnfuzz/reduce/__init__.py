@@ -1,1 +1,0 @@
-"""From a failure to the smallest model that fails alike. Called: nnfuzz.library.finding.reduce."""
