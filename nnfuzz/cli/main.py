@@ -20,7 +20,7 @@ from nnfuzz.cli.generate import generate
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
-from nnfuzz.cli.shell import Grouped, GroupedGroup, survive_closed_pipes
+from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
 
@@ -93,7 +93,7 @@ def _top(
 
 
 def main() -> None:
-    survive_closed_pipes()
+    guard_streams()
     run(application())
 
 

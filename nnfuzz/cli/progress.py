@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.cli.values import spoken
+from nnfuzz.text import visible
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -66,13 +67,13 @@ class Display:
         from rich.text import Text
 
         self._live.console.print(
-            Text("FOUND ", style="bold red") + Text(f"{row.title} [{row.signature}]", style="none")
+            Text("FOUND ", style="bold red") + Text(visible(f"{row.title} [{row.signature}]"))
         )
 
     def note(self, text: str) -> None:
         from rich.text import Text
 
-        self._live.console.print(Text(f"note: {text}", style="dim"))
+        self._live.console.print(Text(visible(f"note: {text}"), style="dim"))
 
 
 @contextmanager
@@ -91,7 +92,7 @@ def watcher(
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(), refresh_per_second=4, transient=True) as live:
+    with Live(console=Console(file=sys.__stdout__), refresh_per_second=4, transient=True) as live:
         yield Display(live)
 
 

@@ -108,7 +108,7 @@ def _silent(progress: Progress) -> None:
 
 def _shown(progress: Progress) -> None:
     line = f"{progress.run}/{progress.budget} candidates, {progress.nodes} nodes, {progress.by}"
-    print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    print(f"\r\x1b[K{line}", end="", file=sys.__stderr__, flush=True)
 
 
 def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
@@ -116,7 +116,7 @@ def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
     from nnfuzz.report.finding_folder import REDUCED
 
     if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
+        print("\r\x1b[K", end="", file=sys.__stderr__)
     typer.echo(
         f"{done.nodes[0]} -> {done.nodes[1]} nodes, {done.before[6]} -> {done.after[6]} elements; "
         f"{done.run} candidates in {done.seconds:.1f} s"

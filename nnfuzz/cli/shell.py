@@ -1,4 +1,4 @@
-"""How commands meet the shell: --help in groups, and pipes that are closed early."""
+"""How commands meet the shell: --help in groups, text that it can show, pipes closed early."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+
+from nnfuzz.text import visible
 
 ARGUMENTS, OTHERS = "Arguments", "Options"
 
@@ -58,14 +60,28 @@ class _Survivor(io.FileIO):
             return len(data)
 
 
-def survive_closed_pipes() -> None:
-    """Replaces stdout and stderr, where they are no terminals."""
+class _Visible(io.TextIOWrapper):
+    """A stream of text that no compiler, model or file can steer the terminal with.
+
+    What its encoding does not have is escaped, too.
+    """
+
+    def write(self, text: str) -> int:
+        super().write(visible(text))
+        return len(text)
+
+
+def guard_streams() -> None:
+    """Has stdout and stderr show invisible characters, and outlive their readers.
+
+    sys.__stdout__ and sys.__stderr__ stay what they were, for what draws on a terminal.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is not None and not stream.isatty():
+        if stream is not None:
             stream.flush()
+            stream.reconfigure(errors="backslashreplace")
             buffer = io.BufferedWriter(_Survivor(stream.fileno(), "w", closefd=False))
-            text = io.TextIOWrapper(
-                buffer, stream.encoding, stream.errors, line_buffering=name == "stderr"
-            )
+            lines = name == "stderr" or stream.isatty()
+            text = _Visible(buffer, stream.encoding, "backslashreplace", line_buffering=lines)
             setattr(sys, name, text)

@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from nnfuzz.report.draw_layout import Layout, layout
-from nnfuzz.report.text import visible
 from nnfuzz.spec.attributes import shown
+from nnfuzz.text import visible
 
 MAX_WIDTH = 900
 """Pixels; a wider drawing is scaled down."""

@@ -31,6 +31,7 @@ from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.tracker import level_row, symptom
+from nnfuzz.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -162,7 +163,7 @@ def _accused(finding: Finding) -> dict[str, Any] | None:
 
 def _file(path: Path) -> str:
     try:
-        return text.trimmed(text.visible(path.read_text("utf-8", errors="replace")), MAX_TEXT)
+        return text.trimmed(visible(path.read_text("utf-8", errors="replace")), MAX_TEXT)
     except OSError:
         return ""
 
@@ -243,7 +244,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=True,
-        finalize=lambda value: text.visible(value) if type(value) is str else value,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
     env.filters["seconds"] = seconds
     return env

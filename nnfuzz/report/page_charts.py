@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from nnfuzz.report.text import visible
+from nnfuzz.text import visible
 
 _LEFT, _BARS, _RIGHT = 110, 600, 90
 _ROW, _BAR = 30, 22

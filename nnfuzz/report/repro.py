@@ -17,6 +17,7 @@ from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.text import visible
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
 if TYPE_CHECKING:
@@ -205,5 +206,5 @@ def _expectation(finding: Finding, outcome: Outcome | None) -> str:
         what = f"{outcome.error_type}: {text.trimmed(outcome.message, 600)}"
     return (
         "Expected: the model compiles and runs. "
-        f"Seen at {', '.join(failure.levels)}, stage {failure.stage}: {text.visible(what)}"
+        f"Seen at {', '.join(failure.levels)}, stage {failure.stage}: {visible(what)}"
     )

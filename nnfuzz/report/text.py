@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.text import visible
+
 _SOURCE = Path(__file__).parents[2]
 """Where nnfuzz itself is."""
 
-_INVISIBLE = re.compile(r"[^\n\t\x20-\U0010ffff]|[\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e]")
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
@@ -66,12 +66,6 @@ def portable(path: str) -> str:
 def located(path: str) -> str:
     """The inverse of `portable`."""
     return str(Path(path).expanduser().absolute())
-
-
-def visible(text: str) -> str:
-    """Without terminal escapes; other control characters are shown as \\x1b."""
-    text = _ESCAPE.sub("", text.replace("\r\n", "\n"))
-    return _INVISIBLE.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
 def inline(text: Any) -> str:
