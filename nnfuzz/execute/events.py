@@ -23,15 +23,23 @@ def reads_as_out_of_memory(text: str) -> bool:
 class Limits:
     """Wall-clock seconds and growth in bytes for each job, jobs until a worker is replaced.
 
-    `memory_bytes` is watched every 50 ms as private resident memory above the level before the
-    job; allocations beyond twice as much fail at once. 0 switches the limit off. The clock of a
-    job starts anew with every partial answer. `start_seconds` bounds imports and the factory.
+    `memory_bytes` is watched every 50 ms as private resident memory of the worker and its
+    descendants above the level before the job; allocations beyond twice as much fail at once. 0
+    switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
+    after its job, so that what jobs leak never adds up, and no job is charged for another. The
+    clock of a job starts anew with every partial answer. `start_seconds` bounds imports and the
+    factory.
     """
 
     seconds: float = 60.0
     memory_bytes: int = 4 << 30
     jobs_per_process: int = 200
     start_seconds: float = 120.0
+
+    @property
+    def leak_bytes(self) -> int:
+        """A quarter of what one job may take: a worker never holds more than 1.25 times that."""
+        return self.memory_bytes // 4
 
 
 class DeathKind(StrEnum):

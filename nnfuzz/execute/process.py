@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import select
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
@@ -46,7 +48,7 @@ class WorkerProcess:
         self.open = True
         self.capture = Capture(output)
         self.reader = channel.MessageReader(ours)
-        self._statm = -1
+        self.baseline = 0  # private bytes when it was ready for its first job
         self.outgoing = channel.pack(channel.SETUP, setup)
         self.push()
 
@@ -79,14 +81,10 @@ class WorkerProcess:
             yield self.capture.fd, select.POLLIN
 
     def private_bytes(self) -> int:
-        """Resident memory that is not backed by files; 0 if unknown."""
-        try:
-            if self._statm < 0 and self.pid:
-                self._statm = os.open(f"/proc/{self.pid}/statm", os.O_RDONLY)
-            _, resident, shared, *_ = os.pread(self._statm, 256, 0).split()
-        except (OSError, ValueError):
-            return 0
-        return (int(resident) - int(shared)) * _PAGE_BYTES
+        """Resident memory of the worker and its descendants that is not backed by files; 0 if
+        unknown.
+        """
+        return sum(map(_private_bytes, _tree(self.pid))) if self.pid else 0
 
     def kill(self, cause: DeathKind | None, now: float) -> None:
         self.cause, self.killed_at = cause, now
@@ -96,5 +94,20 @@ class WorkerProcess:
         self.sock.close()
         self.capture.close()
         self.status.close()
-        if self._statm >= 0:
-            os.close(self._statm)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """A process and its descendants, as far as they have not ended meanwhile."""
+    yield pid
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                yield from _tree(int(child))
+
+
+def _private_bytes(pid: int) -> int:
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * _PAGE_BYTES

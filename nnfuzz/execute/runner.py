@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,10 @@ from nnfuzz.execute.service import INPUT, OUTPUT
 from nnfuzz.execute.target import Target
 
 SERVICE = "nnfuzz.execute.service:BackendService"
+AFTER_A_HANG, AT_LEAST = 0.25, 5.0
+"""Share of the time limit, and seconds, that a level gets once one before it has hung: most hang
+there as well, and those that do not need a fraction of it. It is no measurement, since what counts
+as a hang must not depend on how fast earlier tests were."""
 
 
 class RunnerError(RuntimeError):
@@ -72,6 +77,7 @@ class BackendRunner:
         self._form = ""
         self._pending: list[str] = []
         self._done: list[Outcome] = []
+        self._seconds = math.inf
 
     @property
     def name(self) -> str:
@@ -109,6 +115,7 @@ class BackendRunner:
         self._model, self._inputs = model, dict(inputs)
         self._how = {"without": list(without), "until": until.value, "lazy": lazy}
         self._pending, self._done, self._form = levels, [], form
+        self._seconds = math.inf
         self._send()
 
     def feed(self, event: Event) -> list[Outcome] | None:
@@ -181,7 +188,7 @@ class BackendRunner:
         blobs: dict[str, Any] = {"model": self._model}
         blobs.update((INPUT + name, array) for name, array in self._inputs.items())
         job = {"do": "run", "levels": self._pending, **self._how}
-        self.sandbox.submit(job, blobs)
+        self.sandbox.submit(job, blobs, self._seconds)
 
     def _accept(self, progress: Progress) -> None:
         outputs = {name.removeprefix(OUTPUT): a for name, a in progress.blobs.items()}
@@ -200,6 +207,8 @@ class BackendRunner:
             )
         if not self._pending:  # every level was answered before it died
             return
+        if death.kind is DeathKind.TIMEOUT:
+            self._seconds = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
         outcome = _outcome(death)
         text = CompilerError(outcome.stage, captured=outcome.captured)
         outcome = replace(outcome, complaint=self.backend.complaint(text))

@@ -6,6 +6,7 @@ happened in any of them. A death costs the job that caused it; the next `submit`
 
 from __future__ import annotations
 
+import math
 import select
 import signal
 import time
@@ -34,8 +35,9 @@ KILL_SECONDS = 10.0
 @dataclass
 class _Job:
     frame: bytes
-    clock: float  # when the current part of the job began
-    deadline: float
+    seconds: float  # for each part of the job
+    clock: float = 0.0  # when the current part of the job began
+    deadline: float = 0.0
     baseline: int = 0
     retried: bool = False
     next_check: float = 0.0
@@ -87,6 +89,20 @@ class Sandbox:
         return self._process.pid if self._process and self._process.ended is None else None
 
     @property
+    def waited(self) -> float:
+        """Seconds since the current part of the job began; 0 without one, or while it starts."""
+        if self._job is None or self._process is None or not self._process.ready:
+            return 0.0
+        return time.monotonic() - self._job.clock
+
+    @property
+    def stage(self) -> str:
+        """What the service has reported last of the job in hand."""
+        process = self._process
+        begun = process is not None and process.status.job == process.jobs
+        return process.status.stage if process is not None and begun else ""
+
+    @property
     def due(self) -> bool:
         """Whether to look after it though nothing may have come from it: for its limits."""
         return time.monotonic() - self._looked >= TICK_SECONDS
@@ -104,15 +120,21 @@ class Sandbox:
         if self._process is None:
             self._process = WorkerProcess(self.server, self._setup)
 
-    def submit(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
+    def submit(
+        self,
+        header: dict[str, Any],
+        blobs: wire.Blobs | None = None,
+        seconds: float = math.inf,
+    ) -> None:
         """Hands a job to the worker, which is replaced first if it died or has done its share.
 
-        Returns at once. Raises: RuntimeError while a job is in hand.
+        seconds: of each part, where that is less than the limits say. Returns at once.
+        Raises: RuntimeError while a job is in hand.
         """
         if self._job is not None:
             raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
         self.start()
-        self._send(_Job(wire.encode(header, blobs), 0.0, 0.0))
+        self._send(_Job(wire.encode(header, blobs), min(seconds, self.limits.seconds)))
 
     def call(
         self,
@@ -154,9 +176,9 @@ class Sandbox:
         if self._job is None or self._process is None:
             return
         now = time.monotonic()
-        seconds = self.limits.start_seconds if starting else self.limits.seconds
+        seconds = self.limits.start_seconds if starting else self._job.seconds
         self._job.clock, self._job.deadline = now, now + seconds
-        if not starting and self.limits.memory_bytes:
+        if not starting and self.limits.memory_bytes and not self._job.baseline:
             self._job.baseline = self._process.private_bytes()
             self._job.next_check = now + TICK_SECONDS
 
@@ -191,11 +213,18 @@ class Sandbox:
             events += self._buried(process)
         elif self._job is not None:
             self._enforce(process, self._job)
+        elif process.ready and events and self._has_leaked(process):
+            self._discard()
+            self.start()
         return events
+
+    def _has_leaked(self, process: WorkerProcess) -> bool:
+        limit = self.limits.leak_bytes
+        return limit > 0 and process.private_bytes() - process.baseline > limit
 
     def _message(self, process: WorkerProcess, kind: bytes, payload: memoryview) -> list[Event]:
         if kind == channel.READY:
-            process.ready = True
+            process.ready, process.baseline = True, process.private_bytes()
             self._start_clock(starting=False)
             return []
         process.capture.drain()
@@ -221,7 +250,7 @@ class Sandbox:
             # It died of an earlier job's doing before it began this one.
             self._discard()
             self.start()
-            self._send(_Job(job.frame, 0.0, 0.0, retried=True))
+            self._send(_Job(job.frame, job.seconds, retried=True))
             return []
         self._job = None
         death = self._death(process, job)

@@ -11,6 +11,7 @@ import numpy as np
 from nnfuzz.execute.backend import Backend
 
 CHUNK = 64 << 20
+LEAKED = []
 
 
 def misbehave(how: str) -> None:
@@ -61,6 +62,17 @@ def _allocate() -> None:
     hoard = []
     while True:
         hoard.append(np.ones(CHUNK, np.uint8))
+
+
+def _leak() -> None:
+    """Keeps for ever what one job may well take."""
+    LEAKED.append(np.ones(CHUNK, np.uint8))
+
+
+def _allocate_in_a_child() -> None:
+    if os.fork() == 0:
+        _allocate()
+    os.wait()
 
 
 def _allocate_in_c() -> None:

@@ -133,7 +133,7 @@ def test_hangs_are_killed_at_the_limit(hasty, how):
     fine(hasty)
 
 
-@pytest.mark.parametrize("how", ["allocate", "allocate_in_c"])
+@pytest.mark.parametrize("how", ["allocate", "allocate_in_c", "allocate_in_a_child"])
 def test_endless_allocation_dies_early(sandbox, how):
     fine(sandbox)
     death = sandbox.call({"how": how})
@@ -141,6 +141,23 @@ def test_endless_allocation_dies_early(sandbox, how):
     # C code that ignores a failed malloc dies of a null pointer before or after the watch strikes.
     assert death.kind is DeathKind.MEMORY or death.signal == "SIGSEGV"
     fine(sandbox)
+
+
+def test_a_worker_whose_jobs_leak_is_replaced_and_no_job_is_blamed(sandbox):
+    """Each job keeps a quarter of the limit; together they would exceed it many times."""
+    pids = [sandbox.call({"how": "leak"}).header["pid"] for _ in range(12)]
+    assert len(set(pids)) >= 6
+    assert sandbox.pid not in pids
+
+
+def test_a_job_may_have_less_time_than_the_limit(sandbox):
+    fine(sandbox)
+    sandbox.submit({"how": "hang"}, seconds=0.2)
+    assert sandbox.waited >= 0.0
+    ((_, death),) = wait([sandbox])
+    assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "compile here")
+    assert sandbox.waited == 0.0
+    assert death.seconds < sandbox.limits.seconds
 
 
 def test_megabytes_of_output_keep_both_ends(sandbox):
