@@ -39,7 +39,8 @@ def main() -> None:
             with BackendRunner(spec, registry, servers.backend) as runner:
                 (failure,) = examine(case, runner, client.judge).failures
             problem = Problem(case, failure, spec, config.to_json())
-            done = reduce_case(problem, ReduceConfig(1), registry=registry, servers=servers)
+            config = ReduceConfig(1, registry=registry, servers=servers)
+            done = reduce_case(problem, config)
             print(row(fault, elements(case), done), flush=True)
             results.append((elements(done.case), done.run, fault.least))
     counts, runs, least = (sum(column) for column in zip(*results))

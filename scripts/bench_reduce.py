@@ -74,8 +74,8 @@ def main() -> None:
     ):
         found = problems(chosen.backend, registry, servers, producer, config)
         for _, (rule, problem) in zip(range(chosen.count), found):
-            settings = ReduceConfig(chosen.workers)
-            done = reduce_case(problem, settings, registry=registry, servers=servers)
+            settings = ReduceConfig(chosen.workers, registry=registry, servers=servers)
+            done = reduce_case(problem, settings)
             results.append((done.seconds, done.after[0]))
             print(f"{problem.case.index:4} {rule:24} {told(done)}", flush=True)
     seconds, nodes = zip(*results)

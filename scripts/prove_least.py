@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from nnfuzz.reduction.case import asked
+from nnfuzz.reduction.case import ReduceConfig, asked
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.engine import Counter, Engine
 from nnfuzz.report.finding_folder import read_finding
@@ -42,7 +42,7 @@ def main(
 ) -> None:
     reduced = finding / REDUCED
     problem = problem_of(read_finding(reduced if reduced.is_dir() else finding))
-    with asked(problem, workers) as (slots, question, found, wanted):
+    with asked(problem, ReduceConfig(workers)) as (slots, question, found, wanted):
         engine = Engine(slots, question, found, wanted, budget=10**9)
         nodes = found.measure[0]
         passes = ("bypasses", "replacements")

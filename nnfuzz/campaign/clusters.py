@@ -4,8 +4,8 @@ Two failures are taken to be alike if they are of one kind (backend, kind, stage
 both models contain the operator or edge that failing in this way is associated with
 (nnfuzz.campaign.throttle), or if the compiler complains in the same way. One of a cluster is
 reduced, the one with the smallest model; clusters take turns, the most frequent first. What the
-reduced pattern occurs in becomes its suspect, and is attributed by running the pattern when nothing
-else waits (nnfuzz.reduction.known); the rest of the cluster waits for its next turn.
+reduced pattern occurs in becomes its suspect, and is asked: the pattern runs alone, and so does the
+rest (nnfuzz.reduction.known). The rest of the cluster waits for its next turn.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def grouping(row: FindingRow) -> str:
     ways = (
         (reduced, "reduced to the same"),
         (len(row.explained), "explained by running its pattern"),
-        (len(row.suspects), "suspected, since their models contain its pattern"),
+        (len(row.suspects), "suspected and not asked yet, since their models contain its pattern"),
         (len(row.alike), "suspected, since they fail alike"),
     )
     return "; ".join(f"{count} {how}" for count, how in ways if count)

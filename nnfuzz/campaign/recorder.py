@@ -112,6 +112,8 @@ class Recorder:
         self._items = store.items_of_findings()
         self._listed: list[FindingRow] | None = None
         self.suspects = store.suspects()
+        self._innocent: dict[str, set[str]] = {}
+        """Refined signatures that a suspect was asked for in vain."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """By what is alike: pattern -> refined signature, which may have several."""
         for row in self.reductions.values():
@@ -216,7 +218,7 @@ class Recorder:
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
             return
         for reached, refined in self._reached.get(_alike(row), {}).items():
-            if reached.within(pattern):
+            if reached.within(pattern) and refined not in self._innocent.get(row.signature, ()):
                 self.suspects[row.signature] = refined
                 self.store.suspect(row.signature, refined)
                 return
@@ -233,6 +235,14 @@ class Recorder:
             for other in self.unreduced():
                 if other.signature not in self.suspects:
                     self._suspect(other)
+
+    def unexplained(self, signature: str, asked: Iterable[str]) -> None:
+        """A suspect has another cause than these refined signatures: it waits for its reduction."""
+        self._innocent.setdefault(signature, set()).update(asked)
+        self.suspects.pop(signature, None)
+        self.store.acquit(signature)
+        self._suspect(self.rows[signature])
+        self.arrange()
 
     def reduced(self, result: ReductionRow, index: int) -> FindingRow | None:
         """Keeps what came of reducing the finding of a signature; merges those that are the same.

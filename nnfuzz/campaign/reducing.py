@@ -18,6 +18,8 @@ from nnfuzz.report.finding_folder import REDUCED
 
 BACKLOG = 10
 """Findings that, waiting, double the share: more than a person reads through in a sitting."""
+ASKING = 0.5
+"""Share of the time of reductions that asking suspects may take while anything else waits."""
 HARD_SECONDS = 600.0
 """After the time that a reduction is given: for the start of workers, and for localisation, which
 runs a slow compiler up to a hundred times.
@@ -38,12 +40,14 @@ class Reducer:
     ) -> None:
         self.config = config
         self.recorder = recorder
-        self.spent = self.after_campaign = 0.0
+        self.spent = self.after_campaign = self._asking = 0.0
         self._limited = True
         self._note = note
         self._server: ForkServer | None = None
         self._sandbox: Sandbox | None = None
         self._row: FindingRow | None = None
+        self._known: list[str] = []
+        self._asked = False
         self._began = 0.0
         self._free = 0.0
 
@@ -68,14 +72,16 @@ class Reducer:
             return
         self._row, self._began = row, time.monotonic()
         self._limited = math.isfinite(allowed)
+        self._asked = row.signature in self.recorder.suspects
+        self._known = [reduction.refined for reduction in self.recorder.reductions.values()]
         settings = self.config.reducer
         job = {
-            "do": "reduce",
-            "folder": str((self.recorder.store.folder / self._row.folder).resolve()),
+            "do": "ask" if self._asked else "reduce",
+            "folder": str((self.recorder.store.folder / row.folder).resolve()),
             "workers": workers,
             "budget": settings.budget,
             "seconds": settings.seconds,
-            "known": self.known(self._row),
+            "known": self.known(row),
         }
         self._worker().submit(job)
 
@@ -85,23 +91,32 @@ class Reducer:
         return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
 
     def known(self, row: FindingRow) -> list[str]:
-        """The folders of what is reduced, of the same backend and kind; the likeliest first."""
+        """The folders of what is reduced to the end, of the same backend and kind, duplicates of
+        another operator included; the likeliest first.
+        """
+        rows, folder = self.recorder.rows, self.recorder.store.folder
         suspected = self.recorder.suspects.get(row.signature, "")
-        alike = [
-            other
-            for other in self.recorder.findings()
-            if other.refined and (other.backend, other.kind) == (row.backend, row.kind)
-        ]
-        alike.sort(key=lambda other: other.refined != suspected)
-        folder = self.recorder.store.folder
-        return [str((folder / other.folder / REDUCED).resolve()) for other in alike]
+        alike = {
+            done.refined: rows[signature].folder
+            for signature, done in self.recorder.reductions.items()
+            if done.refined
+            and not done.explained
+            and signature in rows
+            and (rows[signature].backend, rows[signature].kind) == (row.backend, row.kind)
+        }
+        names = sorted(alike, key=lambda refined: refined != suspected)
+        return [str((folder / alike[name] / REDUCED).resolve()) for name in names]
 
     def _next(self) -> FindingRow | None:
-        """What looks like nothing known first; one of each cluster, the most frequent one first."""
+        """One of each cluster, the most frequent one first. Suspects, which cost a few runs each,
+        take turns with what looks like nothing known.
+        """
         recorder = self.recorder
         waiting = [row for row in recorder.unreduced() if recorder.settled(row)]
         turns = recorder.clusters().turns(waiting, recorder.reductions)
-        return min(turns, key=lambda row: row.signature in recorder.suspects, default=None)
+        asks = self._asking <= ASKING * (self.spent + self.after_campaign)
+        wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
+        return min(turns, key=wanted, default=None)
 
     def sandboxes(self) -> Iterator[Sandbox]:
         if self._sandbox is not None and self.busy:
@@ -119,9 +134,13 @@ class Reducer:
             self.spent += seconds
         else:
             self.after_campaign += seconds
+        self._asking += seconds if self._asked else 0.0
         if not self._free:
             self._free = seconds
-        self._keep(row, self._result(row, event))
+        if self._asked and isinstance(event, Reply) and not event.header:
+            self.recorder.unexplained(row.signature, self._known)
+        else:
+            self._keep(row, self._result(row, event))
         return True
 
     def _result(self, row: FindingRow, event: Reply | Fault | Death) -> ReductionRow:

@@ -1,9 +1,9 @@
 """The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
 
-Job: {"do": "reduce", "folder": absolute path, "workers", "budget", "seconds", "known": folders of
-reduced findings of the same kind} -> the fields of nnfuzz.campaign.rows.ReductionRow but for the
-signature. What cannot be reduced has a "reason"; what fails for the cause of one of the known
-findings is "explained", and not reduced further.
+Job: {"do": "reduce" or "ask", "folder": absolute path, "workers", "budget", "seconds", "known":
+folders of reduced findings of the same kind} -> the fields of nnfuzz.campaign.rows.ReductionRow but
+for the signature. What cannot be reduced has a "reason"; what fails for the cause of one of the
+known findings is "explained", and not reduced further. "ask" wants to know this only: {} is no.
 
 The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
 next finding of the same backend; they end with it.
@@ -12,7 +12,7 @@ next finding of the same backend; they end with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
-from nnfuzz.reduction.case import NotReduced, ReduceConfig
+from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
@@ -65,23 +65,26 @@ class ReductionService:
     def handle(
         self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
     ) -> tuple[Any, ...]:
-        report("reduce")
-        config = ReduceConfig(header["workers"], header["budget"], header["seconds"])
+        report(header["do"])
+        config = ReduceConfig(
+            header["workers"],
+            header["budget"],
+            header["seconds"],
+            registry=self._registry,
+            causes=[cause for path in header["known"] if (cause := self._cause(path))],
+            only_known=header["do"] == "ask",
+        )
         try:
-            return self.reduced(Path(header["folder"]), config, header.get("known", ())), {}
+            return self.reduced(Path(header["folder"]), config), {}
+        except Unexplained:
+            return {}, {}
         except _REASONS as error:
             return {"reason": f"{type(error).__name__}: {error}"}, {}
 
-    def reduced(
-        self, folder: Path, config: ReduceConfig, known: Iterable[str] = ()
-    ) -> dict[str, Any]:
-        """Reduces one finding. Raises: one of _REASONS."""
-        finding = read_finding(folder)
-        servers = self._shared(finding)
-        causes = [cause for path in known if (cause := self._cause(path))]
-        done, reduced = reduce_folder(
-            folder, config, registry=self._registry, servers=servers, causes=causes
-        )
+    def reduced(self, folder: Path, config: ReduceConfig) -> dict[str, Any]:
+        """Reduces one finding. Raises: one of _REASONS, Unexplained."""
+        servers = self._shared(read_finding(folder))
+        done, reduced = reduce_folder(folder, replace(config, servers=servers))
         graph = reduced.case.graph
         failure = renewed(reduced)
         signature = refined(failure, graph, facts(reduced, self._registry))

@@ -88,9 +88,9 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
 
     try:
         spec = backend_of(open_finding(finding), backend, plugin)
-        config = ReduceConfig(workers or os.cpu_count() or 1, budget)
         watch = _shown if sys.stderr.isatty() else _silent
-        done, reduced = reduce_folder(finding, config, spec, watch)
+        config = ReduceConfig(workers or os.cpu_count() or 1, budget, watch=watch)
+        done, reduced = reduce_folder(finding, config, spec)
     except NotReduced as error:
         raise UsageError(f"{finding}: {error}") from error
     except (FindingError, RegistryError, OptionError) as error:

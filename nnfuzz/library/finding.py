@@ -108,6 +108,6 @@ def reduce(
     from nnfuzz.report.reduced import reduce_finding
 
     finding = failure if isinstance(failure, engine.Finding) else failure.finding
-    config = ReduceConfig(workers, budget)
-    _, reduced = reduce_finding(finding, config, watch=watch, localised=localise)
+    config = ReduceConfig(workers, budget, watch=watch)
+    _, reduced = reduce_finding(finding, config, localised=localise)
     return Finding.of(reduced)

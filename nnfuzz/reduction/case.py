@@ -32,15 +32,28 @@ class NotReduced(ValueError):
     """Why a failure cannot be reduced."""
 
 
-@dataclass(frozen=True)
+class Unexplained(NotReduced):
+    """No known cause explains a failure, and nothing else was asked."""
+
+
+@dataclass(frozen=True, eq=False)
 class ReduceConfig:
     """workers: candidates at a time. budget: candidates that are run. seconds: after which the
     best so far is taken, whatever the budget; the result then depends on the machine.
+
+    watch: called with the progress. registry, servers: to share among reductions; servers are left
+    open. causes: known ones; a case that fails for one of them is good enough. only_known: whether
+    it is enough to say which of them it is.
     """
 
     workers: int = 2
     budget: int = BUDGET
     seconds: float = math.inf
+    watch: Watch = lambda progress: None
+    registry: BackendRegistry | None = None
+    servers: Servers | None = None
+    causes: Sequence[Cause] = ()
+    only_known: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,30 +120,24 @@ class Reduction:
         }
 
 
-def reduce_case(
-    problem: Problem,
-    config: ReduceConfig | None = None,
-    watch: Watch = lambda progress: None,
-    registry: BackendRegistry | None = None,
-    servers: Servers | None = None,
-    causes: Sequence[Cause] = (),
-) -> Reduction:
+def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reduction:
     """The smallest test case with a failure of the same failure key that the passes reach.
 
-    servers: to share among reductions. causes: known ones; a case that fails for one of them is
-    good enough. A function of the problem, the budget and the backend's
-    behaviour; the number of workers changes the speed alone.
-    Raises: NotReduced if there is no graph or the failure does not occur again; RegistryError,
-    OptionError, RunnerError, WorkerError.
+    A function of the problem, the budget and the backend's behaviour; the number of workers changes
+    the speed alone.
+    Raises: NotReduced if there is no graph or the failure does not occur again; Unexplained if only
+    known causes are asked for; RegistryError, OptionError, RunnerError, WorkerError.
     """
     config = config or ReduceConfig()
     start = time.perf_counter()
-    with asked(problem, config.workers, registry, servers) as (slots, question, found, wanted):
+    with asked(problem, config) as (slots, question, found, wanted):
         whole, question = question, _shortened(question, problem.failure, found)
-        known = Known(causes, slots, question, wanted)
+        known = Known(config.causes, slots, question, wanted)
         rest = known.without(found)
-        limits = config.budget, watch, config.seconds
+        limits = config.budget, config.watch, config.seconds
         engine = Engine(slots, question, rest, wanted, *limits, known.recognises)
+        if config.only_known and known.found is None:
+            raise Unexplained("the failure has another cause than those that are known")
         best = engine.reduce()
         confirmed = 0
         if known.found is None:
@@ -141,7 +148,7 @@ def reduce_case(
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
         evidence = Evidence()
         if known.found is None:
-            evidence = gather(slots, whole, best, failure, causes)
+            evidence = gather(slots, whole, best, failure, config.causes)
     return Reduction(
         failure=failure,
         best=best,
@@ -157,37 +164,27 @@ def reduce_case(
 
 
 @contextmanager
-def asked(
-    problem: Problem,
-    workers: int,
-    registry: BackendRegistry | None = None,
-    servers: Servers | None = None,
-) -> Iterator[tuple[Slots, Question, Tried, str]]:
+def asked(problem: Problem, config: ReduceConfig) -> Iterator[tuple[Slots, Question, Tried, str]]:
     """Workers, what they are asked about candidates, the case as it fails now, and the failure key
     that candidates must keep. Raises: as reduce_case does.
     """
     if not (problem.case.graph or {}).get("nodes"):
         raise NotReduced("there is no graph, only a model: nothing to reduce")
-    with _slots(problem, workers, registry, servers) as slots:
+    with _slots(problem, config) as slots:
         slots.start()
         question = _question(problem, slots)
         found = slots.run(problem.case, (), question)
         yield slots, question, found, _wanted(problem.failure, found)
 
 
-def _slots(
-    problem: Problem,
-    workers: int,
-    registry: BackendRegistry | None,
-    servers: Servers | None,
-) -> Slots:
-    limits, spec = None, problem.backend
+def _slots(problem: Problem, config: ReduceConfig) -> Slots:
+    limits, spec, registry = None, problem.backend, config.registry
     if spec is not None:
         known = registry or BackendRegistry.discover(spec.plugins)
         limits = limits_of(known.get(spec.name).parse_options(spec.options))
         if problem.failure.kind is not OutcomeKind.TIMEOUT:
             limits = replace(limits, seconds=min(limits.seconds, SECONDS))
-    return Slots(problem.config, spec, workers, registry, limits, servers)
+    return Slots(problem.config, spec, config.workers, registry, limits, config.servers)
 
 
 def _question(problem: Problem, slots: Slots) -> Question:

@@ -116,10 +116,9 @@ def _alike(
 ) -> Iterator[Cause]:
     """Known causes whose operator or dtype fails in the same way in place of this case's."""
     assert best.case is not None
-    swaps = ((cause, swap(best.case.graph or {}, cause)) for cause in reversed(causes))
+    similar = [cause for cause in reversed(causes) if _may_be_one(failure, told, cause)]
+    swaps = ((cause, swap(best.case.graph or {}, cause)) for cause in similar)
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
-        if not _may_be_one(failure, told, cause):
-            continue
         tried = slots.run(best.case, edits, question)
         if any(_same_words(f, failure, best, tried) for f, _ in tried.failing):
             yield cause

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +12,6 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduction.engine import Watch
-from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers, operators_of
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, read_finding, write_finding
@@ -26,25 +23,17 @@ EXPLANATIONS, KEYS = "explanations", "keys"
 
 
 def reduce_folder(
-    folder: str | Path,
-    config: ReduceConfig | None = None,
-    backend: BackendSpec | None = None,
-    watch: Watch = lambda progress: None,
-    registry: BackendRegistry | None = None,
-    servers: Servers | None = None,
-    localised: bool = True,
-    causes: Sequence[Cause] = (),
+    folder: str | Path, config: ReduceConfig | None = None, backend: BackendSpec | None = None
 ) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
 
-    causes: known ones, see nnfuzz.reduction.case.reduce_case; their places are known as well.
-    Returns what reduction did, and the finding that was written.
+    backend: see problem_of. Returns what reduction did, and the finding that was written.
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
     """
     folder = Path(folder)
     finding = read_finding(folder)
-    found = reduce_finding(finding, config, backend, watch, registry, servers, localised, causes)
-    program = repro_program(found[1], registry)
+    found = reduce_finding(finding, config, backend)
+    program = repro_program(found[1], config.registry if config else None)
     target = folder / REDUCED
     if target.exists():
         shutil.rmtree(target)
@@ -56,18 +45,14 @@ def reduce_finding(
     finding: Finding,
     config: ReduceConfig | None = None,
     backend: BackendSpec | None = None,
-    watch: Watch = lambda progress: None,
-    registry: BackendRegistry | None = None,
-    servers: Servers | None = None,
     localised: bool = True,
-    causes: Sequence[Cause] = (),
 ) -> tuple[Reduction, Finding]:
     """`reduce_folder` for a finding at hand; nothing is written."""
-    problem = problem_of(finding, backend)
-    spec = problem.backend
-    registry = registry or BackendRegistry.discover(spec.plugins if spec else ())
+    problem, config = problem_of(finding, backend), config or ReduceConfig()
+    spec, servers = problem.backend, config.servers
+    registry = config.registry or BackendRegistry.discover(spec.plugins if spec else ())
     with nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared:
-        done = reduce_case(problem, config, watch, registry, shared, causes)
+        done = reduce_case(problem, replace(config, registry=registry, servers=shared))
         reduced = reduced_finding(finding, problem, done)
         if localised and spec is not None and done.cause is None:
             reduced = _localised_or_why_not(reduced, registry, shared)

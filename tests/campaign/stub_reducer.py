@@ -54,6 +54,16 @@ class Once(Reducing):
         return super().handle(header, blobs, report)
 
 
+class Acquitting(Reducing):
+    """Says of every suspect that it has another cause, and notes that it was asked."""
+
+    def handle(self, header, blobs, report):
+        if header["do"] == "ask":
+            (Path(header["folder"]) / "asked").touch()
+            return {}, {}
+        return super().handle(header, blobs, report)
+
+
 class Refusing(Reducing):
     def handle(self, header, blobs, report):
         return {"reason": "NotReduced: nothing to be seen"}, {}
@@ -73,6 +83,10 @@ def slow(plugins, folder):
 
 def once(plugins, folder):
     return Once(plugins)
+
+
+def acquitting(plugins, folder):
+    return Acquitting(plugins)
 
 
 def refusing(plugins, folder):

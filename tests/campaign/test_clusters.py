@@ -75,7 +75,7 @@ def test_reduced_findings_stay_what_they_are():
     assert listed[0].explained == ("x",)
     assert grouping(listed[0]) == (
         "1 reduced to the same; 1 explained by running its pattern; "
-        "1 suspected, since their models contain its pattern"
+        "1 suspected and not asked yet, since their models contain its pattern"
     )
 
 

@@ -160,6 +160,15 @@ def row(signature, index, **more):
     )
 
 
+def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path):
+    result, _ = run(tmp_path / "c", 10, "fusing", "acquitting", throttle=0)
+    (row,) = result.findings
+    assert len(row.duplicates) == 1 and row.suspects == row.explained == ()
+    assert len(list((tmp_path / "c").glob("*/*/asked"))) == 1
+    with Store.open(tmp_path / "c", write=False) as store:
+        assert store.suspects() == {}
+
+
 def test_the_lowest_index_stands_for_all():
     rows = [row("a", 7, by_levels={"O1": 1}), row("b", 3, by_levels={"O1": 2, "O0,O1": 1})]
     reductions = {s: ReductionRow(s, "r", f"wrong {s}", "Add", {}, 9, 1) for s in "ab"}

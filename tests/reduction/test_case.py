@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,8 @@ def reduced(registry, servers):
 
     def reduce(finding, config, backend=None):
         problem = problem_of(finding, backend)
-        return reduce_case(problem, config, registry=registry, servers=servers)
+        config = replace(config, registry=registry, servers=servers)
+        return reduce_case(problem, config)
 
     return reduce
 
@@ -113,7 +115,7 @@ def test_the_last_half_goes_first(producer):
 
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
     folder = write_finding(tmp_path / "f", findings[0])
-    done, _ = reduce_folder(folder, ReduceConfig(2), registry=registry, servers=servers)
+    done, _ = reduce_folder(folder, ReduceConfig(2, registry=registry, servers=servers))
     reduced = read_finding(folder / "reduced")
     assert reduced.case.graph == done.case.graph
     assert reduced.localisation["passes"] == ["FuseMulAdd"]
@@ -123,7 +125,7 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
     assert "Reduced from 10 operators to 2" in report
     assert reduced.campaign["reduction"]["nodes"] == [10, 2]
     assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
-    reduce_folder(folder, ReduceConfig(2, 3), None, registry=registry, servers=servers)
+    reduce_folder(folder, ReduceConfig(2, 3, registry=registry, servers=servers))
     assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
 
 

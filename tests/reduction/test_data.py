@@ -42,7 +42,7 @@ def reduced(producer):
             with BackendRunner(plain, registry, servers.backend) as runner:
                 (failure,) = examine(case, runner, client.judge).failures
             problem = Problem(case, failure, spec, CONFIG.to_json())
-            return reduce_case(problem, ReduceConfig(1), registry=registry, servers=servers)
+            return reduce_case(problem, ReduceConfig(1, registry=registry, servers=servers))
 
         yield reduce
 

@@ -39,7 +39,8 @@ def reduced(bench, case, causes=()):
         seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
     )
     problem = problem_of(finding)
-    done = reduce_case(problem, ReduceConfig(1), registry=registry, servers=servers, causes=causes)
+    config = ReduceConfig(1, registry=registry, servers=servers, causes=causes)
+    done = reduce_case(problem, config)
     return reduced_finding(finding, problem, done), done.evidence
 
 

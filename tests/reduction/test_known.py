@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.campaign.reduction import cause_of
 from nnfuzz.reduction.candidate import Question, Tried
-from nnfuzz.reduction.case import ReduceConfig
+from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.known import Cause, Known, occurrences
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding_folder import write_finding
@@ -135,10 +135,10 @@ def servers(registry):
 def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     tmp_path, findings, registry, servers
 ):
-    def reduce(i, *causes):
-        folder = write_finding(tmp_path / f"{i}{len(causes)}", findings[i])
-        shared = {"registry": registry, "servers": servers, "causes": causes}
-        return reduce_folder(folder, ReduceConfig(1), **shared)
+    def reduce(i, *causes, **more):
+        folder = write_finding(tmp_path / f"{i}{len(causes)}{len(more)}", findings[i])
+        shared = {"registry": registry, "servers": servers, "causes": causes, **more}
+        return reduce_folder(folder, ReduceConfig(1, **shared))
 
     full, reduced = reduce(0)
     fusion = cause_of(reduced, registry)
@@ -150,3 +150,5 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     innocent = replace(fusion, passes=("Tidy",))
     done, _ = reduce(2, innocent)
     assert done.cause is None and done.after[0] == 2
+    with pytest.raises(Unexplained, match="another cause"):
+        reduce(2, innocent, only_known=True)

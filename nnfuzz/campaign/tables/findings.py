@@ -154,6 +154,10 @@ class Findings(Database):
         query = "INSERT OR REPLACE INTO suspects VALUES (?, ?)"
         self._db.execute(query, [signature, refined])
 
+    def acquit(self, signature: str) -> None:
+        """A suspect is none any more."""
+        self._db.execute("DELETE FROM suspects WHERE signature = ?", (signature,))
+
     def suspects(self) -> dict[str, str]:
         """Signature -> refined signature that it may be of."""
         return dict(self._db.execute("SELECT signature, refined FROM suspects"))
