@@ -46,11 +46,6 @@ class Inferred:
             a is None or a == b for a, b in zip(self.shape, type_.shape)
         )
 
-    @property
-    def complete(self) -> bool:
-        """Whether rank and all dimensions were inferred."""
-        return self.shape is not None and None not in self.shape
-
 
 # -- values -----------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ class CheckReport:
     or takes for something else.
     broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
     needless: those that both judges accept, so that the condition asks for too much.
-    open_shapes: outputs that ONNX infers incompletely. unconfirmed: solved instances whose values
+    unconfirmed: solved instances whose values
     no ONNX runtime can compute. outside: those for which no input within the domain was found, so
     that nothing was run. notes: how often a runtime could not follow or differed.
     """
@@ -38,7 +38,6 @@ class CheckReport:
     broken: int = 0
     torch_rejects: int = 0
     needless: int = 0
-    open_shapes: int = 0
     unconfirmed: int = 0
     outside: int = 0
     seconds: float = 0.0

@@ -1,10 +1,12 @@
-"""Options that several commands share, as annotated types: declared once, the same everywhere.
+"""The options that several commands share and all of `nnfuzz fuzz`, as annotated types.
 
-Whatever is not given is None, so that each command keeps the defaults of its own settings.
+Whatever is not given is None, so that each command keeps the defaults of its own settings, and a
+resumed campaign its own.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,132 +23,248 @@ SUPPORT = "What compilers do not support"
 MACHINE = "Processes"
 """The headings under which --help groups options; those of a command appear in its own order."""
 
+tested = partial(typer.Option, rich_help_panel=TESTED)
+limits = partial(typer.Option, rich_help_panel=LIMITS)
+models = partial(typer.Option, rich_help_panel=MODELS)
+files = partial(typer.Option, rich_help_panel=FILES)
+judging = partial(typer.Option, rich_help_panel=JUDGING)
+support = partial(typer.Option, rich_help_panel=SUPPORT)
+machine = partial(typer.Option, rich_help_panel=MACHINE)
+
 MOST_NODES = 1000
 """Operators per model at most: a test case may take 60 s, and one of 1000 takes about 10 s."""
 
 Nodes = Annotated[
     int | None,
-    typer.Option(
+    models(
         min=1,
         max=MOST_NODES,
         metavar="K",
         help=f"Operators per model, at most {MOST_NODES} [default: 10]. Few find the same bugs "
         "faster; many find what only long chains of optimisations do.",
-        rich_help_panel=MODELS,
     ),
 ]
 Exporter = Annotated[
     str | None,
-    typer.Option(
+    files(
         metavar="NAME",
         help="What writes the models: torchscript, dynamo, direct (which alone has every operator "
         "and dtype), several with commas between, or mixed: direct and torchscript by turns, which "
         "is the default.",
         autocompletion=completion.exporters,
-        rich_help_panel=FILES,
     ),
 ]
 Opset = Annotated[
     int | None,
-    typer.Option(
+    files(
         metavar="N",
         help="ONNX opset [default: the newest that each exporter writes and the backends take].",
-        rich_help_panel=FILES,
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
+    models(
         min=0,
         metavar="S",
         help="Same seed and options, same models [default: drawn by fuzz, 0 for generate].",
-        rich_help_panel=MODELS,
     ),
 ]
 Motifs = Annotated[
     float | None,
-    typer.Option(
+    models(
         min=0,
         metavar="M",
         help="Motifs per model on average: patterns that optimisers look for [default: 0.5].",
-        rich_help_panel=MODELS,
     ),
 ]
 Dynamic = Annotated[
     float | None,
-    typer.Option(
+    models(
         min=0,
         max=1,
         metavar="SHARE",
         help="Share of the models that get a symbolic dimension, where they can, and are run at "
         "three sizes [default: 0.05].",
-        rich_help_panel=MODELS,
     ),
 ]
 Operators = Annotated[
     list[str] | None,
-    typer.Option(
+    models(
         metavar="A,B",
         help="Generate from these operators only (see nnfuzz ops).",
         autocompletion=completion.operators,
-        rich_help_panel=MODELS,
     ),
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(
+    models(
         metavar="A,B",
         help="Leave these operators out.",
         autocompletion=completion.operators,
-        rich_help_panel=MODELS,
     ),
 ]
 Dtypes = Annotated[
     list[str] | None,
-    typer.Option(
+    models(
         metavar="A,B",
         help="Values of these dtypes only, such as float32,int64. Others occur where an operator "
         "admits nothing else: the int64 indices of Gather, the bool that Where asks for and "
         "Greater returns. Seed models keep theirs.",
         autocompletion=completion.dtypes,
-        rich_help_panel=MODELS,
     ),
 ]
 ExcludeDtypes = Annotated[
     list[str] | None,
-    typer.Option(
+    models(
         metavar="A,B",
         help="No value of these dtypes at all; operators that cannot do without them are left out.",
         autocompletion=completion.dtypes,
-        rich_help_panel=MODELS,
     ),
 ]
 SeedModels = Annotated[
     Path | None,
-    typer.Option(
+    models(
         metavar="DIR",
         help="Start every graph from one of these ONNX models; operators are inserted around and "
         "inside. Without --exporter, direct emission alone is used.",
-        rich_help_panel=MODELS,
     ),
 ]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option(
+    tested(
         "--plugin",
         metavar="FILE.py",
         help="File (or importable module) with further backends, operators or motifs.",
-        rich_help_panel=TESTED,
     ),
 ]
 Levels = Annotated[
     list[str] | None,
-    typer.Option(
+    tested(
         "--level",
         metavar="O0,O3",
         help="Levels to run: all that nnfuzz backends lists may be named [default: those with a "
         "star there].",
         autocompletion=completion.levels,
-        rich_help_panel=TESTED,
+    ),
+]
+Backends = Annotated[
+    list[str] | None,
+    tested(
+        "--backend",
+        "-b",
+        metavar="NAME[,KEY=VALUE]",
+        help="Compiler under test, with options (nnfuzz backends lists both); repeat it to "
+        "compare several.",
+        autocompletion=completion.backends,
+    ),
+]
+Time = Annotated[
+    str | None,
+    limits(
+        metavar="4h",
+        help="Stop after this long, earlier sessions included: 90s, 10m, 1h30m "
+        "[default: 1m, none with --tests].",
+    ),
+]
+Tests = Annotated[
+    int | None,
+    limits(
+        min=1,
+        metavar="N",
+        help="Stop after N test cases.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    limits(
+        metavar="DIR",
+        help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME].",
+    ),
+]
+Resume = Annotated[
+    bool,
+    limits(
+        "--resume",
+        help="Go on with the campaign in --out, under its own settings.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    machine(
+        min=1,
+        metavar="N",
+        help="Processes per backend [default: by cores].",
+    ),
+]
+Producers = Annotated[
+    int | None,
+    machine(
+        min=1,
+        metavar="N",
+        help="Processes that make models [default: by cores].",
+    ),
+]
+Known = Annotated[
+    Path | None,
+    judging(
+        metavar="FILE",
+        help="Failures to count but not to report: a file with a signature or a pattern "
+        "(backend=tvm operator=Pow dtype=bfloat16) in each line, or a folder of findings.",
+    ),
+]
+FullCheck = Annotated[
+    float | None,
+    judging(
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Share of agreeing tests that the full oracle checks as well [default: 0.02].",
+    ),
+]
+ProbeTime = Annotated[
+    str | None,
+    support(
+        metavar="10s",
+        help="Time for single-operator probes before the start, 0 for none [default: 10s, "
+        "at most a tenth of --time].",
+    ),
+]
+Learn = Annotated[
+    bool | None,
+    support(
+        "--learn/--no-learn",
+        help="Stop generating what a backend turns out not to support [default: learn].",
+    ),
+]
+Reduce = Annotated[
+    bool | None,
+    judging(
+        "--reduce/--no-reduce",
+        help="Reduce findings on the way, in a fifth to a half of the time, and for a while at "
+        "the end; merge those that are the same [default: reduce].",
+    ),
+]
+Throttle = Annotated[
+    int | None,
+    judging(
+        min=0,
+        metavar="N",
+        help="Keep away from the operators that a failure is associated with once it has occurred "
+        "N times, 0 for never [default: 5].",
+    ),
+]
+Fresh = Annotated[
+    bool,
+    judging(
+        "--fresh",
+        help="Run all probes, those as well whose answers earlier campaigns have left behind.",
+    ),
+]
+Quiet = Annotated[
+    bool,
+    judging(
+        "--quiet",
+        "-q",
+        help="Nothing but the summary.",
     ),
 ]

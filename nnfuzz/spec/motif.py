@@ -1,4 +1,4 @@
-"""Motifs: sub-graphs that optimisers look for, inserted like operators. The contract and registry.
+"""Motifs: sub-graphs that optimisers look for, inserted like operators. The contract.
 
 A motif is a function that writes a sub-graph behind a value of the growing graph, operator by
 operator; the nodes are ordinary ones, so nothing downstream of generation knows about motifs:
@@ -11,8 +11,7 @@ operator; the nodes are ordinary ones, so nothing downstream of generation knows
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -101,48 +100,17 @@ def motif(
     return decorated
 
 
-class MotifRegistry:
-    """Motifs by name, in order of registration."""
+def load_motifs(plugins: Iterable[ModuleType] = ()) -> list[Motif]:
+    """The motifs in the modules that also hold operators: installed ones, then plug-ins.
 
-    def __init__(self, motifs: Iterable[Motif] = ()) -> None:
-        self._motifs: dict[str, Motif] = {}
-        for found in motifs:
-            self.add(found)
-
-    def add(self, found: Motif) -> None:
-        """Raises: ValueError if another motif has the name already."""
-        known = self._motifs.setdefault(found.name, found)
-        if known is not found:
-            raise ValueError(
-                f"motif {found.name} is registered twice: in {known.write.__module__} "
-                f"and {found.write.__module__}"
-            )
-
-    def get(self, name: str) -> Motif:
-        """Raises: KeyError naming the closest known motifs."""
-        if name not in self._motifs:
-            close = difflib.get_close_matches(name, self._motifs, 3, 0.5)
-            hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(self)}"
-            raise KeyError(f"unknown motif {name!r}; {hint}")
-        return self._motifs[name]
-
-    @classmethod
-    def load(cls, plugins: Iterable[ModuleType] = ()) -> MotifRegistry:
-        """The motifs in the modules that also hold operators: installed ones, then plug-ins."""
-        registry = cls()
-        for module in (*installed(), *plugins):
-            for part in modules(module):
-                for item in vars(part).values():
-                    if isinstance(item, Motif) and item.write.__module__ == part.__name__:
-                        registry.add(item)
-        return registry
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._motifs)
-
-    def __len__(self) -> int:
-        return len(self._motifs)
-
-    def motifs(self) -> list[Motif]:
-        """All motifs, in order of registration."""
-        return list(self._motifs.values())
+    Raises: ValueError if two of them have the same name.
+    """
+    motifs: dict[str, Motif] = {}
+    for part in (part for top in (*installed(), *plugins) for part in modules(top)):
+        for found in vars(part).values():
+            if isinstance(found, Motif) and found.write.__module__ == part.__name__:
+                known = motifs.setdefault(found.name, found)
+                if known is not found:
+                    homes = f"{known.write.__module__} and {found.write.__module__}"
+                    raise ValueError(f"motif {found.name} is registered twice: in {homes}")
+    return list(motifs.values())

@@ -24,7 +24,7 @@ from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.spec.carriers import array
-from nnfuzz.spec.motif import MotifRegistry
+from nnfuzz.spec.motif import load_motifs
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
@@ -43,7 +43,7 @@ class Producer:
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
-        motifs = MotifRegistry.load(plugins).motifs()
+        motifs = load_motifs(plugins)
         library = SeedLibrary(self.registry)
         self._parts = Parts(self.registry, motifs, self.exporters, library)
         self.configure(config)

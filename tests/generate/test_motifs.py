@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
@@ -18,11 +19,11 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.session import Session
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.motif import Misfit, MotifRegistry, motif
+from nnfuzz.spec.motif import Misfit, Motif, load_motifs, motif
 from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
-MOTIFS = MotifRegistry.load().motifs()
+MOTIFS = load_motifs()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=10, motifs=1.0), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG, MOTIFS)
 WIDE = replace(CONFIG, nodes=30)
@@ -195,12 +196,17 @@ def test_prescribed_weights_survive_json_and_get_their_numbers(made):
 
 
 def test_a_name_can_be_taken_once():
-    registry = MotifRegistry([gate])
-    registry.add(gate)
-    with pytest.raises(ValueError, match="gate is registered twice"):
-        registry.add(replace(gate, size=4))
-    with pytest.raises(KeyError, match="did you mean gate"):
-        registry.get("gates")
+    modules = [ModuleType(name) for name in ("one", "other")]
+    for module in modules:
+
+        def write(m, x):
+            m("Neg", x)
+
+        write.__module__ = module.__name__
+        module.twin = module.again = Motif("twin", write, 1)
+    assert [found.name for found in load_motifs(modules[:1])][-1] == "twin"
+    with pytest.raises(ValueError, match="twin is registered twice: in one and other"):
+        load_motifs(modules)
 
 
 def test_motifs_say_where_they_start():
