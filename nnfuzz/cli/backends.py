@@ -10,7 +10,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK
-from nnfuzz.cli.options import SUPPORT, Exporter, Opset, Plugins
+from nnfuzz.cli.options import Exporter, Opset, Plugins
 from nnfuzz.cli.values import exporting
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ def backends(
         typer.Option(
             metavar="NAME[,KEY=VALUE]",
             autocompletion=completion.backends,
-            rich_help_panel=SUPPORT,
             help="Run single-operator models of every signature at every level, and remember "
             "what is not supported.",
         ),
@@ -33,14 +32,13 @@ def backends(
     opset: Opset = None,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Probe again what is known already.", rich_help_panel=SUPPORT),
+        typer.Option("--fresh", help="Probe again what is known already."),
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].",
-            rich_help_panel=SUPPORT,
         ),
     ] = None,
     plugin: Plugins = None,

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "ops"]
 
-COUNTS = "How much is checked"
-AUTHORITIES = "Who says what is right"
-
 
 @ops.command(cls=Grouped)
 def check(
@@ -41,21 +38,15 @@ def check(
             min=1,
             metavar="N",
             help="Instances of each kind (forward, backward, broken, blind) per operator.",
-            rich_help_panel=COUNTS,
         ),
     ] = 20,
     agreements: Annotated[
         int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Instances on which onnx.reference has to agree.",
-            rich_help_panel=COUNTS,
-        ),
+        typer.Option(min=1, metavar="N", help="Instances on which onnx.reference has to agree."),
     ] = 50,
     seed: Annotated[
         int,
-        typer.Option(min=0, metavar="S", help="Same seed, same instances.", rich_help_panel=COUNTS),
+        typer.Option(min=0, metavar="S", help="Same seed, same instances."),
     ] = 0,
     backend: Annotated[
         list[str] | None,
@@ -65,7 +56,6 @@ def check(
             metavar="NAME[,KEY=VALUE]",
             help="Compiler whose least optimised level arbitrates as well.",
             autocompletion=completion.backends,
-            rich_help_panel=AUTHORITIES,
         ),
     ] = None,
     implementations: Annotated[
@@ -73,7 +63,6 @@ def check(
         typer.Option(
             metavar="FILE.py",
             help="Further reference implementation: operators in NumPy (or a folder of such).",
-            rich_help_panel=AUTHORITIES,
         ),
     ] = None,
     page: Annotated[

@@ -10,25 +10,16 @@ A table per command, keys as on the command line without the dashes in front:
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import typer
 
 from nnfuzz.cli.errors import UsageError
 
 FILE = "nnfuzz.toml"
-_KINDS: Mapping[type, tuple[Any, str]] = {
-    bool: (bool, "true or false"),
-    int: (int, "a whole number"),
-    float: ((int, float), "a number"),
-    str: (str, "a text in quotes"),
-}
 
 
 def read_defaults(group: Any, file: Path = Path(FILE)) -> dict[str, Any]:
@@ -38,51 +29,49 @@ def read_defaults(group: Any, file: Path = Path(FILE)) -> dict[str, Any]:
     that names the file, the key and the likely option.
     """
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
+        return _commands(group, tomllib.loads(file.read_text("utf-8")), "")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
-    return _commands(group, data, file, "")
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
 
 
-def _commands(group: Any, data: Mapping[str, Any], file: Path, prefix: str) -> dict[str, Any]:
-    """The tables of a group's commands; its own options may stand between them."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        if key not in group.commands:
-            found |= _option(group, key, value, file, prefix, group.commands)
-        elif not isinstance(value, dict):
-            raise UsageError(f"{file}: {key} is a command and needs a table: [{prefix}{key}]")
-        elif hasattr(group.commands[key], "commands"):
-            found[key] = _commands(group.commands[key], value, file, f"{prefix}{key}.")
-        else:
-            found[key] = _options(group.commands[key], value, file, f"{prefix}{key}.")
-    return found
-
-
-def _options(command: Any, table: Mapping[str, Any], file: Path, prefix: str) -> dict[str, Any]:
+def _commands(command: Any, table: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The options of a command and the tables of its sub-commands. Raises: UsageError."""
+    inner = getattr(command, "commands", {})
     found: dict[str, Any] = {}
     for key, value in table.items():
-        found |= _option(command, key, value, file, prefix, ())
+        if key not in inner:
+            found |= _option(command, key, value, path)
+        elif isinstance(value, dict):
+            found[key] = _commands(inner[key], value, f"{path}.{key}".lstrip("."))
+        else:
+            raise UsageError(f"{key} is a command and needs a table: [{key}]")
     return found
 
 
-def _option(
-    command: Any, key: str, value: Any, file: Path, prefix: str, others: Iterable[str]
-) -> dict[str, Any]:
-    """{parameter: value} of one key. others: names besides the options. Raises: UsageError."""
-    known = {name: param.name for param in command.params for name in _names(param) if prefix}
-    table = prefix.rstrip(".")
-    name = known.get(key.replace("_", "-"))
-    if name is None:
-        place = f"[{table}] has no option" if prefix else "there is no command"
-        names = [*known, *others]
-        close = difflib.get_close_matches(key, names, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(names))}"
-        raise UsageError(f"{file}: {place} {key!r}; {hint}")
-    asked = get_type_hints(inspect.unwrap(command.callback), include_extras=True)[name]
-    return {name: _checked(asked, value, f"{file}: [{table}] {key}")}
+def _option(command: Any, key: str, value: Any, path: str) -> dict[str, Any]:
+    """{parameter: value} of one key; click says what is wrong with a value. Raises: UsageError."""
+    known = {name: param for param in command.params for name in _names(param) if path}
+    param = known.get(key.replace("_", "-"))
+    if param is None:
+        from nnfuzz.execute.backend import suggest
+
+        place = f"[{path}] has no option" if path else "there is no command"
+        names = [*known, *getattr(command, "commands", ())]
+        raise UsageError(f"{place} {key!r}; {suggest(key, names)}")
+    if param.multiple and not isinstance(value, list):
+        value = [value]
+    try:
+        for item in value if param.multiple else [value]:
+            if isinstance(item, list | dict):
+                raise typer.BadParameter(f"{item!r} is not a single value.")
+        param.process_value(typer.Context(command), value)
+    except typer.BadParameter as error:
+        raise UsageError(f"[{path}] {key} = {value!r}: {error.message}") from error
+    return {param.name: value}
 
 
 def _names(param: Any) -> list[str]:
@@ -90,28 +79,6 @@ def _names(param: Any) -> list[str]:
     if param.param_type_name != "option" or param.is_eager:
         return []
     return [name.removeprefix("--") for name in param.opts if name.startswith("--")]
-
-
-def _checked(asked: Any, value: Any, where: str) -> Any:
-    """The value as click's default map takes it. asked: Annotated[type, typer's option].
-
-    Raises: UsageError for another type or a number out of range.
-    """
-    annotation, option = get_args(asked)
-    kinds = {kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType}
-    lists = [kind for kind in kinds if get_origin(kind) is list]
-    (kind,) = get_args(lists[0]) if lists else kinds
-    values = value if lists and isinstance(value, list) else [value]
-    accepted, called = _KINDS.get(kind, _KINDS[str])
-    for item in values:
-        if not isinstance(item, accepted) or (isinstance(item, bool) and kind is not bool):
-            several = ", or a list of such" if lists else ""
-            raise UsageError(f"{where} must be {called}{several}, not {value!r}")
-        if option.min is not None and item < option.min:
-            raise UsageError(f"{where} must be {option.min} or more, not {item}")
-        if option.max is not None and item > option.max:
-            raise UsageError(f"{where} must be {option.max} or less, not {item}")
-    return values if lists else value
 
 
 def from_file(context: typer.Context) -> set[str]:

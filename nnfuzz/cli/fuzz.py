@@ -8,24 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nnfuzz.cli import fuzz_options as own
+from nnfuzz.cli import options as opt
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
-from nnfuzz.cli.options import (
-    Dtypes,
-    Dynamic,
-    Exclude,
-    ExcludeDtypes,
-    Exporter,
-    Levels,
-    Motifs,
-    Nodes,
-    Operators,
-    Opset,
-    Plugins,
-    Seed,
-    SeedModels,
-)
 from nnfuzz.cli.values import chosen_dtypes, duration, exporting, listed, seeded
 
 if TYPE_CHECKING:
@@ -57,34 +42,34 @@ class _Asked:
 
 def fuzz(
     context: typer.Context,
-    backend: own.Backends = None,
-    level: Levels = None,
-    plugin: Plugins = None,
-    time: own.Time = None,
-    tests: own.Tests = None,
-    out: own.Out = None,
-    resume: own.Resume = False,
-    seed: Seed = None,
-    nodes: Nodes = None,
-    operators: Operators = None,
-    exclude: Exclude = None,
-    dtypes: Dtypes = None,
-    exclude_dtypes: ExcludeDtypes = None,
-    motifs: Motifs = None,
-    dynamic: Dynamic = None,
-    seed_models: SeedModels = None,
-    exporter: Exporter = None,
-    opset: Opset = None,
-    known: own.Known = None,
-    reduce: own.Reduce = None,
-    throttle: own.Throttle = None,
-    fresh: own.Fresh = False,
-    full_check: own.FullCheck = None,
-    quiet: own.Quiet = False,
-    probe: own.ProbeTime = None,
-    learn: own.Learn = None,
-    workers: own.Workers = None,
-    producers: own.Producers = None,
+    backend: opt.Backends = None,
+    level: opt.Levels = None,
+    plugin: opt.Plugins = None,
+    time: opt.Time = None,
+    tests: opt.Tests = None,
+    out: opt.Out = None,
+    resume: opt.Resume = False,
+    seed: opt.Seed = None,
+    nodes: opt.Nodes = None,
+    operators: opt.Operators = None,
+    exclude: opt.Exclude = None,
+    dtypes: opt.Dtypes = None,
+    exclude_dtypes: opt.ExcludeDtypes = None,
+    motifs: opt.Motifs = None,
+    dynamic: opt.Dynamic = None,
+    seed_models: opt.SeedModels = None,
+    exporter: opt.Exporter = None,
+    opset: opt.Opset = None,
+    known: opt.Known = None,
+    reduce: opt.Reduce = None,
+    throttle: opt.Throttle = None,
+    fresh: opt.Fresh = False,
+    full_check: opt.FullCheck = None,
+    quiet: opt.Quiet = False,
+    probe: opt.ProbeTime = None,
+    learn: opt.Learn = None,
+    workers: opt.Workers = None,
+    producers: opt.Producers = None,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
@@ -130,7 +115,7 @@ def fuzz(
 
 
 def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
-    """Only what the command line itself says: a campaign that goes on has settings of its own."""
+    """Only what the command line itself says: a campaign that goes on has settings of its opt."""
     unsaid = {SETTINGS.get(name, name) for name in from_file(context) - {"out"}}
     return replace(
         asked,

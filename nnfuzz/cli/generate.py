@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nnfuzz.corpus.generate import Plan
     from nnfuzz.testcase.case import NotProduced
 
-CORPUS = "The corpus"
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -35,20 +34,12 @@ def generate(
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR",
-            help="Folder of the corpus, made if need be.",
-            show_default=False,
-            rich_help_panel=CORPUS,
+            metavar="DIR", help="Folder of the corpus, made if need be.", show_default=False
         ),
     ],
     count: Annotated[
         int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Models to have in the folder in the end.",
-            rich_help_panel=CORPUS,
-        ),
+        typer.Option(min=1, metavar="N", help="Models to have in the folder in the end."),
     ] = 100,
     seed: Seed = None,
     nodes: Nodes = None,

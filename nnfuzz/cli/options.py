@@ -6,7 +6,6 @@ resumed campaign its own.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,29 +13,12 @@ import typer
 
 from nnfuzz.cli import completion
 
-TESTED = "What is tested"
-LIMITS = "How long, and where to"
-MODELS = "What models are made of"
-FILES = "How models are written"
-JUDGING = "What is reported"
-SUPPORT = "What compilers do not support"
-MACHINE = "Processes"
-"""The headings under which --help groups options; those of a command appear in its own order."""
-
-tested = partial(typer.Option, rich_help_panel=TESTED)
-limits = partial(typer.Option, rich_help_panel=LIMITS)
-models = partial(typer.Option, rich_help_panel=MODELS)
-files = partial(typer.Option, rich_help_panel=FILES)
-judging = partial(typer.Option, rich_help_panel=JUDGING)
-support = partial(typer.Option, rich_help_panel=SUPPORT)
-machine = partial(typer.Option, rich_help_panel=MACHINE)
-
 MOST_NODES = 1000
 """Operators per model at most: a test case may take 60 s, and one of 1000 takes about 10 s."""
 
 Nodes = Annotated[
     int | None,
-    models(
+    typer.Option(
         min=1,
         max=MOST_NODES,
         metavar="K",
@@ -46,7 +28,7 @@ Nodes = Annotated[
 ]
 Exporter = Annotated[
     str | None,
-    files(
+    typer.Option(
         metavar="NAME",
         help="What writes the models: torchscript, dynamo, direct (which alone has every operator "
         "and dtype), several with commas between, or mixed: direct and torchscript by turns, which "
@@ -56,14 +38,14 @@ Exporter = Annotated[
 ]
 Opset = Annotated[
     int | None,
-    files(
+    typer.Option(
         metavar="N",
         help="ONNX opset [default: the newest that each exporter writes and the backends take].",
     ),
 ]
 Seed = Annotated[
     int | None,
-    models(
+    typer.Option(
         min=0,
         metavar="S",
         help="Same seed and options, same models [default: drawn by fuzz, 0 for generate].",
@@ -71,7 +53,7 @@ Seed = Annotated[
 ]
 Motifs = Annotated[
     float | None,
-    models(
+    typer.Option(
         min=0,
         metavar="M",
         help="Motifs per model on average: patterns that optimisers look for [default: 0.5].",
@@ -79,7 +61,7 @@ Motifs = Annotated[
 ]
 Dynamic = Annotated[
     float | None,
-    models(
+    typer.Option(
         min=0,
         max=1,
         metavar="SHARE",
@@ -89,7 +71,7 @@ Dynamic = Annotated[
 ]
 Operators = Annotated[
     list[str] | None,
-    models(
+    typer.Option(
         metavar="A,B",
         help="Generate from these operators only (see nnfuzz ops).",
         autocompletion=completion.operators,
@@ -97,15 +79,13 @@ Operators = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    models(
-        metavar="A,B",
-        help="Leave these operators out.",
-        autocompletion=completion.operators,
+    typer.Option(
+        metavar="A,B", help="Leave these operators out.", autocompletion=completion.operators
     ),
 ]
 Dtypes = Annotated[
     list[str] | None,
-    models(
+    typer.Option(
         metavar="A,B",
         help="Values of these dtypes only, such as float32,int64. Others occur where an operator "
         "admits nothing else: the int64 indices of Gather, the bool that Where asks for and "
@@ -115,7 +95,7 @@ Dtypes = Annotated[
 ]
 ExcludeDtypes = Annotated[
     list[str] | None,
-    models(
+    typer.Option(
         metavar="A,B",
         help="No value of these dtypes at all; operators that cannot do without them are left out.",
         autocompletion=completion.dtypes,
@@ -123,7 +103,7 @@ ExcludeDtypes = Annotated[
 ]
 SeedModels = Annotated[
     Path | None,
-    models(
+    typer.Option(
         metavar="DIR",
         help="Start every graph from one of these ONNX models; operators are inserted around and "
         "inside. Without --exporter, direct emission alone is used.",
@@ -131,7 +111,7 @@ SeedModels = Annotated[
 ]
 Plugins = Annotated[
     list[Path] | None,
-    tested(
+    typer.Option(
         "--plugin",
         metavar="FILE.py",
         help="File (or importable module) with further backends, operators or motifs.",
@@ -139,7 +119,7 @@ Plugins = Annotated[
 ]
 Levels = Annotated[
     list[str] | None,
-    tested(
+    typer.Option(
         "--level",
         metavar="O0,O3",
         help="Levels to run: all that nnfuzz backends lists may be named [default: those with a "
@@ -149,7 +129,7 @@ Levels = Annotated[
 ]
 Backends = Annotated[
     list[str] | None,
-    tested(
+    typer.Option(
         "--backend",
         "-b",
         metavar="NAME[,KEY=VALUE]",
@@ -158,55 +138,42 @@ Backends = Annotated[
         autocompletion=completion.backends,
     ),
 ]
+OwnBackend = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        "-b",
+        metavar="NAME[,KEY=VALUE]",
+        help="Run it on this backend [default: its own, with its options].",
+        autocompletion=completion.backends,
+    ),
+]
 Time = Annotated[
     str | None,
-    limits(
+    typer.Option(
         metavar="4h",
         help="Stop after this long, earlier sessions included: 90s, 10m, 1h30m "
         "[default: 1m, none with --tests].",
     ),
 ]
-Tests = Annotated[
-    int | None,
-    limits(
-        min=1,
-        metavar="N",
-        help="Stop after N test cases.",
-    ),
-]
+Tests = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N test cases.")]
 Out = Annotated[
     Path | None,
-    limits(
-        metavar="DIR",
-        help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME].",
-    ),
+    typer.Option(metavar="DIR", help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME]."),
 ]
 Resume = Annotated[
-    bool,
-    limits(
-        "--resume",
-        help="Go on with the campaign in --out, under its own settings.",
-    ),
+    bool, typer.Option("--resume", help="Go on with the campaign in --out, under its own settings.")
 ]
 Workers = Annotated[
-    int | None,
-    machine(
-        min=1,
-        metavar="N",
-        help="Processes per backend [default: by cores].",
-    ),
+    int | None, typer.Option(min=1, metavar="N", help="Processes per backend [default: by cores].")
 ]
 Producers = Annotated[
     int | None,
-    machine(
-        min=1,
-        metavar="N",
-        help="Processes that make models [default: by cores].",
-    ),
+    typer.Option(min=1, metavar="N", help="Processes that make models [default: by cores]."),
 ]
 Known = Annotated[
     Path | None,
-    judging(
+    typer.Option(
         metavar="FILE",
         help="Failures to count but not to report: a file with a signature or a pattern "
         "(backend=tvm operator=Pow dtype=bfloat16) in each line, or a folder of findings.",
@@ -214,7 +181,7 @@ Known = Annotated[
 ]
 FullCheck = Annotated[
     float | None,
-    judging(
+    typer.Option(
         min=0,
         max=1,
         metavar="SHARE",
@@ -223,7 +190,7 @@ FullCheck = Annotated[
 ]
 ProbeTime = Annotated[
     str | None,
-    support(
+    typer.Option(
         metavar="10s",
         help="Time for single-operator probes before the start, 0 for none [default: 10s, "
         "at most a tenth of --time].",
@@ -231,14 +198,14 @@ ProbeTime = Annotated[
 ]
 Learn = Annotated[
     bool | None,
-    support(
+    typer.Option(
         "--learn/--no-learn",
         help="Stop generating what a backend turns out not to support [default: learn].",
     ),
 ]
 Reduce = Annotated[
     bool | None,
-    judging(
+    typer.Option(
         "--reduce/--no-reduce",
         help="Reduce findings on the way, in a fifth to a half of the time, and for a while at "
         "the end; merge those that are the same [default: reduce].",
@@ -246,7 +213,7 @@ Reduce = Annotated[
 ]
 Throttle = Annotated[
     int | None,
-    judging(
+    typer.Option(
         min=0,
         metavar="N",
         help="Keep away from the operators that a failure is associated with once it has occurred "
@@ -255,16 +222,9 @@ Throttle = Annotated[
 ]
 Fresh = Annotated[
     bool,
-    judging(
+    typer.Option(
         "--fresh",
         help="Run all probes, those as well whose answers earlier campaigns have left behind.",
     ),
 ]
-Quiet = Annotated[
-    bool,
-    judging(
-        "--quiet",
-        "-q",
-        help="Nothing but the summary.",
-    ),
-]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the summary.")]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import TESTED, Plugins
+from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.reduction.case import Reduction
@@ -23,17 +22,7 @@ def reduce(
     finding: Annotated[
         Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
     ],
-    backend: Annotated[
-        str,
-        typer.Option(
-            "--backend",
-            "-b",
-            metavar="NAME[,KEY=VALUE]",
-            help="Reduce for this backend [default: its own, with its options].",
-            autocompletion=completion.backends,
-            rich_help_panel=TESTED,
-        ),
-    ] = "",
+    backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
         int, typer.Option(min=0, metavar="N", help="Candidates at a time; 0: one per processor.")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
-from nnfuzz.cli.options import TESTED, Plugins
+from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.report.finding import Finding
@@ -19,17 +18,7 @@ if TYPE_CHECKING:
 
 def replay(
     finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
-    backend: Annotated[
-        str,
-        typer.Option(
-            "--backend",
-            "-b",
-            metavar="NAME[,KEY=VALUE]",
-            help="Run it on this backend [default: its own, with its options].",
-            autocompletion=completion.backends,
-            rich_help_panel=TESTED,
-        ),
-    ] = "",
+    backend: OwnBackend = "",
     plugin: Plugins = None,
     regenerate: Annotated[
         bool, typer.Option(help="Also make the test case anew from its seed and compare bytes.")

@@ -12,10 +12,21 @@ from typer.core import TyperCommand, TyperGroup
 from nnfuzz.text import visible
 
 ARGUMENTS, OTHERS = "Arguments", "Options"
+PANELS = {
+    "What is tested": "backend level plugin implementations",
+    "How much, and where to": "time tests count instances agreements budget out resume",
+    "What models are made of": "seed nodes operators exclude dtypes exclude_dtypes motifs dynamic "
+    "seed_models",
+    "How models are written": "exporter opset",
+    "What is reported": "known reduce throttle full_check junit rtol atol quiet",
+    "What compilers do not support": "probe learn fresh",
+    "Processes": "workers producers",
+}
+"""The headings under which --help groups options, and the parameters below them."""
 
 
 class Grouped(TyperCommand):
-    """A command whose --help lists options under their `rich_help_panel`, in plain text."""
+    """A command whose --help lists options by PANELS, in plain text."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_options(self, ctx, formatter)
@@ -30,18 +41,17 @@ class GroupedGroup(TyperGroup):
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Writes a section per panel, in the order of the parameters; options without one come last."""
-    sections: dict[str, list[tuple[str, str]]] = {}
+    """Writes a section per panel; options without one come last."""
+    panels = {name: panel for panel, names in PANELS.items() for name in names.split()}
+    sections: dict[str, list[tuple[str, str]]] = {name: [] for name in (ARGUMENTS, *PANELS, OTHERS)}
     for param in command.get_params(ctx):
-        record = param.get_help_record(ctx)
-        if record is not None:
-            argument = param.param_type_name == "argument"
-            panel = getattr(param, "rich_help_panel", None)
-            name = ARGUMENTS if argument else panel or OTHERS
-            sections.setdefault(name, []).append(record)
-    for name in sorted(sections, key=lambda name: (name != ARGUMENTS, name == OTHERS)):
-        with formatter.section(name):
-            formatter.write_dl(sections[name])
+        argument = param.param_type_name == "argument"
+        if record := param.get_help_record(ctx):
+            sections[ARGUMENTS if argument else panels.get(param.name, OTHERS)].append(record)
+    for name, records in sections.items():
+        if records:
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
 class _Survivor(io.FileIO):

@@ -12,7 +12,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
-from nnfuzz.cli.options import JUDGING, TESTED, Levels, Plugins
+from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def verify(
             help="Compiler to run, with options (nnfuzz backends lists both).",
             show_default=False,
             autocompletion=completion.backends,
-            rich_help_panel=TESTED,
         ),
     ],
     level: Levels = None,
@@ -49,7 +48,6 @@ def verify(
         typer.Option(
             metavar="FILE",
             help="Write the results as JUnit XML, one test case per model and level.",
-            rich_help_panel=JUDGING,
         ),
     ] = None,
     rtol: Annotated[
@@ -58,7 +56,6 @@ def verify(
             min=0,
             metavar="X",
             help="Relative tolerance, instead of the envelope [default: by dtype].",
-            rich_help_panel=JUDGING,
         ),
     ] = None,
     atol: Annotated[
@@ -67,7 +64,6 @@ def verify(
             min=0,
             metavar="X",
             help="Absolute tolerance, instead of the envelope [default: by dtype].",
-            rich_help_panel=JUDGING,
         ),
     ] = None,
 ) -> None:
