@@ -134,8 +134,7 @@ class Procedure:
         """Has failures repeated in fresh processes, all at the same time."""
         doubts, started = [_Doubt(f, self.plan.repeats(f)) for f in found], []
         for doubt in doubts:
-            failure = doubt.failure
-            run = Run(failure.backend, self.case, failure.levels, fresh=True)
+            run = self._repetition(doubt.failure)
             started += [(doubt, self.services.run(run)) for _ in range(doubt.wanted)]
         for doubt, pending in started:
             again = await self._again(doubt.failure, await pending)
@@ -144,6 +143,12 @@ class Procedure:
                 doubt.repeated += again
         self._events += [_flaky(doubt) for doubt in doubts if not doubt.certain]
         return doubts
+
+    def _repetition(self, failure: Failure) -> Run:
+        """A hang has to occur at one level only: each of them takes the whole time limit."""
+        slow = failure.kind is OutcomeKind.TIMEOUT
+        levels = failure.levels[:1] if slow else failure.levels
+        return Run(failure.backend, self.case, levels, fresh=True, slow=slow)
 
     async def _again(self, failure: Failure, found: list[Outcome] | RunnerError) -> bool | None:
         if isinstance(found, RunnerError):

@@ -31,7 +31,8 @@ class Judging(StrEnum):
 
 @dataclass(frozen=True)
 class Run:
-    """A model on some targets of one backend. fresh: in a new process. The rest: see
+    """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
+    hang, so that nobody else should wait for it. The rest: see
     nnfuzz.execute.runner.BackendRunner.submit.
     """
 
@@ -42,6 +43,7 @@ class Run:
     without: tuple[str, ...] = ()
     until: Stage = Stage.EXECUTE
     lazy: bool = False
+    slow: bool = False
 
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""

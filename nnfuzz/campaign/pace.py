@@ -1,0 +1,65 @@
+"""How long a backend usually takes, and from when on a run is no longer waited for.
+
+Neither limit decides what comes of a run, since both follow the clock: that is for the time limit
+of the backend alone. They decide who waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+LATEST = 200  # levels that are remembered, so that the pace follows the load of the machine
+TAIL = 0.95
+"""Nineteen of twenty levels are faster: the slow end of what is usual, as far as 200 show it."""
+UNUSUAL, SUSPICIOUS = 5.0, 20.0
+"""Times the tail: what takes that long makes way; what takes that long looks like a hang."""
+LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.25, 5.0
+"""Seconds. Making way costs a fork, some 10 ms; 5 s is more than a busy machine keeps a process
+from running."""
+UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run that is waited for: the level and stage that it is in, and for how many seconds."""
+
+    backend: str
+    level: str
+    stage: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.backend} {self.level} {self.stage}, {self.seconds:.0f} s"
+
+
+class Pace:
+    """What the levels of one backend took lately. ceiling: its time limit in seconds."""
+
+    def __init__(self, ceiling: float) -> None:
+        self.ceiling = ceiling
+        self._seconds: deque[float] = deque(maxlen=LATEST)
+        self._tail: float | None = UNKNOWN
+
+    def add(self, seconds: float) -> None:
+        """Notes what a level took that has come to an end."""
+        self._seconds.append(seconds)
+        self._tail = None
+
+    @property
+    def tail(self) -> float:
+        """What only one level in twenty exceeds."""
+        if self._tail is None:
+            ordered = sorted(self._seconds)
+            self._tail = ordered[int(TAIL * len(ordered))]
+        return self._tail
+
+    @property
+    def unusual(self) -> float:
+        """Seconds after which a level makes way for other tests, and goes on beside them."""
+        return min(self.ceiling, max(LEAST_UNUSUAL, UNUSUAL * self.tail))
+
+    @property
+    def suspicious(self) -> float:
+        """Seconds after which a level is taken to hang until it answers."""
+        return min(self.ceiling, max(LEAST_SUSPICIOUS, SUSPICIOUS * self.tail))

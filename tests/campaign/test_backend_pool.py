@@ -1,0 +1,130 @@
+"""A hang is nobody's loss: other tests run meanwhile, and what hangs is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import stub_producer
+
+from nnfuzz.campaign import pools
+from nnfuzz.campaign.pools import BackendPool
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.sandbox import wait
+from nnfuzz.experiment.result import Run
+from nnfuzz.testcase.case import TestCase
+
+HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+FINE, HANGS = "nothing import none", "hang compile O0"
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.told = []
+        self.is_dropped = False
+
+    def suspected(self, waiting) -> None:
+        self.told.append((waiting.level, waiting.stage))
+
+    def dropped(self) -> None:
+        self.is_dropped = True
+
+
+@pytest.fixture
+def make(monkeypatch) -> Iterator:
+    """Makes a pool of one worker that takes for a hang what it needs half a second for."""
+    monkeypatch.setattr("nnfuzz.campaign.pace.LEAST_SUSPICIOUS", 0.5)
+    registry, made = BackendRegistry.discover([HOSTILE]), []
+
+    def pool(timeout, **more) -> BackendPool:
+        spec = replace(registry.parse(f"hostile,timeout={timeout}"), label="hostile")
+        made.append(BackendPool(spec, registry, ("O0", "O2"), 1, **more))
+        for _ in range(20):
+            made[-1].pace.add(0.001)
+        return made[-1]
+
+    yield pool
+    for each in made:
+        each.close()
+
+
+def order(pool, doc, watcher=None, **how):
+    header, blobs = stub_producer.frame(1, 0, doc)
+    case = TestCase.from_frame(header["case"], blobs)
+    return pool.submit(Run("hostile", case, ("O0", "O2"), **how), watcher=watcher)
+
+
+def drive(pool, until) -> None:
+    deadline = time.monotonic() + 30
+    while not until():
+        assert time.monotonic() < deadline
+        pool.dispatch()
+        for sandbox, event in wait(pool.sandboxes(), 0.05):
+            assert pool.feed(sandbox, event)
+
+
+def kinds(answer):
+    return [outcome.kind for outcome in answer._value]
+
+
+def test_other_tests_run_while_one_hangs(make):
+    pool, watcher = make(60), Watcher()
+    hangs = order(pool, HANGS, watcher)
+    others = [order(pool, FINE) for _ in range(5)]
+    drive(pool, lambda: all(other.ready for other in others))
+    assert not hangs.ready
+    drive(pool, pool.waiting)
+    assert watcher.told == [("O0", "compile")]
+    assert pool.busy and not pool.undecided()
+
+
+def test_the_time_limit_alone_decides(make):
+    pool, watcher = make(2), Watcher()
+    hangs = order(pool, HANGS, watcher)
+    drive(pool, lambda: hangs.ready)
+    assert kinds(hangs) == [OutcomeKind.TIMEOUT, OutcomeKind.OK]
+    assert watcher.told == [("O0", "compile")]
+    assert not pool.busy and pool.seconds == 0.0
+
+
+def test_a_hang_shorter_than_what_looks_like_one_is_told_as_well(make):
+    pool, watcher = make(0.3), Watcher()
+    hangs = order(pool, HANGS, watcher)
+    drive(pool, lambda: hangs.ready)
+    assert watcher.told == [("O0", "compile")]
+
+
+def test_suspects_take_turns_and_those_beyond_the_backlog_are_dropped(make, monkeypatch):
+    monkeypatch.setattr(pools, "SUSPECTS", 1)
+    pool = make(60, backlog=1)
+    watchers = [Watcher() for _ in range(3)]
+    for watcher in watchers:
+        order(pool, HANGS, watcher)
+    drive(pool, lambda: all(watcher.told for watcher in watchers))
+    assert (len(pool.waiting()), len(pool.suspects)) == (1, 1)
+    assert [watcher.is_dropped for watcher in watchers] == [False, False, True]
+
+
+def test_repetitions_of_a_hang_never_take_a_slot(make, monkeypatch):
+    monkeypatch.setattr(pools, "SUSPECTS", 3)
+    pool = make(2)
+    again = [order(pool, HANGS, fresh=True, slow=True) for _ in range(3)]
+    fine = order(pool, FINE)
+    drive(pool, lambda: fine.ready)
+    assert not any(answer.ready for answer in again)
+    assert len(pool.waiting()) == 3
+    drive(pool, lambda: all(answer.ready for answer in again))
+
+
+def test_what_is_given_up_is_told_first(make):
+    pool, watcher = make(60), Watcher()
+    order(pool, HANGS, watcher)
+    drive(pool, pool.undecided)
+    assert not watcher.told
+    pool.give_up()
+    assert watcher.told == [("O0", "compile")]
+    assert not pool.aside

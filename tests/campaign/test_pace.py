@@ -1,0 +1,40 @@
+"""When a run is out of the usual, and when it looks like a hang."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.campaign.pace import LATEST, LEAST_SUSPICIOUS, LEAST_UNUSUAL, Pace
+
+
+def pace(seconds, ceiling=60.0):
+    made = Pace(ceiling)
+    for each in seconds:
+        made.add(each)
+    return made
+
+
+def test_fast_compilers_get_the_least():
+    quick = pace([0.001] * 50)
+    assert (quick.unusual, quick.suspicious) == (LEAST_UNUSUAL, LEAST_SUSPICIOUS)
+
+
+def test_slow_compilers_get_more_but_never_more_than_the_time_limit():
+    slow = pace([2.0] * 50)
+    assert (slow.unusual, slow.suspicious) == (10.0, 40.0)
+    assert pace([2.0] * 50, ceiling=8.0).unusual == 8.0
+    assert pace([2.0] * 50, ceiling=30.0).suspicious == 30.0
+
+
+def test_the_tail_counts_and_rare_exceptions_do_not():
+    assert pace([0.1] * 90 + [1.0] * 10).tail == 1.0
+    assert pace([0.1] * 97 + [1.0] * 3).tail == 0.1
+
+
+def test_what_was_long_ago_is_forgotten():
+    assert pace([9.0] * 50 + [1.0] * LATEST).tail == 1.0
+
+
+def test_before_anything_is_known_nothing_is_waited_for_to_the_limit():
+    assert LEAST_UNUSUAL < pace([]).unusual < pace([]).suspicious < 60.0
+    assert pace([3.0]).tail == pytest.approx(3.0)
