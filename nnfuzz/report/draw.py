@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 from nnfuzz.report.draw_layout import Layout, layout
+from nnfuzz.report.templating import environment
 from nnfuzz.spec.attributes import shown
 from nnfuzz.text import visible
 
@@ -37,21 +37,12 @@ _FAMILIES = {
     "SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze",
 }
 _FAMILY = {op: family for family, ops in _FAMILIES.items() for op in ops.split()}
-_OTHER = "other"
-_COLOURS = {  # of the box and its border: light mode, dark mode
-    "linear": ("#d6e6ff", "#3b74c9", "#1d3557", "#6ea4f2"),
-    "elementwise": ("#d9f2dd", "#3f9150", "#1e3b28", "#62b877"),
-    "logic and casts": ("#eadcff", "#8253c4", "#372852", "#ab86e3"),
-    "reduction": ("#ffe6cc", "#c5762a", "#4a3119", "#e09a55"),
-    "data movement": ("#cff1f3", "#278b93", "#17393d", "#54b7bf"),
-    _OTHER: ("#e9ecef", "#6c757d", "#343a40", "#a3abb2"),
-}
 _DTYPES = {"float": "f", "uint": "u", "int": "i"}
 
 
 def family(op: str) -> str:
     """The group of an ONNX operator that decides its colour; "other" for an unknown one."""
-    return _FAMILY.get(op, _OTHER)
+    return _FAMILY.get(op, "other")
 
 
 @dataclass
@@ -71,6 +62,10 @@ class _Box:
     room: float = 0.0
     x: float = 0.0
     y: float = 0.0
+
+    @property
+    def is_node(self) -> bool:
+        return self.kind not in ("input", "weight", "output")
 
     @property
     def width(self) -> float:
@@ -95,7 +90,7 @@ class _Box:
 def draw(graph: Mapping[str, Any], style: bool = True) -> str:
     """The SVG text of a concrete graph in its JSON form (Graph.to_json).
 
-    style: False leaves out what `stylesheet` returns, for a page that holds it already.
+    style: False leaves out the CSS, for a page that holds it already.
     """
     types = {name: shown_type(dtype, shape) for name, dtype, shape in graph["values"]}
     boxes = _boxes(graph, types)
@@ -103,18 +98,27 @@ def draw(graph: Mapping[str, Any], style: bool = True) -> str:
     ports = [(a, b, (place + 1) / (len(boxes[b].ins) + 1)) for a, b, _, place in edges]
     placed = layout({i: box.room for i, box in enumerate(boxes)}, ports, _GAP)
     heights = _place(boxes, placed)
-    families = {box.kind for box in boxes if box.kind in _COLOURS}
+    legend, right = {}, float(_MARGIN)
+    for name in sorted({box.kind for box in boxes if box.is_node}):
+        legend[name] = right
+        right += 34 + len(name) * _SMALL
     bends = [x + _MARGIN for key, x in placed.x.items() if not isinstance(key, int)]
     width = max([b.x + b.room / 2 for b in boxes] + bends, default=0.0) + _MARGIN
-    legend, size = _legend(sorted(families), heights[-1][1] + _MARGIN if heights else 0.0)
-    width = max(width, size, 120.0)
-    parts = [
-        *(_edge(boxes, placed, heights, edge, route) for edge, route in zip(edges, placed.routes)),
-        *(_drawn(box) for box in boxes),
-        *(_labels(box, types) for box in boxes if box.kind in _COLOURS),
-        legend,
-    ]
-    return _svg(parts, width, (heights[-1][1] if heights else 0.0) + 3 * _MARGIN, style)
+    width = max(width, right, 120.0)
+    bottom = heights[-1][1] if heights else 0.0
+    template = environment(html=True).get_template("drawing.svg.jinja")
+    return template.render(
+        boxes=boxes,
+        types=types,
+        edges=[_edge(boxes, placed, heights, *pair) for pair in zip(edges, placed.routes)],
+        legend=legend,
+        bottom=bottom + _MARGIN,
+        line_height=_LINE,
+        width=width,
+        height=bottom + 3 * _MARGIN,
+        shown=min(width, MAX_WIDTH),
+        style=style,
+    )
 
 
 def shown_type(dtype: str, shape: Sequence[int]) -> str:
@@ -124,35 +128,6 @@ def shown_type(dtype: str, shape: Sequence[int]) -> str:
             dtype = short + str(dtype).removeprefix(long)
             break
     return _cut(f"{dtype}[{', '.join(map(str, shape))}]", 60)
-
-
-def stylesheet() -> str:
-    """The CSS of all drawings; its class names begin with `g-`."""
-    light = "".join(_rule(name, c[0], c[1]) for name, c in _COLOURS.items())
-    dark = "".join(_rule(name, c[2], c[3]) for name, c in _COLOURS.items())
-    return f"{_CSS}{light}@media (prefers-color-scheme:dark){{{_DARK}{dark}}}"
-
-
-_CSS = (
-    ".g-svg{font:12px ui-sans-serif,system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}"
-    ".g-back{fill:#fff}.g-text{fill:#1f2328}.g-title{font-weight:600;font-size:13px}"
-    ".g-small{font-size:11px;fill:#57606a}.g-label{font-size:11px;fill:#57606a;stroke:#fff;"
-    "stroke-width:4px;stroke-linejoin:round;paint-order:stroke}"
-    ".g-edge{fill:none;stroke:#8c959f;stroke-width:1.4}.g-head{fill:#8c959f}"
-    ".g-input{fill:#fff;stroke:#1f2328;stroke-width:1.4}"
-    ".g-weight{fill:#f6f8fa;stroke:#8c959f;stroke-dasharray:4 3}"
-    ".g-output{fill:#1f2328;stroke:#1f2328}.g-svg .g-light{fill:#fff}"
-)
-_DARK = (
-    ".g-back{fill:#0d1117}.g-text{fill:#e6edf3}.g-small{fill:#9da7b1}"
-    ".g-label{fill:#9da7b1;stroke:#0d1117}.g-edge{stroke:#6e7681}.g-head{fill:#6e7681}"
-    ".g-input{fill:#0d1117;stroke:#e6edf3}.g-weight{fill:#161b22;stroke:#6e7681}"
-    ".g-output{fill:#e6edf3;stroke:#e6edf3}.g-svg .g-light{fill:#0d1117}"
-)
-
-
-def _rule(name: str, fill: str, stroke: str) -> str:
-    return f".g-{name.split()[0]}{{fill:{fill};stroke:{stroke}}}"
 
 
 def _boxes(graph: Mapping[str, Any], types: Mapping[str, str]) -> list[_Box]:
@@ -176,7 +151,7 @@ def _boxes(graph: Mapping[str, Any], types: Mapping[str, str]) -> list[_Box]:
     for name in graph["outputs"]:
         boxes.append(_Box("output", _cut(name, 24), [types[name]], name, (name,)))
     for box in boxes:
-        box.room = max(box.width, _label_room(box, types) if box.kind in _COLOURS else 0.0)
+        box.room = max(box.width, _label_room(box, types) if box.is_node else 0.0)
     return boxes
 
 
@@ -218,11 +193,12 @@ def _edge(
     heights: Sequence[tuple[float, float]],
     edge: tuple[int, int, int, int],
     route: Sequence[Any],
-) -> str:
+) -> tuple[str, str]:
+    """The paths of an edge and of its head."""
     source, target, leaves, enters = edge
     x, y = boxes[source].exit(leaves)
     path = f"M{x:.1f} {y:.1f}"
-    if boxes[source].kind in _COLOURS:  # straight down, past the label
+    if boxes[source].is_node:  # straight down, past the label
         y += _STUB
         path += f"V{y:.1f}"
     for bend in route:
@@ -233,66 +209,12 @@ def _edge(
     to, end = boxes[target].entry(enters)
     path += _curve(x, y, to, end - 6)
     head = f"M{to - 4:.1f} {end - 7:.1f}L{to:.1f} {end:.1f}L{to + 4:.1f} {end - 7:.1f}Z"
-    return f'<path class="g-edge" d="{path}"/><path class="g-head" d="{head}"/>'
+    return path, head
 
 
 def _curve(x: float, y: float, to: float, end: float) -> str:
     middle = (y + end) / 2
     return f"C{x:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}"
-
-
-def _drawn(box: _Box) -> str:
-    left, centre = box.x - box.width / 2, f"{box.x:.1f}"
-    round_ = 13 if box.kind in ("input", "output") else 5
-    light = " g-light" if box.kind == "output" else ""
-    lines = "".join(
-        f'<text class="g-text g-small{light}" x="{centre}" y="{box.y + 17 + _LINE * (i + 1):.1f}" '
-        f'text-anchor="middle">{_escaped(line)}</text>'
-        for i, line in enumerate(box.lines)
-    )
-    return (
-        f"<g><title>{_escaped(box.hint)}</title>"
-        f'<rect class="g-{box.kind.split()[0]}" x="{left:.1f}" y="{box.y:.1f}" '
-        f'width="{box.width:.1f}" height="{box.height:.1f}" rx="{round_}"/>'
-        f'<text class="g-text g-title{light}" x="{centre}" y="{box.y + 17:.1f}" '
-        f'text-anchor="middle">{_escaped(box.title)}</text>{lines}</g>'
-    )
-
-
-def _labels(box: _Box, types: Mapping[str, str]) -> str:
-    """The type of every value that a node computes, beside the edges that leave it."""
-    parts = []
-    for place, name in enumerate(box.outs):
-        x, y = box.exit(place)
-        parts.append(
-            f'<text class="g-label" x="{x + 6:.1f}" y="{y + 14:.1f}">'
-            f"<title>{_escaped(name)}</title>{_escaped(types[name])}</text>"
-        )
-    return "".join(parts)
-
-
-def _legend(families: Sequence[str], y: float) -> tuple[str, float]:
-    """Its SVG and its width."""
-    x, parts = float(_MARGIN), []
-    for name in families:
-        parts.append(
-            f'<rect class="g-{name.split()[0]}" x="{x:.1f}" y="{y:.1f}" width="11" height="11" '
-            f'rx="3"/><text class="g-small" x="{x + 16:.1f}" y="{y + 10:.1f}">{name}</text>'
-        )
-        x += 34 + len(name) * _SMALL
-    return "".join(parts), x
-
-
-def _svg(parts: Sequence[str], width: float, height: float, style: bool) -> str:
-    shown = min(width, MAX_WIDTH)
-    css = f"<style>{stylesheet()}</style>" if style else ""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="g-svg" role="img" '
-        f'width="{shown:.0f}" height="{height * shown / width:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}">{css}'
-        f'<rect class="g-back" width="{width:.0f}" height="{height:.0f}" rx="8"/>'
-        f"{''.join(parts)}</svg>\n"
-    )
 
 
 def _shortened(attributes: Sequence[str]) -> list[str]:
@@ -305,7 +227,3 @@ def _shortened(attributes: Sequence[str]) -> list[str]:
 def _cut(text: str, limit: int) -> str:
     text = " ".join(visible(str(text)).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _escaped(text: str) -> str:
-    return escape(visible(text))

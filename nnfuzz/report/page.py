@@ -10,31 +10,26 @@ import base64
 import hashlib
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from nnfuzz.report import text
-from nnfuzz.report.draw import draw, stylesheet
+from nnfuzz.report.draw import draw
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
-from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
+from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import level_row, symptom
 from nnfuzz.text import visible
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
@@ -72,7 +67,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
     findings = [_finding(row, campaign.folder, out) for row in campaign.findings]
     script = _script()
     return (
-        _environment()
+        environment(html=True)
         .get_template("page.html.jinja")
         .render(
             name=campaign.folder.resolve().name,
@@ -80,18 +75,14 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
             config=json.dumps(campaign.summary.get("config"), indent=1),
             findings=findings,
             filters={key: sorted({row[key] for row in findings}) for key in FILTERS},
-            timeline=Markup(timeline(figures.timeline, figures.width)),
+            timeline={kind: counts for kind, counts in figures.timeline.items() if any(counts)},
+            bin_seconds=figures.width,
             discoveries=_discoveries(campaign),
-            curves=[
-                Markup(curve(name, growth.points()))
-                for name, growth in figures.curves.items()
-                if growth.tests
-            ],
+            curves={name: g.points() for name, g in figures.curves.items() if g.tests},
             backends=figures.backends(),
             heat=_heat(figures),
             unsupported=sorted(campaign.unsupported.items()),
             events=campaign.events,
-            drawing_css=Markup(stylesheet()),
             script=Markup(script),
             script_hash=_script_hash(script),
         )
@@ -174,16 +165,16 @@ def _link(folder: Path, out: Path) -> str:
     return "./" + quote(Path(path).as_posix()) + "/"
 
 
-def _discoveries(campaign: Campaign) -> Markup | None:
-    """A chart of the number of unique findings over time; None without any."""
+def _discoveries(campaign: Campaign) -> list[tuple[float, float]]:
+    """(seconds, number of unique findings so far), a staircase; [] without any."""
     times = sorted(float(row["found_at"]) for row in campaign.findings)
     if not times:
-        return None
+        return []
     points = [(0.0, 0.0)]
     for at, count in zip(times, accumulate(1 for _ in times)):
         points += [(at, count - 1.0), (at, float(count))]
     end = max(campaign.summary["seconds"], times[-1])
-    return Markup(curve("unique findings", [*points, (end, float(len(times)))], "s"))
+    return [*points, (end, float(len(times)))]
 
 
 def _heat(figures: Figures) -> list[dict[str, Any]]:
@@ -203,48 +194,21 @@ def _heat(figures: Figures) -> list[dict[str, Any]]:
     return rows
 
 
-_SPAN = re.compile(r"(?P<ticks>`+)(?P<code>.+?)(?P=ticks)(?!`)|\*(?P<em>\w+)\*|\\(?P<char>.)")
-
-
 def markdown_line(line: str) -> Markup:
     """The inline Markdown that nnfuzz.report writes (code, emphasis, escapes), as HTML."""
-    parts, end = [], 0
-    for match in _SPAN.finditer(line):
-        parts.append(escape(line[end : match.start()]))
-        if match["code"] is not None:
-            parts.append(Markup("<code>{}</code>").format(match["code"].strip()))
-        elif match["em"] is not None:
-            parts.append(Markup("<em>{}</em>").format(match["em"]))
-        else:
-            parts.append(escape(match["char"]))
-        end = match.end()
-    return Markup("").join([*parts, escape(line[end:])])
+    from markdown_it import MarkdownIt
+
+    marks = ["escape", "backticks", "emphasis"]
+    return Markup(MarkdownIt("zero").enable(marks).renderInline(line))
 
 
 def _script() -> str:
     """The page's script, which is no template: it is put in as it is."""
-    environment = _environment()
-    assert environment.loader
-    return environment.loader.get_source(environment, "page.js.jinja")[0]
+    env = environment(html=True)
+    assert env.loader
+    return env.loader.get_source(env, "page.js.jinja")[0]
 
 
 def _script_hash(script: str) -> str:
     """Base64 of the script's SHA-256, which the content security policy admits."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _environment() -> Environment:
-    """The environment of the page's template, which escapes every text for HTML."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    env = Environment(
-        loader=PackageLoader("nnfuzz.report"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    env.filters["seconds"] = seconds
-    return env

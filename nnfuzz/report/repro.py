@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,10 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
+from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.text import visible
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -93,30 +90,6 @@ def repro_script(finding: Finding, program: str | None) -> str:
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
         )
     )
-
-
-@cache
-def environment() -> Environment:
-    """Templates beside this file, with the filters that escape for each place."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    env = Environment(
-        loader=PackageLoader("nnfuzz.report"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown and Python; nnfuzz.report.text escapes for both
-    )
-    filters: list[Callable[..., str]] = [
-        text.inline,
-        text.code,
-        text.fenced,
-        text.python,
-        text.docstring,
-    ]
-    env.filters.update((f.__name__, f) for f in filters)
-    return env
 
 
 def first_wrong(finding: Finding) -> WrongOutput | None:

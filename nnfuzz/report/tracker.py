@@ -12,7 +12,8 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.numbers import accuracy_rows, operands, whole_arrays
-from nnfuzz.report.repro import environment, exit_codes, failing_outcome, first_wrong, inlined
+from nnfuzz.report.repro import exit_codes, failing_outcome, first_wrong, inlined
+from nnfuzz.report.templating import environment
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnfuzz.report.files import write_atomically
 from nnfuzz.report.finding_folder import REDUCED
-from nnfuzz.report.repro import environment
+from nnfuzz.report.templating import environment
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.rows import Variant

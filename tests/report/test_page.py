@@ -17,8 +17,8 @@ from nnfuzz.ir.features import features
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.page import Campaign, campaign_page, markdown_line
-from nnfuzz.report.page_charts import curve, seconds, timeline
 from nnfuzz.report.page_figures import MAX_POINTS, NO_TEST, Figures, Growth, TestLine
+from nnfuzz.report.templating import environment, seconds
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
 from tests.report.browser import CHROMIUM, DRIVER, Browser
@@ -329,8 +329,11 @@ def test_growth_is_thinned_and_ends_at_the_last_test():
 
 
 def test_charts():
-    assert "3 &lt;b&gt; between 0 s and 2 s" in timeline({"<b>": [3, 0], "none": [0, 0]}, 2.0)
-    assert timeline({}, 1.0).startswith("<svg") and "M46.0 128.0L" in curve("n", [(0, 0), (2, 5)])
+    charts = environment(html=True).get_template("charts.svg.jinja").module
+    timeline, curve = charts.timeline, charts.curve
+    assert "3 &lt;b&gt; between 0 s and 2 s" in timeline({"<b>": [3, 0]}, 2.0)
+    assert timeline({}, 1.0).startswith("<svg")
+    assert "M46.0 128.0L" in curve("n", [(0, 0), (2, 5)])
     assert [seconds(s) for s in (1.5, 600, 9000)] == ["1.5 s", "10 min", "2 h 30 min"]
 
 
