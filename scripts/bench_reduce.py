@@ -20,6 +20,7 @@ from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.testcase.test_id import Numbered
 
 
 def rule_of(case: TestCase) -> str | None:
@@ -32,7 +33,7 @@ def rule_of(case: TestCase) -> str | None:
         for name in node["inputs"]
         if name in makers and types[node["outputs"][0]].startswith("float")
     ]
-    return random.Random(case.index).choice(pairs) if pairs else None
+    return random.Random(case.id.index).choice(pairs) if pairs else None
 
 
 def problems(
@@ -45,7 +46,7 @@ def problems(
     """Mismatches, each of a test case and its own rule."""
     index = 0
     while True:
-        case = producer.produce({"do": "produce", "index": index})
+        case = producer.produce(Numbered(1, index))
         index += 1
         rule = rule_of(case) if isinstance(case, TestCase) else None
         if rule is None:
@@ -77,7 +78,7 @@ def main() -> None:
             settings = ReduceConfig(chosen.workers, registry=registry, servers=servers)
             done = reduce_case(problem, settings)
             results.append((done.seconds, done.after[0]))
-            print(f"{problem.case.index:4} {rule:24} {told(done)}", flush=True)
+            print(f"{problem.case.id.index:4} {rule:24} {told(done)}", flush=True)
     seconds, nodes = zip(*results)
     print(
         f"{len(results)} findings: median {statistics.median(seconds):.1f} s, "

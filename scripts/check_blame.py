@@ -142,7 +142,7 @@ def judge(fault: Planted, case: TestCase, run: Experiment, tally: Tally, console
             told = f"{fault.name}: {blame.coordinate} instead of {fault.coordinate}: "
             console.print(told + f"{blame.evidence} ({failure.signature.title})", highlight=False)
     if not result.failures:
-        console.print(f"{fault.name}: nothing fails in case {case.index}", highlight=False)
+        console.print(f"{fault.name}: nothing fails in case {case.id.index}", highlight=False)
 
 
 def main(

@@ -108,7 +108,7 @@ def _read(folder: Path) -> dict[str, dict]:
             "SELECT key, instance, backend, before FROM probes"
         )
     }
-    kept = dict(db.execute("SELECT signature, first_index FROM findings"))
+    kept = dict(db.execute("SELECT signature, test FROM findings"))
     return {
         "epochs": epochs,
         "probes": probes,

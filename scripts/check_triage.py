@@ -148,7 +148,7 @@ def score(rows: list[Row], truth: Truth) -> Score:
 def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]:
     """Of some occurrences, made again: what was counted under a finding of another cause."""
     owner = {other: row for row in found.rows for other in (row.hash, *row.others)}
-    query = "SELECT signature, idx FROM occurrences WHERE origin = 'test' ORDER BY idx"
+    query = "SELECT signature, idx FROM occurrences WHERE idx IS NOT NULL ORDER BY idx"
     with closing(sqlite3.connect(campaign / FILE)) as database:
         seen = [(name, index) for name, index in database.execute(query) if name in owner]
     with closing(Store.open(campaign, write=False)) as store:

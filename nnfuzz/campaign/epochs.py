@@ -16,12 +16,13 @@ from dataclasses import replace
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.pools import ProducerPool
-from nnfuzz.campaign.probe import Probe, Prober
+from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import begins
 from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle, by_operator
+from nnfuzz.testcase.test_id import Probe
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
 
@@ -138,7 +139,7 @@ class Epochs:
             return
         shown, before = self._store.failures_of_probes(), set(self.throttle.avoided)
         for key in sorted(failing):
-            probes = [shown.get(str(Probe(key, number)), {}) for number in range(INSTANCES)]
+            probes = [shown.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
                 exporter = key.partition(":")[0]
                 seen = [Observed(-1, 0, "run", exporter, (), {}, found) for found in probes]

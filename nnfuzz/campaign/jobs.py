@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
 
 from nnfuzz.campaign.pools import Job
-from nnfuzz.campaign.probe import Probe, Prober
+from nnfuzz.campaign.probe import Prober
 from nnfuzz.execute.events import Death, Fault, Reply
+from nnfuzz.testcase.service import produce_job
+from nnfuzz.testcase.test_id import Numbered, TestId
 
-Produced = Callable[[dict[str, Any], Probe | None, Reply | Fault | Death, int, float], None]
-"""What takes the end of a job: header, the probe if it is one, event, epoch and seconds."""
+Produced = Callable[[TestId, Reply | Fault | Death, int, float], None]
+"""What takes the end of a job: what was to be made, event, epoch and seconds."""
 
 
 class JobSource:
@@ -22,10 +23,16 @@ class JobSource:
     """
 
     def __init__(
-        self, limit: int | None, done: Collection[int], prober: Prober, produced: Produced
+        self,
+        seed: int,
+        limit: int | None,
+        done: Collection[int],
+        prober: Prober,
+        produced: Produced,
     ) -> None:
         """limit: tests of the campaign; None: no end. done: the indexes of earlier sessions."""
         self.end = 0
+        self._seed = seed
         self._limit = limit
         self._done = done
         self._prober = prober
@@ -47,16 +54,16 @@ class JobSource:
             return self.probe()
         if waits:
             return None
-        header = {"do": "produce", "index": self.next_index}
+        job = self._job(Numbered(self._seed, self.next_index))
         self._take()
-        return Job(header, partial(self._produced, header, None))
+        return job
 
     def probe(self) -> Job | None:
         probe = self._prober.next()
-        if probe is None:
-            return None
-        header = probe.job()
-        return Job(header, partial(self._produced, header, probe))
+        return None if probe is None else self._job(probe)
+
+    def _job(self, test: TestId) -> Job:
+        return Job(produce_job(test), partial(self._produced, test))
 
     def _take(self) -> None:
         self.next_index += 1

@@ -19,18 +19,18 @@ from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.epochs import Epochs
-from nnfuzz.campaign.generation_failures import lost, not_produced
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool
-from nnfuzz.campaign.probe import Probe, Prober
+from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.testrun import FAULT, TestRun
+from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 TICK_SECONDS = 0.25
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
@@ -67,7 +67,8 @@ class Loop:
         self._probing = False
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
-        self._jobs = JobSource(config.tests_limit, recorder.store.done(), prober, self._produced)
+        done = recorder.store.done()
+        self._jobs = JobSource(config.seed, config.tests_limit, done, prober, self._produced)
         self._runs: set[TestRun] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
@@ -198,35 +199,28 @@ class Loop:
         return depth < room and len(self._runs) < 8 * room
 
     def _produced(
-        self,
-        header: dict[str, Any],
-        probe: Probe | None,
-        event: Reply | Fault | Death,
-        epoch: int,
-        seconds: float,
+        self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float
     ) -> None:
-        index = header.get("index", -1)
         if not isinstance(event, Reply):
-            self._keep(lost(header, probe, event, epoch))
-            if probe:
-                self.prober.finished(probe, {})
+            self._keep(lost(test, event, epoch))
+            if isinstance(test, Probe):
+                self.prober.finished(test, {})
         elif "failed" in event.header:
-            failed = NotProduced(**event.header["failed"])
-            self._keep(not_produced(header, probe, failed, epoch))
-            if probe:
-                self.prober.not_produced(probe, failed)
+            failed = NotProduced.from_json(event.header["failed"])
+            self._keep(not_produced(test, failed, epoch))
+            if isinstance(test, Probe):
+                self.prober.not_produced(test, failed)
         else:
             case = TestCase.from_frame(event.header["case"], event.blobs)
-            pools = self._pools_of(probe)
-            sampled = probe is None and self.config.sampled(index)
-            run = TestRun(self, case, pools, epoch, probe, sampled)
+            sampled = isinstance(test, Numbered) and self.config.sampled(test.index)
+            run = TestRun(self, test, case, self._pools_of(test), epoch, sampled)
             self._runs.add(run)
             run.start()
 
-    def _pools_of(self, probe: Probe | None) -> list[tuple[BackendPool, tuple[str, ...]]]:
-        if probe is None:
+    def _pools_of(self, test: TestId) -> list[tuple[BackendPool, tuple[str, ...]]]:
+        if not isinstance(test, Probe):
             return [(pool, pool.levels) for pool in self.backends]
-        names = self.prober.backends(probe)
+        names = self.prober.backends(test)
         levels = self.prober.levels
         return [(pool, tuple(levels[pool.name])) for pool in self.backends if pool.name in names]
 
@@ -236,8 +230,8 @@ class Loop:
         """For test runs: hands a verdict's job to the next free producer."""
         self.producers.urgent.append(job)
 
-    def knows(self, signature: str, index: int) -> bool:
-        return self.recorder.knows(signature, index)
+    def knows(self, signature: str, test: TestId) -> bool:
+        return self.recorder.knows(signature, test)
 
     def landed(self, run: TestRun, evidence: Evidence) -> None:
         """For test runs: keeps the evidence and learns from it."""
@@ -249,8 +243,8 @@ class Loop:
                 failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
         self._keep(evidence)
-        if run.probe:
-            self.prober.finished(run.probe, run.outcomes)
+        if isinstance(run.test, Probe):
+            self.prober.finished(run.test, run.outcomes)
 
     def _keep(self, evidence: Evidence) -> None:
         self.faults += sum(event.kind == FAULT for event in evidence.events)

@@ -83,8 +83,8 @@ def _mend_summary(store: Store) -> None:
 
 def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
-    shown = asdict(row)
-    del shown["found_at"], shown["origin"], shown["place"]
+    shown = {**asdict(row), "test": str(row.test)}
+    del shown["found_at"], shown["place"]
     lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants")
     return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}
 

@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
 
 from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.schedule import PLACE_BITS, place_of
@@ -38,31 +37,11 @@ from nnfuzz.campaign.support import (
 )
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.testcase.case import NotProduced, refusal
+from nnfuzz.testcase.test_id import Probe
 
 Keep = Callable[[str, str, int, int, Mapping[str, Answer]], None]
 """Takes backend, signature, instance, the index before which it was asked, and answers by level."""
 _STRIDE = 64  # places per signature: more than there are instances with all exporters
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One single-operator model: the `instance`-th of a signature with an exporter.
-
-    place: see nnfuzz.campaign.schedule.place_of.
-    """
-
-    key: str
-    instance: int
-    place: int = 0
-
-    def __str__(self) -> str:
-        return f"probe {self.key} {self.instance}"
-
-    def job(self) -> dict[str, Any]:
-        """What the producer is asked for."""
-        exporter, _, signature = self.key.partition(":")
-        number = {"instance": self.instance, "place": self.place}
-        return {"do": "probe", "exporter": exporter, "signature": signature, **number}
 
 
 @dataclass
@@ -300,12 +279,6 @@ _RAN = (OK, OutcomeKind.MISMATCH.value)
 def _operator(key: str) -> str:
     """The operator of a signature, with its exporter."""
     return key.partition("(")[0]
-
-
-def items_of_probe(origin: str) -> str:
-    """The operator signature of a probe by its name (`str` of it); "" if it is not one."""
-    parts = origin.split(" ")
-    return signature_of(parts[1]) if parts[0] == "probe" else ""
 
 
 def signature_of(key: str) -> str:

@@ -35,6 +35,7 @@ from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.refine import Pattern, pattern_of
 from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of
@@ -47,17 +48,15 @@ _REPLACED = ".replaced-"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything there is about one test. origin: "test", or the name of a probe.
+    """Everything there is about one test or probe.
 
-    job: what the producer was asked. confirmed: the failures that fresh workers repeated or that
+    confirmed: the failures that fresh workers repeated or that
     were known before; flaky: those that they did not. blames: by signature. repeats: signature ->
     how many of how many repetitions failed in the same way.
     """
 
-    index: int
-    origin: str
+    test: TestId
     epoch: int
-    job: Mapping[str, Any] = field(default_factory=dict)
     case: TestCase | None = None
     failed: NotProduced | None = None
     status: str = "run"
@@ -74,7 +73,7 @@ class Evidence:
     @property
     def place(self) -> int:
         """In the order of all tests and probes, see nnfuzz.campaign.schedule.place_of."""
-        return int(self.job.get("place", place_of(self.index)))
+        return self.test.place if isinstance(self.test, Probe) else place_of(self.test.index or 0)
 
     def blame(self, failure: Failure) -> Blame:
         return self.blames.get(failure.signature.hash, NOBODY)
@@ -136,14 +135,15 @@ class Recorder:
         for test in store.tests():
             self.figures.add(test)
 
-    def knows(self, signature: str, index: int) -> bool:
+    def knows(self, signature: str, test: TestId) -> bool:
         """Whether a failure is to be ignored, or was confirmed before in the view of a test.
 
         What the epoch before has shown does not count, since its tests may be under way.
         """
+        if signature in self._ignored.hashes or not isinstance(test, Numbered):
+            return signature in self._ignored.hashes
         first = self._first_tests.get(signature)
-        before = begins(epoch_of(index) - 1)
-        return signature in self._ignored.hashes or (first is not None and first < before)
+        return first is not None and first < begins(epoch_of(test.index) - 1)
 
     def _bucket(self, failure: Failure) -> str:
         """What a failure counts as: a finding, known, or what the compiler does by design."""
@@ -204,7 +204,7 @@ class Recorder:
 
     def settled(self, row: FindingRow) -> bool:
         """Whether no earlier test or probe can take the place of the first one any more."""
-        done = self.recorded.length + (row.origin == "test")
+        done = self.recorded.length + (isinstance(row.test, Numbered))
         return self.complete or row.place >> PLACE_BITS < done
 
     def forget_failed_reductions(self) -> None:
@@ -244,13 +244,13 @@ class Recorder:
         self._suspect(self.rows[signature])
         self.arrange()
 
-    def reduced(self, result: ReductionRow, index: int) -> FindingRow | None:
+    def reduced(self, result: ReductionRow, test: TestId) -> FindingRow | None:
         """Keeps what came of reducing the finding of a signature; merges those that are the same.
 
-        index: that of the folder that was reduced; if another one has taken its place meanwhile,
+        test: that of the folder that was reduced; if another one has taken its place meanwhile,
         nothing is kept and None returned. Returns the finding, duplicates included.
         """
-        if self.rows[result.signature].first_index != index:
+        if self.rows[result.signature].test != test:
             return None
         self.store.add_reduction(result)
         self._listed = None
@@ -302,14 +302,13 @@ class Recorder:
         self._items[signature] = frozenset(self._items_in(graph))
         row = FindingRow(
             signature=signature,
-            first_index=evidence.index,
+            test=evidence.test,
             kind=failure.kind.value,
             stage=failure.stage.value,
             backend=failure.backend,
             level=",".join(failure.levels),
             title=failure.signature.title,
             folder=before.folder if before else "",
-            origin=evidence.origin,
             found_at=before.found_at if before else self.seconds(),
             party=evidence.blame(failure).accused,
             occurrences=before.occurrences if before else 0,
@@ -349,11 +348,11 @@ class Recorder:
                 self.rows[known.signature] = replace(known, occurrences=known.occurrences + 1)
 
     def _test_row(self, evidence: Evidence) -> TestRow | None:
-        if evidence.origin != "test":
+        if not isinstance(evidence.test, Numbered):
             return None
         made = evidence.case or evidence.failed
         return TestRow(
-            evidence.index,
+            evidence.test.index,
             evidence.status,
             evidence.epoch,
             briefs(evidence.outcomes),
@@ -388,8 +387,7 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
     repeated, tried = evidence.repeats.get(signature, (0, 0))
     return Occurrence(
         signature,
-        evidence.index,
-        evidence.origin,
+        evidence.test,
         bucket,
         f"{failure.backend} {failure.kind.value} {failure.stage.value}",
         ",".join(failure.levels),

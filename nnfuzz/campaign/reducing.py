@@ -153,7 +153,7 @@ class Reducer:
         return ReductionRow(row.signature, reason=reason)
 
     def _keep(self, row: FindingRow, result: ReductionRow) -> None:
-        whole = self.recorder.reduced(result, row.first_index)
+        whole = self.recorder.reduced(result, row.test)
         if whole is None:
             return  # a lower index has taken the folder meanwhile: it is waiting again
         if result.refined in self.config.known:

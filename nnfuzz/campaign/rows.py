@@ -8,6 +8,7 @@ from typing import Any
 
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.ir.features import Features
+from nnfuzz.testcase.test_id import TestId
 from nnfuzz.triage.keys import Key, KeyKind, grouped
 
 
@@ -77,7 +78,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A unique finding. origin: "test", or "probe KEY K" for a single-operator model.
+    """A unique finding. test: that shows it, the first one in the order of tests and probes.
 
     by_levels: occurrences by the levels at which it failed ("O0,O3"). Once it is reduced: refined,
     the signature of the reduced model; pattern, its operators for people; nodes, how many there
@@ -90,14 +91,13 @@ class FindingRow:
     """
 
     signature: str
-    first_index: int
+    test: TestId
     kind: str
     stage: str
     backend: str
     level: str
     title: str
     folder: str
-    origin: str = "test"
     found_at: float = 0.0
     party: str = ""
     occurrences: int = 1
@@ -125,8 +125,7 @@ class Occurrence:
     """
 
     signature: str
-    index: int
-    origin: str = "test"
+    test: TestId
     bucket: str = "finding"
     kind: str = ""
     levels: str = ""
@@ -192,7 +191,7 @@ class AvoidedRow:
 class EventRow:
     """A fault of nnfuzz, a worker's death, or another thing worth keeping."""
 
-    index: int
+    test: TestId
     kind: str
     backend: str = ""
     stage: str = ""
@@ -222,7 +221,7 @@ def merged(
     suspects: signature -> the refined one that its model contains the pattern of; they go with it
     until they are reduced themselves. What is neither stands for itself. In order of discovery.
     """
-    rows, suspects = sorted(rows, key=lambda row: (row.first_index, row.signature)), suspects or {}
+    rows, suspects = sorted(rows, key=lambda row: (row.place, row.signature)), suspects or {}
     leaders = _leaders(rows, reductions)
     of_refined = {reductions[s].refined: leader for s, leader in leaders.items()}
     groups: dict[str, list[FindingRow]] = {}
@@ -249,7 +248,7 @@ def _refined(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> str:
 
 
 def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
-    group = sorted(group, key=lambda row: (row.first_index, row.signature))
+    group = sorted(group, key=lambda row: (row.place, row.signature))
     certain = [row for row in group if _refined(row, reductions)] or group[:1]
     if certain[0].signature in reductions:
         told = {row.signature: reductions[row.signature] for row in certain}

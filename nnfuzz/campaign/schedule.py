@@ -21,8 +21,8 @@ def begins(epoch: int) -> int:
 
 
 def epoch_of(index: int) -> int:
-    """The epoch that an index belongs to; -1 for probes, which have the index -1."""
-    epoch = -1
+    """The epoch that an index belongs to."""
+    epoch = 0
     while begins(epoch + 1) <= index:
         epoch += 1
     return epoch
@@ -31,8 +31,8 @@ def epoch_of(index: int) -> int:
 def place_of(index: int) -> int:
     """Where a test stands in the order of all tests and probes of a campaign.
 
-    Probes that are asked for before an index `i` have places from `place_of(i - 1)` up to
-    `place_of(i)`.
+    Probes that are asked for before an index have the places between those of the test before it
+    and its own.
     """
     return (index + 1) << PLACE_BITS
 

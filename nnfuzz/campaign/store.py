@@ -15,7 +15,6 @@ from typing import Any
 
 from nnfuzz.campaign.clusters import Clusters
 from nnfuzz.campaign.order import by_value
-from nnfuzz.campaign.probe import items_of_probe
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps
 from nnfuzz.campaign.tables.errors import Errors
@@ -24,6 +23,7 @@ from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
 from nnfuzz.ir.features import Features
+from nnfuzz.testcase.test_id import Probe, parse_id
 
 __all__ = ["FILE", "Store", "StoreError"]
 
@@ -79,9 +79,9 @@ class Store(Sessions, Restraints, Findings, Errors):
     def _add_event(self, event: EventRow, now: float) -> None:
         e = event
         self._db.execute(
-            "INSERT INTO events (at, idx, kind, backend, stage, signal, message, details) "
+            "INSERT INTO events (at, test, kind, backend, stage, signal, message, details) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [now, e.index, e.kind, e.backend, e.stage, e.signal, e.message, e.details],
+            [now, str(e.test), e.kind, e.backend, e.stage, e.signal, e.message, e.details],
         )
 
     def tests(self) -> Iterator[TestRow]:
@@ -109,7 +109,7 @@ class Store(Sessions, Restraints, Findings, Errors):
         """What there is to learn from the tests from an index to another one, which is excluded."""
         query = """
             SELECT idx, signature, kind FROM occurrences
-            WHERE idx >= ? AND idx < ? AND origin = 'test' AND bucket != 'flaky'
+            WHERE idx >= ? AND idx < ? AND bucket != 'flaky'
             ORDER BY idx, signature"""
         failures: dict[int, dict[str, str]] = {}
         for index, signature, kind in self._db.execute(query, [first, end]):
@@ -144,13 +144,13 @@ class Store(Sessions, Restraints, Findings, Errors):
 
     def items_of_findings(self) -> dict[str, frozenset[str]]:
         """Signature -> operator signatures and edges of the first model that showed it."""
-        query = """
-            SELECT f.signature, f.origin, t.items
-            FROM findings f LEFT JOIN tests t ON t.idx = f.first_index"""
-        return {
-            signature: frozenset((items or items_of_probe(origin)).splitlines())
-            for signature, origin, items in self._db.execute(query)
-        }
+        items = dict(self._db.execute("SELECT idx, items FROM tests"))
+        found = {}
+        for signature, text in self._db.execute("SELECT signature, test FROM findings"):
+            test = parse_id(text)
+            told = test.signature if isinstance(test, Probe) else items.get(test.index, "")
+            found[signature] = frozenset(told.splitlines())
+        return found
 
     def done(self) -> set[int]:
         """The indexes that need no more work."""
@@ -165,8 +165,9 @@ class Store(Sessions, Restraints, Findings, Errors):
             yield index, Features.from_json(json.loads(text))
 
     def events(self) -> list[EventRow]:
-        query = "SELECT idx, kind, backend, stage, signal, message, details FROM events ORDER BY id"
-        return [EventRow(*row) for row in self._db.execute(query)]
+        query = """
+            SELECT test, kind, backend, stage, signal, message, details FROM events ORDER BY id"""
+        return [EventRow(parse_id(test), *row) for test, *row in self._db.execute(query)]
 
     def discard(self) -> None:
         """Closes and removes a campaign in which nothing has happened; does nothing to others."""

@@ -1,4 +1,4 @@
-"""One test case of a campaign on its way: an experiment on worker pools, and its record."""
+"""One test of a campaign on its way: an experiment on worker pools, and its record."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from nnfuzz.campaign.pools import BackendPool, Job
-from nnfuzz.campaign.probe import Probe
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
-from nnfuzz.execute.events import Death, Fault, Reply
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.events import Death, Fault, Reply, described
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
+from nnfuzz.execute.target import Target
 from nnfuzz.experiment import procedure
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run
-from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import Failure
+from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.test_id import TestId
+from nnfuzz.triage.signature import Failure, export_failure
 
-TEST = "test"
 FAULT = procedure.FAULT
 
 
@@ -28,27 +28,27 @@ class Services(Protocol):
     """What a test run needs from the campaign."""
 
     def judge(self, job: Job) -> None: ...
-    def knows(self, signature: str, index: int) -> bool: ...
+    def knows(self, signature: str, test: TestId) -> bool: ...
     def landed(self, run: TestRun, evidence: Evidence) -> None: ...
 
 
 class TestRun(Asking):
     """A test case, or a probe, from its production to its record.
 
-    `backends` are the pools to run on, each with its levels; `probe` is set if it is one;
-    `sampled` asks for the judge even if the outputs agree. outcomes: by backend, once it landed.
+    `backends` are the pools to run on, each with its levels; `sampled` asks for the judge even if
+    the outputs agree. outcomes: by backend, once it landed.
     """
 
     def __init__(
         self,
         services: Services,
+        test: TestId,
         case: TestCase,
         backends: Sequence[tuple[BackendPool, tuple[str, ...]]],
         epoch: int,
-        probe: Probe | None = None,
         sampled: bool = False,
     ) -> None:
-        self.services, self.case, self.probe, self.sampled = services, case, probe, sampled
+        self.services, self.test, self.case, self.sampled = services, test, case, sampled
         self.agreed = False
         self.outcomes: dict[str, list[Outcome]] = {pool.name: [] for pool, _ in backends}
         self._epoch = epoch
@@ -85,7 +85,7 @@ class TestRun(Asking):
         return 1 if failure.kind is OutcomeKind.EXCEPTION else REPEATS
 
     def _knows(self, failure: Failure) -> bool:
-        return self.services.knows(failure.signature.hash, self.case.index)
+        return self.services.knows(failure.signature.hash, self.test)
 
     # -- services of the experiment -------------------------------------------------------------
 
@@ -108,12 +108,9 @@ class TestRun(Asking):
         self.agreed = result.agreed
         self.outcomes |= result.by_backend()
         ran = sum(sum(o.seconds.values()) for o in result.outcomes)
-        index = self.case.index
         evidence = Evidence(
-            index=index,
-            origin=str(self.probe or TEST),
+            test=self.test,
             epoch=self._epoch,
-            job=self.probe.job() if self.probe else {"do": "produce", "index": index},
             case=self.case,
             status="run" if result.outcomes else FAULT,
             outcomes=result.outcomes,
@@ -124,6 +121,44 @@ class TestRun(Asking):
             repeats=result.repeats,
             seconds={**self.case.seconds, "execute": ran, "compare": result.seconds},
             comparable=result.comparable,
-            events=tuple(EventRow(index, **vars(event)) for event in result.events),
+            events=tuple(EventRow(self.test, **vars(event)) for event in result.events),
         )
         self.services.landed(self, evidence)
+
+
+# -- tests without a model ------------------------------------------------------------------------
+
+
+def lost(test: TestId, event: Fault | Death, epoch: int) -> Evidence:
+    """A producer failed or died: a fault of nnfuzz, never an outcome."""
+    stage = event.stage if isinstance(event, Death) else "produce"
+    signal = event.signal if isinstance(event, Death) else ""
+    details = event.traceback if isinstance(event, Fault) else event.captured
+    row = EventRow(test, FAULT, "", stage or "start", signal, described(event), details)
+    return Evidence(test, epoch, status=FAULT, events=(row,))
+
+
+def not_produced(test: TestId, failed: NotProduced, epoch: int) -> Evidence:
+    """Generation, input search or the exporter gave up; the exporter's errors are failures."""
+    fields: dict[str, Any] = {"status": failed.stage, "failed": failed, "seconds": failed.seconds}
+    if failed.stage == "export":
+        if not failed.unsupported:
+            found = failed.error_type, failed.message, failed.traceback
+            fields["confirmed"] = (export_failure(failed.generated_for, *found),)
+        fields["outcomes"] = (_export_outcome(failed),)
+    elif failed.stage == FAULT:
+        row = EventRow(test, FAULT, "", "produce", "", failed.message, failed.traceback)
+        fields["events"] = (row,)
+    return Evidence(test, epoch, **fields)
+
+
+def _export_outcome(failed: NotProduced) -> Outcome:
+    return Outcome(
+        OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
+        Stage.EXPORT,
+        Target(failed.generated_for, pipeline="export"),
+        failed.error_type,
+        failed.message,
+        failed.traceback,
+        seconds={"export": failed.seconds.get("export", 0.0)},
+    )

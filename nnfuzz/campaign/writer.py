@@ -34,7 +34,7 @@ def finding_writer(
         restraints: dict[str, Any] = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}
         made = _made(evidence)
         own = replace(config.case, **restraints).only(made.generated_for)
-        case = made if isinstance(made, TestCase) else _case_without_model(config.seed, own, made)
+        case = made if isinstance(made, TestCase) else _case_without_model(own, made)
         spec = specs.get(failure.backend)
         finding = Finding(
             failure=failure,
@@ -45,15 +45,11 @@ def finding_writer(
             verdict=evidence.verdict,
             blame=evidence.blame(failure),
             versions=dict(versions.get(failure.backend, {})),
-            campaign=_campaign(evidence),
+            campaign={"epoch": evidence.epoch},
         )
         write_finding(folder, finding, _program(registry, spec, case) if spec else None)
 
     return write
-
-
-def _campaign(evidence: Evidence) -> dict[str, Any]:
-    return {"epoch": evidence.epoch, "origin": dict(evidence.job)}
 
 
 def _program(registry: BackendRegistry, spec: BackendSpec, case: TestCase) -> str | None:
@@ -68,8 +64,6 @@ def _made(evidence: Evidence) -> TestCase | NotProduced:
     return made
 
 
-def _case_without_model(seed: int, config: CaseConfig, failed: NotProduced) -> TestCase:
+def _case_without_model(config: CaseConfig, failed: NotProduced) -> TestCase:
     """What there is of a test case whose export failed."""
-    return TestCase(
-        seed, failed.index, failed.graph or {}, b"", {}, {}, {}, config.exporter, config.opset
-    )
+    return TestCase(failed.id, failed.graph or {}, b"", {}, {}, {}, config.exporter, config.opset)

@@ -98,6 +98,7 @@ def _fill(out: Path, plan: Plan) -> None:
     from nnfuzz.corpus.generate import fill
     from nnfuzz.corpus.layout import CorpusError
     from nnfuzz.testcase.client import ProducerClient, ProducerSettingsError
+    from nnfuzz.testcase.test_id import Numbered
 
     kept = 0
     skipped: list[NotProduced] = []
@@ -106,9 +107,7 @@ def _fill(out: Path, plan: Plan) -> None:
             ProducerClient(plan.seed, plan.config) as producer,
             steps("models", plan.count) as advance,
         ):
-            for written in fill(
-                out, plan, lambda i: producer.produce({"do": "produce", "index": i})
-            ):
+            for written in fill(out, plan, lambda i: producer.produce(Numbered(plan.seed, i))):
                 kept += written.resumed
                 skipped += written.skipped
                 advance(f"{len(skipped)} indexes skipped" if skipped else "")
@@ -124,6 +123,6 @@ def _fill(out: Path, plan: Plan) -> None:
         first = faults[0].message.strip().partition("\n")[0]
         typer.echo(
             f"{len(faults)} of them by a fault of nnfuzz, please report it: "
-            f"index {faults[0].index}: {first}",
+            f"{faults[0].id}: {first}",
             err=True,
         )

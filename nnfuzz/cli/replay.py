@@ -55,11 +55,11 @@ def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: boo
 
     if regenerate and found.campaign.get("reduction"):
         raise UsageError("a reduced test case has no seed: --regenerate is for what it came from")
-    with ProducerClient(found.case.seed, found.config) as producer:
+    with ProducerClient(found.case.id.seed, found.config) as producer:
         if regenerate:
-            differences = regeneration(found, producer.produce(found.origin))
+            differences = regeneration(found, producer.produce(found.case.id))
             says = "; ".join(differences) or "byte for byte the same test case"
-            typer.echo(f"regenerated from seed {found.case.seed}: {says}")
+            typer.echo(f"regenerated {found.case.id}: {says}")
         if not found.case.model:
             return replay_export(found, producer)
         return _run(found, backend, plugins, producer)

@@ -11,6 +11,7 @@ from typing import Any
 from nnfuzz.corpus.layout import CASE, CorpusError, test_name, write_test
 from nnfuzz.report.files import remove_partial, write_atomically
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.test_id import Numbered
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -65,7 +66,7 @@ def fill(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
     while len(names) < plan.count:
         written, index = _next(out, plan, produce, index)
         names.append(written.name)
-        skipped.update({str(s.index): s.stage for s in written.skipped})
+        skipped.update({str(s.id.index): s.stage for s in written.skipped})
         yield written
     complete = {**plan.to_json(), "tests": names, "skipped": skipped}
     write_atomically(out / MANIFEST, _text(complete))
@@ -109,7 +110,7 @@ def _next(out: Path, plan: Plan, produce: Produce, index: int) -> tuple[Written,
     """The first test at `index` or later, and the index after it."""
     failed: list[NotProduced] = []
     while len(failed) < MAX_FAILURES:
-        name = test_name(_stub(plan.seed, index))
+        name = test_name(Numbered(plan.seed, index))
         if (out / name / CASE).exists():
             return Written(name, True, tuple(failed)), index + 1
         made = produce(index)
@@ -123,10 +124,6 @@ def _next(out: Path, plan: Plan, produce: Produce, index: int) -> tuple[Written,
         f"{len(failed)} indexes in a row gave no test case; the last: {last.stage}: "
         f"{last.message.strip().partition(chr(10))[0]}"
     )
-
-
-def _stub(seed: int, index: int) -> TestCase:
-    return TestCase(seed, index, {}, b"", {}, {}, {})
 
 
 def _difference(old: Any, new: Any) -> str:

@@ -2,7 +2,7 @@
 
   test_NAME/model.onnx
   test_NAME/test_data_set_0/input_K.pb, output_K.pb      TensorProtos in the order of the model's
-  test_NAME/nnfuzz.json, weights.npz                     graph, seed and index; only in ours
+  test_NAME/nnfuzz.json, weights.npz                     graph and which test it is; only in ours
 
 Source: onnx/onnx, docs/OnnxBackendTest.md.
 """
@@ -19,8 +19,9 @@ import numpy as np
 
 from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered, TestId, parse_id
 
-SCHEMA = 1
+SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
 
 
@@ -79,8 +80,7 @@ class TestFolder:
             raise CorpusError(f"{file} has the schema {data.get('schema')!r}, not {SCHEMA}")
         data_set = self.data_sets()[0]
         return TestCase(
-            seed=data["seed"],
-            index=data["index"],
+            id=parse_id(data["test"]),
             graph=data["graph"],
             model=self.model(),
             inputs=dict(data_set.inputs),
@@ -104,9 +104,11 @@ def find_tests(root: str | Path) -> list[TestFolder]:
     return [TestFolder(p, root.name if n == "." else n) for p, n in sorted(names.items())]
 
 
-def test_name(case: TestCase) -> str:
+def test_name(test: TestId) -> str:
     """The name of a test's folder."""
-    return f"test_nnfuzz_seed{case.seed}_{case.index:06d}"
+    if isinstance(test, Numbered):
+        return f"test_nnfuzz_seed{test.seed}_{test.index:06d}"
+    return "test_nnfuzz_" + re.sub(r"\W+", "_", str(test)).strip("_")
 
 
 test_name.__test__ = False  # type: ignore[attr-defined]
@@ -123,16 +125,15 @@ def write_test(parent: Path, case: TestCase) -> Path:
         ("outputs", outputs, case.expected),
     ):
         if missing := [name for name in wanted if name not in have]:
-            raise CorpusError(f"{test_name(case)}: the case has no {kind} {', '.join(missing)}")
+            raise CorpusError(f"{test_name(case.id)}: the case has no {kind} {', '.join(missing)}")
     about = {
         "schema": SCHEMA,
-        "seed": case.seed,
-        "index": case.index,
+        "test": str(case.id),
         "exporter": case.exporter,
         "opset": case.opset,
         "graph": case.graph,
     }
-    folder = parent / test_name(case)
+    folder = parent / test_name(case.id)
     with atomic_folder(folder) as made:
         (made / MODEL).write_bytes(case.model)
         (made / CASE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

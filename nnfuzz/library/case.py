@@ -91,7 +91,7 @@ class TestCase(engine.TestCase):
     def __repr__(self) -> str:
         count = operators(self.graph)
         return (
-            f"TestCase(seed={self.seed}, index={self.index}: {count} operators, "
+            f"TestCase({self.id}: {count} operators, "
             f"inputs {', '.join(self.inputs) or 'none'}, outputs {', '.join(self.expected)})"
         )
 

@@ -24,7 +24,7 @@ class NoTestCase(LookupError):
     """An index that gives no test case, or settings that give none at all; `why` says more."""
 
     def __init__(self, why: NotProduced, message: str = "") -> None:
-        super().__init__(message or f"index {why.index} gives no test case: {why.message}")
+        super().__init__(message or f"index {why.id.index} gives no test case: {why.message}")
         self.why = why
 
 

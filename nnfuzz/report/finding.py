@@ -21,9 +21,8 @@ class Finding:
     outcomes: of all targets of the failing backend, and of others for comparison. blame: what the
     experiment accuses. backend: None for an exporter's failure, whose
     case has no model. config: CaseConfig.to_json() of the case. versions: of the compilers.
-    campaign: whatever else is worth keeping, JSON; "origin" may hold the producer's job
-    ({"do": "probe", "signature": ..., "instance": ...}) where it was not {"do": "produce"}, and
-    "grouping" a sentence on how sure it is that this is a finding of its own.
+    campaign: whatever else is worth keeping, JSON; "grouping" may hold a sentence on how sure
+    it is that this is a finding of its own.
     localisation: Localisation.to_json(), where that was looked for.
     """
 
@@ -41,8 +40,3 @@ class Finding:
     @property
     def signature(self) -> Signature:
         return self.failure.signature
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """The producer's job that makes the test case."""
-        return dict(self.campaign.get("origin") or {"do": "produce", "index": self.case.index})

@@ -26,9 +26,10 @@ from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import impersonal, impersonal_json, located, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import parse_id
 from nnfuzz.triage.signature import Failure, Signature
 
-SCHEMA = 2
+SCHEMA = 3
 REDUCED = "reduced"
 """Name of the folder inside of a finding's that holds the reduced finding."""
 MAX_TEXT = 20_000
@@ -99,8 +100,7 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "targets": [str(target) for target in failure.targets],
         "kind": failure.kind.value,
         "stage": failure.stage.value,
-        "seed": case.seed,
-        "index": case.index,
+        "test": str(case.id),
         "exporter": case.exporter,
         "opset": case.opset,
         "config": dict(finding.config),
@@ -128,8 +128,7 @@ def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
         data["label"],
     )
     case = TestCase(
-        seed=data["seed"],
-        index=data["index"],
+        id=parse_id(data["test"]),
         graph=data["graph"],
         model=model.read_bytes() if model.exists() else b"",
         inputs=read_npz(folder / "inputs.npz"),

@@ -45,7 +45,7 @@ _MERGED = MappingProxyType(
 @dataclass(frozen=True)
 class Campaign:
     """The content of the page. findings: a dict for each, with signature, title, kind, stage,
-    backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, first_index and
+    backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, test and
     found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
     variants (see nnfuzz.campaign.rows.FindingRow). summary: as summary.json. unsupported: refused
     signature -> why. events: kind -> how many.

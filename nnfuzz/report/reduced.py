@@ -78,7 +78,7 @@ def localised_finding(
     ours, theirs = (servers.service, servers.backend) if servers else (None, None)
     with (
         BackendRunner(spec, registry, theirs) as runner,
-        ProducerClient(finding.case.seed, operators_of(finding.config), ours) as producer,
+        ProducerClient(finding.case.id.seed, operators_of(finding.config), ours) as producer,
     ):
         found = localise(finding.case, finding.failure, runner, producer)
     return replace(finding, localisation=found.to_json() if found else None)

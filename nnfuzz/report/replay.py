@@ -62,7 +62,7 @@ def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
 
 def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
     """Generates the test case of an exporter's finding and exports it again."""
-    made = producer.produce(finding.origin)
+    made = producer.produce(finding.case.id)
     if isinstance(made, TestCase):
         return Replayed(Answer.FIXED, ())
     party = finding.failure.backend

@@ -58,8 +58,7 @@ def tracker_report(finding: Finding) -> str:
             error=_error(outcome) if failed else "",
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
-            seed=case.seed,
-            origin=_origin(finding),
+            test=case.id,
             exporter=case.exporter,
             opset=case.opset,
         )
@@ -97,14 +96,6 @@ def model_text(model: bytes) -> str:
         note = f"# Shown as inputs, with their values in model.onnx: {names}\n"
     printed = note + printer.to_text(proto)
     return text.impersonal(printed) if len(printed) <= MAX_MODEL_TEXT else ""
-
-
-def _origin(finding: Finding) -> str:
-    """Which test of the campaign it was."""
-    job = finding.origin
-    if job["do"] == "probe":
-        return f"probe {job['instance']} of {job['signature']}"
-    return f"index {job['index']}"
 
 
 def platform_versions() -> dict[str, str]:

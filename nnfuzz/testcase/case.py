@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.spec.draw import Sizes
+from nnfuzz.testcase.test_id import TestId, parse_id
 
 
 class ModelError(ValueError):
@@ -106,19 +107,18 @@ def refusal(exporter: str, signature: str) -> str:
 class TestCase:
     """One model with its inputs, and what native PyTorch computes from them.
 
-    seed, index: of the campaign; with the configuration they determine everything but times. graph:
-    Graph.to_json(); at several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is
-    then run once for each. model: serialized ONNX. inputs, weights, expected: arrays by name, in
-    the dtypes of the graph. seconds: per phase (generate, materialize, export, inputs). discarded:
-    graphs that were given up for want of inputs before this one. motifs: names of those planted,
-    with "~" behind it where one was mutated. generated_for: the exporter whose limits the graph
-    keeps; it is `exporter` unless the model has a symbolic dimension.
+    id: with the configuration it determines everything but times. graph: Graph.to_json(); at
+    several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for
+    each. model: serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the
+    graph. seconds: per phase (generate, materialize, export, inputs). discarded: graphs that were
+    given up for want of inputs before this one. motifs: names of those planted, with "~" behind it
+    where one was mutated. generated_for: the exporter whose limits the graph keeps; it is
+    `exporter` unless the model has a symbolic dimension.
     """
 
     __test__ = False  # not a pytest class
 
-    seed: int
-    index: int
+    id: TestId
     graph: dict[str, Any]
     model: bytes
     inputs: dict[str, np.ndarray]
@@ -145,8 +145,7 @@ class TestCase:
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
         header = {
-            "seed": self.seed,
-            "index": self.index,
+            "id": str(self.id),
             "graph": self.graph,
             "exporter": self.exporter,
             "opset": self.opset,
@@ -168,8 +167,8 @@ class TestCase:
             group, _, name = key.partition("/")
             if group in groups:
                 groups[group][name] = value
-        fields: dict[str, Any] = {**header, **groups, "motifs": tuple(header.get("motifs", ()))}
-        return cls(**fields, model=bytes(blobs["model"]))
+        told = {"id": parse_id(header["id"]), "motifs": tuple(header["motifs"])}
+        return cls(**{**header, **groups, **told}, model=bytes(blobs["model"]))
 
 
 _GROUPS = ("inputs", "weights", "expected")
@@ -177,14 +176,14 @@ _GROUPS = ("inputs", "weights", "expected")
 
 @dataclass(frozen=True)
 class NotProduced:
-    """Why an index gave no test case.
+    """Why there is no test case.
 
     stage: generate, inputs (no valid input found), export (the exporter failed), fault (a defect
     of nnfuzz itself). message: for people; traceback where an exception caused it. unsupported: the
     exporter says that it does not implement this. generated_for: as in `TestCase`.
     """
 
-    index: int
+    id: TestId
     stage: str
     message: str
     error_type: str = ""
@@ -195,7 +194,11 @@ class NotProduced:
     generated_for: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "id": str(self.id)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NotProduced:
+        return cls(**{**data, "id": parse_id(data["id"])})
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph and why nothing came of it."""

@@ -32,6 +32,7 @@ from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
@@ -89,37 +90,40 @@ class CaseGenerator:
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
-        rng = random.Random(f"{self.seed}/{index}")
+        rng, id_ = random.Random(f"{self.seed}/{index}"), Numbered(self.seed, index)
         if self.config.restrains(self.seed, index):
-            return self._make(index, rng, self.narrowed, self.restrained, report)
-        return self._make(index, rng, self.targets, self.generate, report)
+            return self._make(id_, rng, self.narrowed, self.restrained, report)
+        return self._make(id_, rng, self.targets, self.generate, report)
 
-    def probe(self, key: str, instance: int, report: Report) -> TestCase | NotProduced:
-        """A test case of a single operator with the given operator signature. Raises: KeyError."""
-        rng = random.Random(f"probe/{key}/{instance}")
+    def probe(self, probe: Probe, report: Report) -> TestCase | NotProduced:
+        """A test case of a single operator with the probe's signature. Raises: KeyError."""
+        rng = random.Random(f"probe/{probe.signature}/{probe.instance}")
         config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
-        targets = CoverageTargets(self.catalog.only(key))
-        return self._make(-1, rng, targets, config, report)
+        targets = CoverageTargets(self.catalog.only(probe.signature))
+        return self._make(probe, rng, targets, config, report)
 
     def _make(
         self,
-        index: int,
+        id_: TestId,
         rng: random.Random,
         targets: CoverageTargets,
         config: GenerateConfig,
         report: Report,
     ) -> TestCase | NotProduced:
-        case = _Attempt(index, self.config.exporter, report)
-        graphs = self.seeds.graphs if index >= 0 else ()  # none for probes
-        turn = index // self.config.among  # so that this exporter has every target in turn
-        target = targets.pick(self.seed, turn) if index >= 0 else None
+        case = _Attempt(id_, self.config.exporter, report)
+        graphs: Sequence[Graph] = ()  # probes start from none, and have no target
+        target, dynamic = None, 0.0
+        if isinstance(id_, Numbered):
+            turn = id_.index // self.config.among  # so that this exporter has every target in turn
+            graphs, target = self.seeds.graphs, targets.pick(self.seed, turn)
+            dynamic = self.config.dynamic
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):
                     start = rng.choice(graphs) if graphs else None
                     made = generate(targets.catalog, config, rng, start, target)
                     made.graph.verify()
-                    graph, exporter = _sized(made, self.config, rng, index)
+                    graph, exporter = _sized(made, self.config, rng, dynamic)
                     case.graph = written = graph.to_json()
                 with case.phase("inputs"):
                     budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
@@ -137,8 +141,7 @@ class CaseGenerator:
         except Exception as error:
             return case.failed(f"while in phase {case.now}: {error}", error)
         return TestCase(
-            seed=self.seed,
-            index=index,
+            id=id_,
             graph=written,
             model=model,
             inputs=found.inputs,
@@ -175,8 +178,8 @@ def _generate(config: CaseConfig) -> GenerateConfig:
 class _Attempt:
     """Book-keeping of one production: the phase, the times, the graph so far."""
 
-    def __init__(self, index: int, generated_for: str, report: Report) -> None:
-        self.index = index
+    def __init__(self, id_: TestId, generated_for: str, report: Report) -> None:
+        self.id = id_
         self.generated_for = generated_for
         self.report = report
         self.now = "start"
@@ -198,7 +201,7 @@ class _Attempt:
         self, message: str, error: BaseException | None = None, stage: str = "fault"
     ) -> NotProduced:
         return NotProduced(
-            index=self.index,
+            id=self.id,
             stage=stage,
             message=message,
             error_type=type(error).__name__ if error else "",
@@ -214,13 +217,13 @@ class _Attempt:
 
 
 def _sized(
-    made: Generated, config: CaseConfig, rng: random.Random, index: int
+    made: Generated, config: CaseConfig, rng: random.Random, dynamic: float
 ) -> tuple[Graph, str]:
     """The graph, at several sizes if it gets a symbolic dimension, and what exports it.
 
-    Probes, whose index is negative, get none.
+    dynamic: the share of graphs that get one where they can.
     """
-    if index >= 0 and config.dynamic and made.resizable and rng.random() < config.dynamic:
+    if dynamic and made.resizable and rng.random() < dynamic:
         whole = _at_several_sizes(made.resizable, rng, config.opset)
         if whole is not None:
             return whole, DYNAMIC

@@ -13,7 +13,14 @@ from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.service import blames_settings, case_job, judge_job, reference_outcome
+from nnfuzz.testcase.service import (
+    blames_settings,
+    case_job,
+    judge_job,
+    produce_job,
+    reference_outcome,
+)
+from nnfuzz.testcase.test_id import TestId
 
 PRODUCER = "nnfuzz.testcase.service:producer_service"
 PRELOAD = (
@@ -53,19 +60,19 @@ class ProducerClient:
         arguments = {"seed": seed, "config": dict(config)}
         self._sandbox = Sandbox(PRODUCER, arguments, limits, PRELOAD, "producer", server)
 
-    def produce(self, job: Mapping[str, Any]) -> TestCase | NotProduced:
-        """job: {"do": "produce", "index": i} or a probe. A producer that dies is a NotProduced.
+    def produce(self, id_: TestId) -> TestCase | NotProduced:
+        """The test case that is meant. A producer that dies is a NotProduced.
 
         Raises: ProducerUnavailable, ProducerSettingsError.
         """
         try:
-            reply = self._call(dict(job))
+            reply = self._call(produce_job(id_))
         except ProducerUnavailable:
             raise
         except ProducerError as error:
-            return NotProduced(job.get("index", -1), "fault", str(error))
+            return NotProduced(id_, "fault", str(error))
         if "failed" in reply.header:
-            return NotProduced(**reply.header["failed"])
+            return NotProduced.from_json(reply.header["failed"])
         return TestCase.from_frame(reply.header["case"], reply.blobs)
 
     def judge(

@@ -23,6 +23,7 @@ from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, TestCase
+from nnfuzz.testcase.test_id import Foreign
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -30,7 +31,7 @@ Arrays = Mapping[str, np.ndarray]
 def case_of_model(
     model: onnx.ModelProto, registry: OpRegistry, inputs: Arrays | None = None, seed: int = 0
 ) -> TestCase:
-    """The test case of a model, with index 0 and in the direct form.
+    """The test case of a model, in the direct form.
 
     inputs: arrays by name; None: valid ones are searched, a function of the model and `seed`.
     Dimensions that the model leaves open are those of the given inputs, or else chosen.
@@ -55,8 +56,7 @@ def case_of_model(
         inputs = {name: _filled(name, declared[name], found, imported) for name in declared}
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
-        seed=seed,
-        index=0,
+        id=Foreign(seed),
         graph=graph.to_json(),
         model=data,
         inputs=dict(inputs),

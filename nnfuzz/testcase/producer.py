@@ -29,6 +29,7 @@ from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
 from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 
 class Producer:
@@ -86,19 +87,17 @@ class Producer:
         """The test case of an index, or why there is none. Never raises for a bad case."""
         return self.generator_for(index).produce(index, report)
 
-    def probe(
-        self,
-        key: str,
-        instance: int,
-        report: Report = lambda stage: None,
-        exporter: str | None = None,
-    ) -> TestCase | NotProduced:
-        """A test case of a single operator with the given operator signature.
+    def made(self, id_: TestId, report: Report = lambda stage: None) -> TestCase | NotProduced:
+        """The test case that is meant, or why there is none.
 
-        exporter: default the first one. Raises: KeyError.
+        Raises: KeyError for a probe of an unknown exporter or signature, ValueError for a test of
+        another seed or a foreign model.
         """
-        generator = self.generators[exporter] if exporter else next(iter(self.generators.values()))
-        return generator.probe(key, instance, report)
+        if isinstance(id_, Probe):
+            return self.generators[id_.exporter].probe(id_, report)
+        if isinstance(id_, Numbered) and id_.seed == self.seed:
+            return self.produce(id_.index, report)
+        raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")
 
     def load(self, case: TestCase) -> Graph:
         """The concrete graph of a test case."""

@@ -1,10 +1,9 @@
 """The service inside of a producer's worker: makes test cases, judges outputs.
 
 Jobs, by the header's "do":
-  produce  {"index": i}  -> {"case": header of TestCase.to_frame()} with its blobs,
-                            or {"failed": NotProduced.to_json()}
-  probe    {"signature": key, "instance": k, "exporter": name} -> the same, for a model of that
-           operator alone; without a name, the first exporter's
+  produce  {"id": what nnfuzz.testcase.test_id.parse_id reads}
+           -> {"case": header of TestCase.to_frame()} with its blobs,
+           or {"failed": NotProduced.to_json()}
   signatures {} -> {"signatures": {exporter: [key, ...]}, "variables": {operator: [input, ...]},
                     "notes": [line for the user, ...]}
   configure {"config": CaseConfig.to_json()} -> {}; the next jobs are done under it
@@ -32,6 +31,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.execute.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.test_id import TestId, parse_id
 
 BLOB = "target/"
 _REFUSALS = (
@@ -61,11 +61,7 @@ class ProducerService:
         self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
     ) -> tuple[Any, ...]:
         if header["do"] == "produce":
-            return _answer(self.producer.produce(header["index"], report))
-        if header["do"] == "probe":
-            key, instance = header["signature"], header["instance"]
-            exporter = header.get("exporter")
-            return _answer(self.producer.probe(key, instance, report, exporter))
+            return _answer(self.producer.made(parse_id(header["id"]), report))
         if header["do"] == "signatures":
             variables = self.producer.variables()
             answer = {"signatures": self.producer.signatures(), "variables": variables}
@@ -116,6 +112,11 @@ def reference_outcome(case: TestCase, reply: Reply) -> Outcome:
         kind = OutcomeKind.UNSUPPORTED
         return Outcome(kind, Stage.EXECUTE, target, message=error)
     return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=dict(reply.blobs))
+
+
+def produce_job(id_: TestId) -> dict[str, Any]:
+    """Header of the job that makes a test case."""
+    return {"do": "produce", "id": str(id_)}
 
 
 def case_job(do: str, case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -114,7 +114,7 @@ class Bench:
             try:
                 self._judge(case, run(program, case.inputs))
             except ReferenceFault as error:
-                self.faults.append(f"case {case.index}: {error}")
+                self.faults.append(f"case {case.id.index}: {error}")
             report(self.models)
 
     def _judge(self, case: TestCase, base: Run) -> None:
@@ -146,7 +146,7 @@ class Bench:
                 score.cheap += wrong and agrees
                 if not wrong or agrees:
                     bounds = bounds or self._envelopes(case)
-                    score.misses.append(why(case.index, plain, outputs, spread, bounds))
+                    score.misses.append(why(case.id.index, plain, outputs, spread, bounds))
 
     def _envelopes(self, case: TestCase) -> dict[str, Envelope]:
         return envelopes(self.producer.load(case), {**case.inputs, **case.weights})
@@ -246,7 +246,7 @@ def why(
 def describe(case: TestCase, mismatches: Sequence[Mismatch]) -> str:
     """One line on the first mismatch."""
     worst = mismatches[0].worst
-    told = f"case {case.index}: {mismatches[0]}"
+    told = f"case {case.id.index}: {mismatches[0]}"
     return told + (f", not in [{worst.lo}, {worst.hi}]" if worst else "")
 
 

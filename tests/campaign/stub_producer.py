@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nnfuzz.testcase.test_id import Probe, TestId, parse_id
+
 GENERATED_FOR = "direct"
 KEY = "Identity(float32)->float32"
 MORE = [f"{op}(float32)->float32" for op in ("Relu", "Conv", "Abs", "Exp")]
@@ -47,18 +49,17 @@ def chain(operators: list[str]) -> dict:
     return {**GRAPH, "values": [[name, "float32", [4]] for name in names], "nodes": nodes}
 
 
-def frame(seed: int, index: int, doc: str) -> tuple[dict, dict]:
+def frame(id_: TestId, doc: str) -> tuple[dict, dict]:
     """doc: "WHAT" or "WHAT:OP,OP", which sets the graph."""
     from nnfuzz.testcase.case import TestCase
 
     doc, _, operators = doc.partition(":")
     graph = chain(operators.split(",")) if operators else GRAPH
 
-    x = np.full(4, index, np.float32)
+    x = np.full(4, -1 if id_.index is None else id_.index, np.float32)
     seconds = {"generate": 0.001, "export": 0.0005, "inputs": 0.0002}
     case = TestCase(
-        seed,
-        index,
+        id_,
         graph,
         model(doc),
         {"x": x},
@@ -100,20 +101,21 @@ class Stub:
         if do == "judge":
             return {"verdict": verdict(header, blobs)}, {}
         if do == "lower":
-            told, made = frame(self.seed, header["case"]["index"], "right")
+            told, made = frame(parse_id(header["case"]["id"]), "right")
             return {"case": {**told["case"], "exporter": "direct"}}, made
         if do == "reference":
             return {"release": "1", "error": "no evaluator here"}, {}
-        if do == "probe":
-            return frame(self.seed, -1, "nothing import none")
+        id_ = parse_id(header["id"])
+        if isinstance(id_, Probe):
+            return frame(id_, "nothing import none")
         plan = self.plan(self.config) if callable(self.plan) else self.plan
-        doc = plan[header["index"] % len(plan)]
-        if self.avoids(header["index"], doc):
+        doc = plan[id_.index % len(plan)]
+        if self.avoids(id_.index, doc):
             doc = "right"
         how = doc.split()[1] if doc.startswith("produce ") else ""
         if how in ("export", "inputs", "fault"):
             failed = {
-                "index": header["index"],
+                "id": str(id_),
                 "stage": how,
                 "message": f"no {how}",
                 "graph": GRAPH,
@@ -121,7 +123,7 @@ class Stub:
             }
             return {"failed": failed}, {}
         fail(how)
-        return frame(self.seed, header["index"], doc)
+        return frame(id_, doc)
 
     def avoids(self, index: int, doc: str) -> bool:
         """Does as the real producer: nothing that is avoided, but for some indexes."""

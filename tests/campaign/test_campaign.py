@@ -129,8 +129,8 @@ def test_findings_of_a_hostile_campaign_are_complete_folders(hostile):
     for row in result.findings:
         finding = json.loads((folder / row.folder / "finding.json").read_text())
         assert finding["signature"]["hash"] == row.signature
-        assert finding["index"] == row.first_index
-        found.add(plan[row.first_index % len(plan)])
+        assert finding["test"] == str(row.test)
+        found.add(plan[row.test.index % len(plan)])
         assert {path.name for path in (folder / row.folder).iterdir()} >= {
             "finding.json",
             "report.md",
@@ -150,7 +150,7 @@ def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
     assert result.summary["flaky"] == 2
     (row,) = result.findings
     assert (row.kind, row.stage, row.occurrences) == ("mismatch", "compare", 4)
-    assert row.first_index == 1
+    assert row.test.index == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.signature import Failure, Signature
 
 TARGETS = (Target("toy", pipeline="O1"),)
@@ -15,7 +16,7 @@ TARGETS = (Target("toy", pipeline="O1"),)
 def row(signature, kind="mismatch", complaint="", occurrences=1, size=5, **more):
     return FindingRow(
         signature,
-        0,
+        Numbered(1, 0),
         kind,
         "compare",
         "toy",

@@ -34,7 +34,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
         result = run_campaign(store, config, registry, Silent(), cache, stopped)
         avoided = [store.avoided_in(epoch) for epoch in range(6)]
         tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]
-        findings = {row.signature: row.first_index for row in store.signatures()}
+        findings = {row.signature: row.test for row in store.signatures()}
         probes = store._db.execute("SELECT * FROM probes").fetchall()
         return (tests, avoided, findings, probes), result.summary["support_tables"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.probe import Prober
+from nnfuzz.testcase.test_id import parse_id
 
 KEY = "direct:Relu(float32)->float32"
 
@@ -11,14 +12,18 @@ KEY = "direct:Relu(float32)->float32"
 def source(limit, done=(), probes=(), end=100):
     prober = Prober({"toy": ("O0",)}, [KEY], {})
     prober.ask(probes)
-    made = JobSource(limit, set(done), prober, produced=lambda *end: None)
+    made = JobSource(1, limit, set(done), prober, produced=lambda *end: None)
     made.end = end
     return made
 
 
 def asked(made, count):
     jobs = [made.test() for _ in range(count)]
-    return [job.header.get("index") if job else None for job in jobs]
+    return [parse_id(job.header["id"]).index if job else None for job in jobs]
+
+
+def kinds(made, count):
+    return [made.test().header["id"].partition(" ")[0] for _ in range(count)]
 
 
 def test_what_earlier_sessions_did_is_left_out():
@@ -35,14 +40,13 @@ def test_without_a_limit_there_is_always_something_left():
 
 def test_probes_and_tests_take_turns():
     made = source(2, probes=[KEY])
-    headers = [made.test().header["do"] for _ in range(3)]
-    assert headers == ["probe", "produce", "produce"]
+    assert kinds(made, 3) == ["probe", "test", "test"]
     assert made.probe() is None
 
 
 def test_nothing_is_handed_out_beyond_the_epoch_but_probes():
     made = source(5, probes=[KEY], end=1)
-    assert [made.test().header["do"] for _ in range(2)] == ["probe", "produce"]
+    assert kinds(made, 2) == ["probe", "test"]
     assert made.test() is None and made.left and made.next_index == 1
     made.end = 2
     assert asked(made, 2) == [1, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.campaign.probe import Probe, Prober, by_turns
+from nnfuzz.campaign.probe import Prober, by_turns
 from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.schedule import place_of
 from nnfuzz.campaign.support import (
@@ -21,6 +21,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import NotProduced, refusal
+from nnfuzz.testcase.test_id import Probe
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
 KEYS = [refusal("direct", signature) for signature in SIGNATURES]
@@ -116,12 +117,16 @@ def test_what_always_fails_is_failing_and_not_refused(prober, answers):
 def test_what_an_exporter_says_counts_too(prober):
     prober.ask(KEYS)
     for _ in range(INSTANCES):
-        prober.not_produced(prober.next(), NotProduced(-1, "export", "cannot export"))
+        prober.not_produced(
+            prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "cannot export")
+        )
     assert prober.failing() == {KEYS[0]: "toy: export: cannot export"}
     for _ in range(INSTANCES):
-        prober.not_produced(prober.next(), NotProduced(-1, "export", "no", unsupported=True))
+        prober.not_produced(
+            prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "no", unsupported=True)
+        )
     assert prober.refused() == {KEYS[1]: "toy: export: no"}
-    prober.not_produced(prober.next(), NotProduced(-1, "inputs", "no input"))
+    prober.not_produced(prober.next(), NotProduced(Probe(KEYS[0], 0), "inputs", "no input"))
     assert prober.next() is None and KEYS[2] not in prober.refused() and prober.idle
 
 
@@ -187,7 +192,7 @@ def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
     assert prober.left(prober.refused()) == set(SIGNATURES)
     probe = prober.next()
     assert (probe.key, probe.instance) == (torchscript[0], 0)
-    assert probe.job()["exporter"] == "torchscript"
+    assert probe.exporter == "torchscript"
     prober.finished(probe, {"toy": NO})  # once is enough
     assert prober.left(prober.refused()) == set(SIGNATURES[1:])
     assert prober.next().key in KEYS[1:]

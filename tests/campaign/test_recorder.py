@@ -11,6 +11,7 @@ from nnfuzz.campaign.schedule import begins, place_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.testcase.test_id import Numbered, Probe
 from nnfuzz.triage.signature import failures
 
 CRASH = Outcome(OutcomeKind.CRASH, Stage.COMPILE, Target("toy", pipeline="O1"), signal="SIGSEGV")
@@ -20,7 +21,7 @@ FINE = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("toy", pipeline="O0"))
 
 def evidence(index: int, **more) -> Evidence:
     fields = {"outcomes": (FINE, CRASH), "confirmed": (FAILURE,), **more}
-    return Evidence(index, "test", 1, **fields)
+    return Evidence(Numbered(1, index), 1, **fields)
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def announced():
 def recorder(tmp_path, announced):
     def write(folder, failure, shown):
         folder.mkdir(parents=True)
-        (folder / "index").write_text(str(shown.index))
+        (folder / "index").write_text(str(shown.test.index))
 
     with Store.create(tmp_path, {}) as store:
         store.begin_session()
@@ -43,20 +44,20 @@ def test_the_lowest_index_takes_the_folder(recorder, announced, tmp_path):
     for index in (5, 7, 2, 3):
         recorder.record(evidence(index))
     (row,) = recorder.store.findings()
-    assert (row.first_index, row.occurrences) == (2, 4)
+    assert (row.test.index, row.occurrences) == (2, 4)
     assert (tmp_path / row.folder / "index").read_text() == "2"
     assert [path.name for path in (tmp_path / "findings").iterdir()] == [
         row.folder.partition("/")[2]
     ]
-    assert [found.first_index for found in announced] == [5]
-    assert recorder.knows("abc", 0) and not recorder.knows("x", 9)
+    assert [found.test.index for found in announced] == [5]
+    assert recorder.knows("abc", Numbered(1, 0)) and not recorder.knows("x", Numbered(1, 9))
 
 
 def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
     recorder.record(evidence(begins(2) + 1))
     signature = FAILURE.signature.hash
-    shown = [recorder.knows(signature, begins(epoch)) for epoch in (2, 3, 4)]
-    assert shown == [False, False, True] and not recorder.knows(signature, -1)
+    shown = [recorder.knows(signature, Numbered(1, begins(epoch))) for epoch in (2, 3, 4)]
+    assert shown == [False, False, True] and not recorder.knows(signature, Probe("k", 0))
 
 
 def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
@@ -65,7 +66,7 @@ def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
     for index, settled in ((0, False), (1, True)):
         recorder.record(evidence(index, confirmed=()))
         assert recorder.settled(row) == settled
-    probe = replace(row, origin="probe k 0", place=place_of(2) + 1)
+    probe = replace(row, test=Probe("k", 0), place=place_of(2) + 1)
     assert not recorder.settled(probe)
     recorder.record(evidence(3, confirmed=()))
     assert recorder.settled(probe)
@@ -80,7 +81,7 @@ def test_what_does_not_repeat_is_no_finding(recorder, announced):
 
 def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
     recorder.record(evidence(1, seconds={"execute": 0.5}, comparable=0.25))
-    recorder.record(Evidence(2, "test", 1, status="inputs"))
+    recorder.record(Evidence(Numbered(1, 2), 1, status="inputs"))
     recorder.store.close()
     with Store.open(tmp_path) as store:
         store.begin_session()

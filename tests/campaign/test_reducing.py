@@ -23,6 +23,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
+from nnfuzz.testcase.test_id import Numbered
 
 
 class Notes(Silent):
@@ -47,7 +48,7 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     result, notes = run(tmp_path / "c", 10, "fusing", throttle=0)
     (row,) = result.findings
     assert row.occurrences == 4 and row.nodes == (2, 2) and row.refined == "Relu-Conv"
-    assert row.first_index == 0 and row.pattern == "Relu, Conv (float32)"
+    assert row.test.index == 0 and row.pattern == "Relu, Conv (float32)"
     (shown,) = result.summary["signatures"]
     assert shown["duplicates"] == list(row.duplicates) and len(row.duplicates) == 1
     assert result.summary["merged"] == 1
@@ -154,9 +155,17 @@ def test_known_failures_may_be_named_by_their_refined_signature(tmp_path):
 
 
 def row(signature, index, **more):
-    fields = {"found_at": float(index), "occurrences": 1, **more}
+    fields = {"found_at": float(index), "place": index, "occurrences": 1, **more}
     return FindingRow(
-        signature, index, "mismatch", "compare", "toy", "O1", "t", f"findings/{signature}", **fields
+        signature,
+        Numbered(1, index),
+        "mismatch",
+        "compare",
+        "toy",
+        "O1",
+        "t",
+        f"findings/{signature}",
+        **fields,
     )
 
 

@@ -16,6 +16,7 @@ from nnfuzz.experiment.localise import Localisation
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -28,13 +29,13 @@ def add(store, index, told, **more):
     kind, stage = OutcomeKind(told["kind"]), Stage(told["stage"])
     targets = tuple(Target(told["backend"], pipeline=level) for level in told["levels"])
     failure = Failure(signature, kind, stage, targets)
-    case = TestCase(0, index, told["graph"], b"", {}, {}, {}, "direct", 20)
+    case = TestCase(Numbered(0, index), told["graph"], b"", {}, {}, {}, "direct", 20)
     where = Localisation({}, "", "optimiser", (), tuple(told["facts"]["passes"]))
     found = Finding(failure, case, (), None, {}, localisation=where.to_json())
     folder = f"findings/{index}"
     write_finding(store.folder / folder / "reduced", found)
     row = FindingRow(
-        signature.hash, index, kind.value, stage.value, told["backend"], "O3", "", folder
+        signature.hash, case.id, kind.value, stage.value, told["backend"], "O3", "", folder
     )
     store.record(Record(findings=(row,)))
     pattern = str(pattern_of(told["graph"]))
@@ -51,7 +52,7 @@ def test_what_is_one_by_now_is_merged(tmp_path):
         store.suspect("x" * 12, "old2")
         assert remerge(store, BackendRegistry(), notes.append) == len(before) > 2
         (whole,) = store.findings()
-        assert whole.first_index == 0 and len(whole.duplicates) == len(before) - 1
+        assert whole.test.index == 0 and len(whole.duplicates) == len(before) - 1
         assert store.suspects() == {"x" * 12: whole.refined}
         assert f"{len(before)} findings are 1" in notes[0]
         renew_variants(store)
@@ -75,7 +76,7 @@ def test_what_another_finding_explains_goes_with_it(tmp_path):
         add(store, 1, other, refined="old2", explained=True)
         add(store, 2, told)
         assert store.reductions()["1" * 12].explained and not store.reductions()["2" * 12].explained
-        assert store.findings()[0].first_index == 2  # the one that is reduced to the end
+        assert store.findings()[0].test.index == 2  # the one that is reduced to the end
         remerge(store, BackendRegistry(), lambda text: None)
         (whole,) = store.findings()
         assert whole.refined != "old2" and whole.duplicates == ("1" * 12,)

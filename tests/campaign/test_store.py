@@ -13,10 +13,13 @@ from nnfuzz.campaign.support import Answer, Answers
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.execute.stage import Stage
 from nnfuzz.ir.features import Features
+from nnfuzz.testcase.test_id import Numbered
 
 
 def finding(signature: str, index: int) -> FindingRow:
-    return FindingRow(signature, index, "crash", "compile", "toy", "O1", "title", "findings/x")
+    return FindingRow(
+        signature, Numbered(1, index), "crash", "compile", "toy", "O1", "title", "findings/x"
+    )
 
 
 @pytest.fixture
@@ -28,14 +31,14 @@ def store(tmp_path):
 
 def test_records_come_back(store):
     row = TestRow(7, "run", 2, {"toy": {"O0": "ok"}}, {"generate": 0.25}, 0.5)
-    event = EventRow(7, "death", "toy", "compile O1", "SIGSEGV", "killed", "trace")
-    store.record(Record(row, (finding("a", 7),), (Occurrence("a", 7),), (event,)))
-    store.record(Record(TestRow(3, "inputs", 2), (), (Occurrence("a", 3),)))
+    event = EventRow(Numbered(1, 7), "death", "toy", "compile O1", "SIGSEGV", "killed", "trace")
+    store.record(Record(row, (finding("a", 7),), (Occurrence("a", Numbered(1, 7)),), (event,)))
+    store.record(Record(TestRow(3, "inputs", 2), (), (Occurrence("a", Numbered(1, 3)),)))
     assert list(store.tests()) == [TestRow(3, "inputs", 2), row]
     assert store.done() == {3, 7}
     assert store.events() == [event]
     (found,) = store.findings()
-    assert (found.signature, found.first_index, found.occurrences) == ("a", 7, 2)
+    assert (found.signature, found.test.index, found.occurrences) == ("a", 7, 2)
     assert store.buckets() == {"finding": 2}
 
 
@@ -54,13 +57,15 @@ def test_error_texts_come_back_in_whole_and_are_kept_once(store):
 
 def test_an_index_that_is_redone_counts_once(store):
     for _ in range(2):
-        store.record(Record(TestRow(1, "run", 1), (finding("a", 1),), (Occurrence("a", 1),)))
+        store.record(
+            Record(TestRow(1, "run", 1), (finding("a", 1),), (Occurrence("a", Numbered(1, 1)),))
+        )
     assert len(list(store.tests())) == 1
     assert store.findings()[0].occurrences == 1
 
 
 def test_a_record_is_all_or_nothing(store):
-    broken = Occurrence("a", 1, bucket=None)
+    broken = Occurrence("a", Numbered(1, 1), bucket=None)
     with pytest.raises(sqlite3.IntegrityError):
         store.record(Record(TestRow(1, "run", 1), (finding("a", 1),), (broken,)))
     assert store.done() == set() and store.findings() == []
@@ -91,8 +96,8 @@ def test_answers_of_probes_come_back(store):
 def test_what_there_is_to_learn_from_tests(store):
     told = {"toy": {"O0": "ok", "O1": {"kind": "unsupported", "message": "no"}}}
     row = TestRow(1, "run", 2, told, exporter="direct", items=("A()->x", "A->B(x)"), digest="0f")
-    seen = Occurrence("a", 1, "test", "known", "toy crash compile")
-    flaky = Occurrence("b", 1, "test", "flaky", "toy crash compile")
+    seen = Occurrence("a", Numbered(1, 1), "known", "toy crash compile")
+    flaky = Occurrence("b", Numbered(1, 1), "flaky", "toy crash compile")
     store.record(Record(row, (), (seen, flaky)))
     store.record(Record(TestRow(5, "run", 2)))
     (found,) = store.observed(0, 5)

@@ -15,6 +15,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.testcase.test_id import Numbered
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
 OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
@@ -62,7 +63,7 @@ def finding(tmp_path_factory, plugin):
     spec = registry.spec("liar")
     config = CONFIG.to_json()
     with ProducerClient(5, config) as producer, BackendRunner(spec, registry) as runner:
-        case = producer.produce({"do": "produce", "index": 0})
+        case = producer.produce(Numbered(5, 0))
         seen = examine(case, runner, producer.judge)
     (failure,) = seen.failures
     found = Finding(failure, case, seen.outcomes, spec, config, seen.verdict)

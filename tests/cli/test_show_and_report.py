@@ -11,6 +11,7 @@ from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, TestRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.cli.main import application, run
 from nnfuzz.ir.features import features
+from nnfuzz.testcase.test_id import Numbered
 from tests.report.graphs import branching
 
 
@@ -99,7 +100,9 @@ def test_what_is_no_graph_is_refused(tmp_path, capsys, text):
 
 def test_report_of_a_store(tmp_path, capsys):
     folder = tmp_path / "camp"
-    finding = FindingRow("5i6", 1, "crash", "compile", "toy", "O1", "boom", "findings/gone")
+    finding = FindingRow(
+        "5i6", Numbered(1, 1), "crash", "compile", "toy", "O1", "boom", "findings/gone"
+    )
     with Store.create(folder, {"seed": 9}) as store:
         store.begin_session()
         store.set_meta("versions", {"toy": "1.2.3"})
@@ -109,7 +112,7 @@ def test_report_of_a_store(tmp_path, capsys):
             parts = features(branching()) if index else None
             test = TestRow(index, "run", 1, {"toy": levels}, {"execute": 0.25}, features=parts)
             found = (finding,) if index == 1 else ()
-            seen = (Occurrence("5i6", 1),) if index == 1 else ()
+            seen = (Occurrence("5i6", Numbered(1, 1)),) if index == 1 else ()
             store.record(Record(test, found, seen))
         assert command("report", folder) == 0  # while it is running
     assert capsys.readouterr().out.strip() == str(folder / "report.html")

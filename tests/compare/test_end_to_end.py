@@ -50,7 +50,7 @@ def test_onnxruntime_lies_in_the_envelope_at_two_levels(cases):
     ran = 0
     for graph, params, case in cases:
         envelope = envelopes(graph, params)
-        assert compare(envelope, case.expected) == (), case.index
+        assert compare(envelope, case.expected) == (), case.id
         if any(node.op.name in WRONG for node in graph.nodes):
             continue
         weights = {n: params[n] for n in graph.weights}
@@ -61,7 +61,7 @@ def test_onnxruntime_lies_in_the_envelope_at_two_levels(cases):
             except Exception as error:
                 assert backend.is_unsupported(error, Stage.COMPILE), error
                 continue
-            assert compare(envelope, outputs) == (), (case.index, level)
+            assert compare(envelope, outputs) == (), (case.id, level)
             ran += 1
     assert ran > CASES / 2
 

@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered
 
 X = np.arange(3, dtype=np.float32)
 S = np.array(0.5, np.float32)
@@ -46,4 +47,6 @@ def case():
         [numpy_helper.from_array(W, "w")],
     )
     expected = {"y": (X + S) * W}
-    return TestCase(7, 3, GRAPH, model, {"x": X, "s": S}, {"w": W}, expected, "direct", 18)
+    return TestCase(
+        Numbered(7, 3), GRAPH, model, {"x": X, "s": S}, {"w": W}, expected, "direct", 18
+    )

@@ -8,6 +8,7 @@ import pytest
 from nnfuzz.corpus.generate import MAX_FAILURES, Plan, fill
 from nnfuzz.corpus.layout import CorpusError
 from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.test_id import Numbered
 
 PLAN = Plan(4, 7, {"nodes": 2}, {"nnfuzz": "1"})
 
@@ -19,7 +20,7 @@ def produce(case):
     def make(index):
         make.asked.append(index)
         if index % 3 == 2:
-            return NotProduced(index, "inputs", "no input")
+            return NotProduced(Numbered(7, index), "inputs", "no input")
         return replace(case, index=index)
 
     make.asked = []
@@ -90,7 +91,7 @@ def test_hopeless_settings_end(tmp_path):
 
     def never(index):
         asked.append(index)
-        return NotProduced(index, "generate", "nothing fits")
+        return NotProduced(Numbered(7, index), "generate", "nothing fits")
 
     with pytest.raises(CorpusError, match="nothing fits"):
         list(fill(tmp_path / "c", PLAN, never))

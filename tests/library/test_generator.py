@@ -9,6 +9,7 @@ import pytest
 import nnfuzz
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.testcase.test_id import Numbered
 
 
 def test_a_case_is_a_function_of_its_index(cases):
@@ -19,7 +20,7 @@ def test_a_case_is_a_function_of_its_index(cases):
 
 def test_the_cases_are_those_of_a_campaign(cases):
     with ProducerClient(cases.seed, cases.config.to_json()) as producer:
-        made = producer.produce({"do": "produce", "index": 2})
+        made = producer.produce(Numbered(cases.seed, 2))
     assert made.digest() == cases[2].digest()
 
 
@@ -31,7 +32,7 @@ def test_settings_decide_what_models_are_made_of(cases):
 
 
 def test_an_index_without_a_test_case_is_passed_over(cases, monkeypatch):
-    failed = NotProduced(0, "inputs", "no valid input")
+    failed = NotProduced(Numbered(0, 0), "inputs", "no valid input")
     produce = cases._producer.produce
     monkeypatch.setattr(cases._producer, "produce", lambda i: produce(i) if i else failed)
     assert next(iter(cases)).index == 1

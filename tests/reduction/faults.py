@@ -14,6 +14,7 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.test_id import Numbered
 
 PLUGIN = Path(__file__).parent / "wrong_elements.py"
 MAGIC = 77
@@ -46,7 +47,7 @@ class Fault:
         values = zip([*names, "y"], [*types, *op.type_transfer(*types)], strict=True)
         node = Node(op, tuple(names), ("y",))
         graph = Graph({n: Value(n, t) for n, t in values}, [node], names, [], ["y"])
-        case = TestCase(0, 0, graph.to_json(), b"", arrays, {}, {}, "direct", 20)
+        case = TestCase(Numbered(0, 0), graph.to_json(), b"", arrays, {}, {}, "direct", 20)
         return producer.expose(case)
 
     def _arrays(self, types: list[TensorType]) -> list[np.ndarray]:

@@ -155,7 +155,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     failed = next(f for f in map(producer.produce, range(100)) if isinstance(f, NotProduced))
     assert failed.stage == "export"
     failure = export_failure("torchscript", failed.error_type, failed.message, failed.traceback)
-    case = TestCase(3, failed.index, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
+    case = TestCase(failed.id, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
     done = reduce_case(Problem(case, failure, None, config.to_json()), ReduceConfig(2))
     assert [node["op"] for node in done.case.graph["nodes"]] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash

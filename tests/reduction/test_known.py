@@ -14,6 +14,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.refine import refined
 from nnfuzz.triage.signature import failures
 from tests.triage.test_refine import graph, single
@@ -57,7 +58,7 @@ class Slots:
 
 
 def fails(made, wrong):
-    case = TestCase(0, 0, made, b"", {}, {}, {}, "direct", 20)
+    case = TestCase(Numbered(0, 0), made, b"", {}, {}, {}, "direct", 20)
     bad = [node for node in made["nodes"] if node["op"] in wrong]
     if not bad:
         return Tried("digest", case=case)
@@ -113,7 +114,9 @@ class Uncompiled(Slots):
 @pytest.mark.parametrize("wrong, left", [((), ["Mod"]), (("Sign",), ["Mod", "Sign"])])
 def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, left):
     def run(*steps):
-        return slots.run(TestCase(0, 0, graph(*steps), b"", {}, {}, {}, "direct", 20), (), None)
+        return slots.run(
+            TestCase(Numbered(0, 0), graph(*steps), b"", {}, {}, {}, "direct", 20), (), None
+        )
 
     slots = Uncompiled(*wrong)
     alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))

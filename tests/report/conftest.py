@@ -13,6 +13,7 @@ from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.test_id import Numbered
 
 HERE = Path(__file__).parent
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -92,7 +93,7 @@ def registry():
 @pytest.fixture(scope="session")
 def case():
     expected = {"y": np.tanh(X + W)}
-    return TestCase(7, 3, GRAPH, model(), {"x": X}, {"w": W}, expected, "direct", 18)
+    return TestCase(Numbered(7, 3), GRAPH, model(), {"x": X}, {"w": W}, expected, "direct", 18)
 
 
 @pytest.fixture(scope="session")

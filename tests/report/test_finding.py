@@ -25,6 +25,7 @@ from nnfuzz.report.finding_folder import (
 from nnfuzz.report.repro import program_of
 from nnfuzz.report.tracker import model_text, tracker_report
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered, Probe
 from nnfuzz.triage.signature import failures
 
 ROOT = Path(__file__).parents[2]
@@ -85,10 +86,10 @@ def test_report_tells_values_levels_and_model(finding_of, tmp_path):
 
 def test_report_tells_which_test_it_was(finding_of):
     finding = finding_of("planted,bug=value")
-    assert f"index {finding.case.index}, exporter" in tracker_report(finding)
-    job = {"do": "probe", "signature": "Add(float32)->float32", "instance": 2}
-    probed = replace(finding, campaign={"origin": job})
-    assert "probe 2 of Add(float32)" in tracker_report(probed)
+    assert f"{finding.case.id}, exporter" in tracker_report(finding)
+    probe = Probe("direct:Add(float32)->float32", 2)
+    probed = replace(finding, case=replace(finding.case, id=probe))
+    assert str(probe) in tracker_report(probed)
 
 
 def test_hostile_text_stays_inside_of_its_place(finding_of, tmp_path):
@@ -144,7 +145,7 @@ def test_exporter_failure_has_no_model(finding_of, tmp_path):
     from nnfuzz.triage.signature import export_failure
 
     finding = finding_of("planted,bug=value")
-    case = TestCase(7, 4, finding.case.graph, b"", {}, {}, {}, "torchscript", 20)
+    case = TestCase(Numbered(7, 4), finding.case.graph, b"", {}, {}, {}, "torchscript", 20)
     failure = export_failure("torchscript", "SomeError", "no cosh")
     finding = replace(finding, failure=failure, case=case, outcomes=(), verdict=None, backend=None)
     folder = write_finding(tmp_path / "f", finding)

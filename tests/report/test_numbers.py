@@ -16,6 +16,7 @@ from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.text import impersonal, located, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered
 
 SINGLE = {
     "schema": 1,
@@ -121,6 +122,6 @@ def test_files_are_found_again_by_their_portable_path():
 
 def test_a_case_without_arrays_says_nothing_of_them(finding_of):
     finding = finding_of("planted,bug=value")
-    case = TestCase(7, 4, SINGLE, b"", {}, {}, {}, "torchscript", 20)
+    case = TestCase(Numbered(7, 4), SINGLE, b"", {}, {}, {}, "torchscript", 20)
     report = tracker_report(replace(finding, case=case, outcomes=(), verdict=None))
     assert "## Inputs and outputs" not in report

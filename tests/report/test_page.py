@@ -61,7 +61,7 @@ def row(finding, folder):
         "party": "optimiser",
         "folder": folder,
         "occurrences": 3,
-        "first_index": 5,
+        "test": "test 1/5",
         "found_at": 7.5,
     }
 

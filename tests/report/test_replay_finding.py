@@ -7,6 +7,7 @@ import pytest
 
 from nnfuzz.report.replay import Answer, regeneration, replay, replay_export
 from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.signature import export_failure
 
 from .conftest import judge
@@ -46,7 +47,7 @@ def test_regeneration_names_what_differs(finding_of):
     )
     differences = regeneration(finding, other)
     assert len(differences) == 3 and "inputs differ: x" in differences
-    failed = regeneration(finding, NotProduced(3, "inputs", "no input"))
+    failed = regeneration(finding, NotProduced(Numbered(7, 3), "inputs", "no input"))
     assert failed == ["not generated (inputs): no input"]
 
 
@@ -55,7 +56,7 @@ class Producer:
         self.made = made
 
     def produce(self, job):
-        assert job == {"do": "produce", "index": 3}
+        assert job == Numbered(7, 3)
         return self.made
 
 
@@ -63,8 +64,8 @@ def test_exporter_failures_are_exported_again(finding_of):
     finding = finding_of("planted,bug=value")
     failure = export_failure("torchscript", "SomeError", "no cosh 1")
     finding = replace(finding, failure=failure, backend=None)
-    again = NotProduced(3, "export", "no cosh 2", "SomeError")
+    again = NotProduced(Numbered(7, 3), "export", "no cosh 2", "SomeError")
     assert replay_export(finding, Producer(again)).answer is Answer.REPRODUCED
-    other = NotProduced(3, "export", "no sinh", "SomeError")
+    other = NotProduced(Numbered(7, 3), "export", "no sinh", "SomeError")
     assert replay_export(finding, Producer(other)).answer is Answer.DIFFERENT
     assert replay_export(finding, Producer(finding.case)).answer is Answer.FIXED

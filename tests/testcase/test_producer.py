@@ -16,6 +16,7 @@ from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService, case_job, reference_outcome
+from nnfuzz.testcase.test_id import Probe
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
 
@@ -52,7 +53,7 @@ def test_the_order_of_production_does_not_matter(producer):
 
 
 def test_another_seed_gives_another_case(producer, case):
-    assert Producer(4, CONFIG).produce(case.index).graph != case.graph
+    assert Producer(4, CONFIG).produce(case.id.index).graph != case.graph
 
 
 def test_models_pass_the_checker_and_carry_their_weights(case):
@@ -118,7 +119,7 @@ def test_the_reference_evaluator_computes_what_is_expected(case):
 
 def test_a_probe_is_the_operator_alone(producer):
     key = next(k for k in producer.signatures()["direct"] if k.startswith("Softmax(float32)"))
-    case = producer.probe(key, 0)
+    case = producer.made(Probe(f"direct:{key}", 0))
     assert [n["op"] for n in case.graph["nodes"]] == ["Softmax"]
 
 
@@ -149,7 +150,7 @@ def test_exporters_take_turns_by_index():
         assert case.generated_for == case.exporter
         assert onnx.load_from_string(case.model).opset_import[0].version == case.opset
         assert producer.lower(case)
-        alone = Producer(3, MIXED.only(case.generated_for)).produce(case.index)
+        alone = Producer(3, MIXED.only(case.generated_for)).produce(case.id.index)
         assert alone.model == case.model and alone.graph == case.graph
 
 

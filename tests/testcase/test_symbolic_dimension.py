@@ -8,6 +8,7 @@ from nnfuzz.ir.sizes import by_copy, copies, split, together
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.test_id import Probe
 
 NAMES = ("Add", "Mul", "Relu", "MatMul", "Softmax", "ReduceSum", "Transpose", "Concat", "Abs")
 CONFIG = CaseConfig(nodes=5, operators=NAMES, dynamic=1.0, dtypes={"float32": 1.0})
@@ -73,7 +74,8 @@ def test_exposed_models_stay_dynamic(producer, dynamic):
 
 
 def test_probes_and_campaigns_without_the_option_are_static(producer):
-    probe = producer.probe(producer.signatures()["torchscript"][0], 0)
+    key = producer.signatures()["torchscript"][0]
+    probe = producer.made(Probe(f"torchscript:{key}", 0))
     assert probe.exporter == CONFIG.exporter
     static = Producer(1, CaseConfig(nodes=5, operators=NAMES)).produce(0)
     assert static.exporter == "torchscript"

@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.compare.mismatch import Element, Verdict
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.operands import largest_operand, wide_operands
 from nnfuzz.triage.signature import failures
 
@@ -27,7 +28,7 @@ def case(op="Max", nodes=1):
     }
     x = np.arange(6).reshape(2, 3)
     model = onnx.ModelProto(graph=made).SerializeToString()
-    return TestCase(0, 0, graph, model, {"x": x}, {}, {"y": x})
+    return TestCase(Numbered(0, 0), graph, model, {"x": x}, {}, {"y": x})
 
 
 def operands(made, index=(1, 0)):

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
 from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.testcase.test_id import TestId, parse_id
 
 
 class Findings(Database):
@@ -19,30 +20,31 @@ class Findings(Database):
     def signatures(self) -> list[FindingRow]:
         """The same with one row per signature, whatever reduction has shown."""
         query = """
-            SELECT f.signature, f.first_index, f.kind, f.stage, f.backend, f.level, f.title,
-                   f.folder, f.origin, f.found_at, f.party, count(o.idx), f.place, f.size,
-                   f.complaint
+            SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
+                   f.found_at, f.party, count(o.test), f.place, f.size, f.complaint
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
-        levels = self._by_levels()
+        levels, rows = self._by_levels(), self._db.execute(query)
         return [
             FindingRow(  # type: ignore[misc]
-                *row[:11],
-                occurrences=row[11],
-                by_levels=levels.get(row[0], {}),
-                place=row[12],
-                size=row[13],
-                complaint=row[14],
+                signature,
+                parse_id(test),
+                *row,
+                occurrences=occurrences,
+                by_levels=levels.get(signature, {}),
+                place=place,
+                size=size,
+                complaint=complaint,
             )
-            for row in self._db.execute(query)
+            for signature, test, *row, occurrences, place, size, complaint in rows
         ]
 
     def _by_levels(self) -> dict[str, dict[str, int]]:
         """Signature -> levels that failed -> how often."""
         query = """
             SELECT r.signature, r.levels, count(*) FROM repeats r JOIN occurrences o
-                USING (signature, idx, origin) WHERE o.bucket = 'finding'
+                USING (signature, test) WHERE o.bucket = 'finding'
             GROUP BY r.signature, r.levels ORDER BY count(*) DESC, r.levels"""
         table: dict[str, dict[str, int]] = {}
         for signature, levels, count in self._db.execute(query):
@@ -53,7 +55,7 @@ class Findings(Database):
         """The failures that did not repeat, the most frequent first."""
         query = """
             SELECT o.signature, max(r.title), count(*), sum(r.repeated), sum(r.tried)
-            FROM occurrences o JOIN repeats r USING (signature, idx, origin)
+            FROM occurrences o JOIN repeats r USING (signature, test)
             WHERE o.bucket = 'flaky' GROUP BY o.signature ORDER BY count(*) DESC, o.signature"""
         return [FlakyRow(*row) for row in self._db.execute(query)]
 
@@ -61,17 +63,17 @@ class Findings(Database):
         """Signature -> lowest index of a test with it that was confirmed, wanted or not."""
         query = """
             SELECT signature, min(idx) FROM occurrences
-            WHERE bucket != 'flaky' AND idx >= 0 GROUP BY signature"""
+            WHERE bucket != 'flaky' AND idx IS NOT NULL GROUP BY signature"""
         return dict(self._db.execute(query).fetchall())
 
-    def failures_of_probes(self) -> dict[str, dict[str, str]]:
+    def failures_of_probes(self) -> dict[TestId, dict[str, str]]:
         """Probe -> signature -> "BACKEND KIND STAGE" of what failed in it."""
         query = """
-            SELECT origin, signature, kind FROM occurrences
-            WHERE bucket != 'flaky' AND origin != 'test' ORDER BY origin, signature"""
-        found: dict[str, dict[str, str]] = {}
-        for origin, signature, kind in self._db.execute(query):
-            found.setdefault(origin, {})[signature] = kind
+            SELECT test, signature, kind FROM occurrences
+            WHERE bucket != 'flaky' AND idx IS NULL ORDER BY test, signature"""
+        found: dict[TestId, dict[str, str]] = {}
+        for test, signature, kind in self._db.execute(query):
+            found.setdefault(parse_id(test), {})[signature] = kind
         return found
 
     def signatures_in(self, bucket: str) -> set[str]:
@@ -87,16 +89,15 @@ class Findings(Database):
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding
         self._db.execute(
-            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 f.signature,
-                f.first_index,
+                str(f.test),
                 f.kind,
                 f.stage,
                 f.backend,
                 f.level,
                 f.title,
-                f.origin,
                 f.folder,
                 f.found_at,
                 f.party,
@@ -109,18 +110,17 @@ class Findings(Database):
     def _add_occurrence(self, seen: Occurrence) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO occurrences VALUES (?, ?, ?, ?, ?)",
-            [seen.signature, seen.index, seen.origin, seen.bucket, seen.kind],
+            [seen.signature, str(seen.test), seen.test.index, seen.bucket, seen.kind],
         )
         if seen.levels or seen.tried:
             self._add_repeats(seen)
 
     def _add_repeats(self, seen: Occurrence) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?, ?)",
             [
                 seen.signature,
-                seen.index,
-                seen.origin,
+                str(seen.test),
                 seen.levels,
                 seen.repeated,
                 seen.tried,

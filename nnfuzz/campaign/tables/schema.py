@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 3
+SCHEMA = 4
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 
@@ -22,18 +22,18 @@ CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL);
 CREATE TABLE texts (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE errors (idx INTEGER NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     digest BLOB NOT NULL, PRIMARY KEY (idx, backend, level)) WITHOUT ROWID;
-CREATE TABLE findings (signature TEXT PRIMARY KEY, first_index INTEGER NOT NULL,
+CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
-    title TEXT NOT NULL, origin TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL,
-    party TEXT NOT NULL, place INTEGER NOT NULL, size INTEGER NOT NULL, complaint TEXT NOT NULL);
-CREATE TABLE occurrences (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
-    bucket TEXT NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
-CREATE TABLE repeats (signature TEXT NOT NULL, idx INTEGER NOT NULL, origin TEXT NOT NULL,
-    levels TEXT NOT NULL, repeated INTEGER NOT NULL, tried INTEGER NOT NULL,
-    title TEXT NOT NULL, PRIMARY KEY (signature, idx, origin)) WITHOUT ROWID;
+    title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,
+    place INTEGER NOT NULL, size INTEGER NOT NULL, complaint TEXT NOT NULL);
+CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEGER,
+    bucket TEXT NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (signature, test)) WITHOUT ROWID;
+CREATE TABLE repeats (signature TEXT NOT NULL, test TEXT NOT NULL, levels TEXT NOT NULL,
+    repeated INTEGER NOT NULL, tried INTEGER NOT NULL, title TEXT NOT NULL,
+    PRIMARY KEY (signature, test)) WITHOUT ROWID;
 CREATE TABLE reductions (signature TEXT PRIMARY KEY, row TEXT NOT NULL);
 CREATE TABLE suspects (signature TEXT PRIMARY KEY, refined TEXT NOT NULL);
-CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, idx INTEGER NOT NULL,
+CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, test TEXT NOT NULL,
     kind TEXT NOT NULL, backend TEXT NOT NULL, stage TEXT NOT NULL, signal TEXT NOT NULL,
     message TEXT NOT NULL, details TEXT NOT NULL);
 CREATE INDEX tests_by_occurrence ON occurrences (idx);

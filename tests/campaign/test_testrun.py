@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from nnfuzz.campaign.generation_failures import lost, not_produced
+from nnfuzz.campaign.testrun import lost, not_produced
 from nnfuzz.execute.events import Death, DeathKind, Fault
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.test_id import Numbered
 
-JOB = {"do": "produce", "index": 7}
+TEST = Numbered(1, 7)
 
 
 def failed(stage, **more):
-    return NotProduced(7, stage, "no", "ValueError", "trace", generated_for="torchscript", **more)
+    return NotProduced(
+        TEST, stage, "no", "ValueError", "trace", generated_for="torchscript", **more
+    )
 
 
 def test_a_producers_end_is_a_fault_and_no_outcome():
     fault = Fault("KeyError", "x", "trace", "", starting=False)
     for event in (fault, Death(DeathKind.TIMEOUT, "inputs", "", None, "last words", 1.0)):
-        evidence = lost(JOB, None, event, epoch=3)
-        assert (evidence.index, evidence.epoch, evidence.status) == (7, 3, "fault")
+        evidence = lost(TEST, event, epoch=3)
+        assert (evidence.test, evidence.epoch, evidence.status) == (TEST, 3, "fault")
         assert [row.kind for row in evidence.events] == ["fault"]
         assert not evidence.outcomes and not evidence.confirmed
 
 
 def test_an_exporters_error_is_a_failure_unless_it_says_unsupported():
-    evidence = not_produced(JOB, None, failed("export"), epoch=1)
+    evidence = not_produced(TEST, failed("export"), epoch=1)
     assert [failure.backend for failure in evidence.confirmed] == ["torchscript"]
     assert evidence.outcomes[0].kind is OutcomeKind.EXCEPTION
-    evidence = not_produced(JOB, None, failed("export", unsupported=True), epoch=1)
+    evidence = not_produced(TEST, failed("export", unsupported=True), epoch=1)
     assert not evidence.confirmed
     assert evidence.outcomes[0].kind is OutcomeKind.UNSUPPORTED
 
 
 def test_no_valid_inputs_are_nobodys_fault():
-    evidence = not_produced(JOB, None, failed("inputs"), epoch=1)
+    evidence = not_produced(TEST, failed("inputs"), epoch=1)
     assert evidence.status == "inputs"
     assert not evidence.confirmed and not evidence.events
