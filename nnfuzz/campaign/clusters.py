@@ -1,6 +1,6 @@
 """Clusters of findings that are not reduced yet: what is probably one cause is reduced once.
 
-Two failures are taken to be alike if they are of one kind (backend, kind, stage, levels), and if
+Two failures are taken to be alike if they are of one kind (compiler, kind, stage, levels), and if
 both models contain the operator or edge that failing in this way is associated with
 (nnfuzz.campaign.throttle), or if the compiler complains in the same way. One of a cluster is
 reduced, the one with the smallest model; clusters take turns, the most frequent first. What the
@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow
+from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow, backends_of
 from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import Failure, digest_of
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def complaint_of(failure: Failure) -> str:
     """What failures of one kind may share: how and where an output is wrong, or the whole error."""
     parts = failure.signature.parts
     if failure.kind is not OutcomeKind.MISMATCH or not parts.get("operators"):
-        return failure.signature.hash
+        return digest_of({**parts, "backend": failure.compiler})
     return f"wrong {parts.get('wrong', 'output')} at {parts['operators'][0]}"
 
 
@@ -101,7 +101,7 @@ def grouping(row: FindingRow) -> str:
 
 
 def _kind(row: FindingRow) -> tuple[str, str, str, str]:
-    return row.backend, row.kind, row.stage, row.level
+    return row.compiler, row.kind, row.stage, row.level
 
 
 def _whole(group: list[FindingRow]) -> FindingRow:
@@ -114,5 +114,6 @@ def _whole(group: list[FindingRow]) -> FindingRow:
         occurrences=sum(row.occurrences for row in group),
         found_at=min(row.found_at for row in group),
         by_levels=dict(levels.most_common()),
+        backends=backends_of(group),
         alike=tuple(row.signature for row in others),
     )

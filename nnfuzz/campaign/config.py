@@ -54,7 +54,8 @@ class ReducerSettings:
     """Who reduces findings: a service in a sandbox.
 
     service: "pkg.module:factory", called with (plugins, folder). preload: modules for its server.
-    seconds, budget: of one reduction, after which the best so far is taken. share: of the
+    budget: candidates of one reduction, and seconds of one in a campaign that the clock ends, after
+    which the best so far is taken. share: of the
     campaign's time that reductions may take beside it, which grows up to `most` with what waits; as
     much, and at least `grace` seconds, is granted when it is over.
     """
@@ -117,6 +118,11 @@ class CampaignConfig:
         """Whether the index gets the full check even if its results agree at first sight."""
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
+
+    @property
+    def timed(self) -> bool:
+        """Whether the clock decides when it is over, and so how long a reduction may take."""
+        return self.tests_limit is None or self.time_limit is not None
 
     @property
     def probed_first(self) -> int | None:

@@ -85,7 +85,7 @@ def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
     shown = {**asdict(row), "test": str(row.test)}
     del shown["found_at"], shown["place"]
-    lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants")
+    lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants", "backends")
     return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}
 
 

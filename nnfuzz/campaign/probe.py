@@ -116,6 +116,10 @@ class Prober:
         promising = map(self._promising, self._alike)
         self.ask(by_turns([key for key in promising if key is not None])[:most])
 
+    def lacks_answers(self) -> bool:
+        """Whether a signature would have to be probed that has no answer yet."""
+        return any(self.backends(Probe(key, 0)) for key in self.keys)
+
     def forget_waiting(self) -> None:
         """Empties the queue but for signatures that were begun; the rest may be asked again."""
         first = {name: chain.place for name, chain in self._chains.items()}

@@ -306,6 +306,7 @@ class Recorder:
             kind=failure.kind.value,
             stage=failure.stage.value,
             backend=failure.backend,
+            compiler=failure.compiler,
             level=",".join(failure.levels),
             title=failure.signature.title,
             folder=before.folder if before else "",
@@ -379,7 +380,7 @@ _SAID = (*FAILURES, OutcomeKind.UNSUPPORTED)
 
 def _alike(row: FindingRow) -> tuple[str, ...]:
     """What two mismatches must share to be suspected of being one."""
-    return row.backend, row.kind, row.level, row.party
+    return row.compiler, row.kind, row.level, row.party
 
 
 def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence:

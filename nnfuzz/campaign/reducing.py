@@ -21,8 +21,8 @@ BACKLOG = 10
 ASKING = 0.5
 """Share of the time of reductions that asking suspects may take while anything else waits."""
 HARD_SECONDS = 600.0
-"""After the time that a reduction is given: for the start of workers, and for localisation, which
-runs a slow compiler up to a hundred times.
+"""After the time that a reduction is given, or a second for each candidate: for the start of
+workers, and for localisation, which runs a slow compiler up to a hundred times.
 """
 _RESULT = {f.name for f in fields(ReductionRow)}
 
@@ -74,14 +74,16 @@ class Reducer:
         self._limited = math.isfinite(allowed)
         self._asked = row.signature in self.recorder.suspects
         self._known = [reduction.refined for reduction in self.recorder.reductions.values()]
-        settings = self.config.reducer
+        settings, store = self.config.reducer, self.recorder.store
+        habits = store.habits(row.backend)
         job = {
             "do": "ask" if self._asked else "reduce",
-            "folder": str((self.recorder.store.folder / row.folder).resolve()),
+            "folder": str((store.folder / row.folder).resolve()),
             "workers": workers,
             "budget": settings.budget,
-            "seconds": settings.seconds,
+            "seconds": settings.seconds if self.config.timed else None,
             "known": self.known(row),
+            "habits": None if habits is None else [habit.to_json() for habit in habits],
         }
         self._worker().submit(job)
 
@@ -91,7 +93,7 @@ class Reducer:
         return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
 
     def known(self, row: FindingRow) -> list[str]:
-        """The folders of what is reduced to the end, of the same backend and kind, duplicates of
+        """The folders of what is reduced to the end, of the same compiler and kind, duplicates of
         another operator included; the likeliest first.
         """
         rows, folder = self.recorder.rows, self.recorder.store.folder
@@ -102,7 +104,7 @@ class Reducer:
             if done.refined
             and not done.explained
             and signature in rows
-            and (rows[signature].backend, rows[signature].kind) == (row.backend, row.kind)
+            and (rows[signature].compiler, rows[signature].kind) == (row.compiler, row.kind)
         }
         names = sorted(alike, key=lambda refined: refined != suspected)
         return [str((folder / alike[name] / REDUCED).resolve()) for name in names]
@@ -194,4 +196,5 @@ class Reducer:
         return self._sandbox
 
     def _hard(self) -> float:
-        return self.config.reducer.seconds + HARD_SECONDS
+        settings = self.config.reducer
+        return HARD_SECONDS + (settings.seconds if self.config.timed else settings.budget)

@@ -1,9 +1,10 @@
 """The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
 
-Job: {"do": "reduce" or "ask", "folder": absolute path, "workers", "budget", "seconds", "known":
-folders of reduced findings of the same kind} -> the fields of nnfuzz.campaign.rows.ReductionRow but
-for the signature. What cannot be reduced has a "reason"; what fails for the cause of one of the
-known findings is "explained", and not reduced further. "ask" wants to know this only: {} is no.
+Job: {"do": "reduce" or "ask", "folder": absolute path, "workers", "budget", "seconds" or None for
+any, "known": folders of reduced findings of the same kind, "habits": of the compiler, None for what
+it has to be asked for} -> the fields of nnfuzz.campaign.rows.ReductionRow but for the signature.
+What cannot be reduced has a "reason"; what fails for the cause of one of the known findings is
+"explained", and not reduced further. "ask" wants to know this only: {} is no.
 
 The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
 next finding of the same backend; they end with it.
@@ -11,6 +12,7 @@ next finding of the same backend; they end with it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.deviation import Deviation, Habits
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
@@ -66,24 +69,29 @@ class ReductionService:
         self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
     ) -> tuple[Any, ...]:
         report(header["do"])
+        told = header["habits"]
+        habits = None if told is None else tuple(map(Deviation.from_json, told))
         config = ReduceConfig(
             header["workers"],
             header["budget"],
-            header["seconds"],
+            math.inf if header["seconds"] is None else header["seconds"],
             registry=self._registry,
             causes=[cause for path in header["known"] if (cause := self._cause(path))],
             only_known=header["do"] == "ask",
         )
         try:
-            return self.reduced(Path(header["folder"]), config), {}
+            return self.reduced(Path(header["folder"]), config, habits), {}
         except Unexplained:
             return {}, {}
         except _REASONS as error:
             return {"reason": f"{type(error).__name__}: {error}"}, {}
 
-    def reduced(self, folder: Path, config: ReduceConfig) -> dict[str, Any]:
+    def reduced(
+        self, folder: Path, config: ReduceConfig, habits: Habits | None = None
+    ) -> dict[str, Any]:
         """Reduces one finding. Raises: one of _REASONS, Unexplained."""
         servers = self._shared(read_finding(folder))
+        servers.habits = habits
         done, reduced = reduce_folder(folder, replace(config, servers=servers))
         graph = reduced.case.graph
         failure = renewed(reduced)

@@ -87,7 +87,8 @@ class FindingRow:
     order of tests and probes (nnfuzz.campaign.schedule.place_of). size: nodes of its graph.
     complaint: what failures of one cluster share, explained: those of the duplicates that are so
     since the pattern was run and not for their own reduction, alike: other signatures of the
-    cluster while none is reduced; see nnfuzz.campaign.clusters.
+    cluster while none is reduced; see nnfuzz.campaign.clusters. backends: all labels of the compiler
+    under which it occurs.
     """
 
     signature: str
@@ -113,6 +114,12 @@ class FindingRow:
     complaint: str = ""
     explained: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
+    compiler: str = ""
+    backends: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compiler", self.compiler or self.backend)
+        object.__setattr__(self, "backends", self.backends or (self.backend,))
 
 
 @dataclass(frozen=True)
@@ -263,6 +270,7 @@ def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -
         occurrences=sum(row.occurrences for row in group),
         found_at=min(row.found_at for row in group),
         by_levels=by_levels,
+        backends=backends_of(group),
         duplicates=tuple(row.signature for row in others),
         suspects=tuple(row.signature for row in group if row not in certain),
     )
@@ -277,6 +285,11 @@ def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -
         nodes=(reduction.before, reduction.after),
         variants=_variants(certain, reductions),
     )
+
+
+def backends_of(rows: Iterable[FindingRow]) -> tuple[str, ...]:
+    """All labels under which some findings occur, sorted."""
+    return tuple(sorted({label for row in rows for label in row.backends}))
 
 
 def _variants(

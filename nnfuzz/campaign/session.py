@@ -180,13 +180,14 @@ def _open(
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
-        _ask_for_habits(pools, observer)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
         answers = Answers()
         used = support.load(answers)
         store.load_answers(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
         prober = _prober(producers, levels, answers, store, observer)
+        if not thorough or prober.lacks_answers():
+            _ask_for_habits(pools, store, observer)
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
         recorder = Recorder(
@@ -205,12 +206,16 @@ def _open(
         yield _Session(config, store, recorder, loop, prober, versions, support, used)
 
 
-def _ask_for_habits(pools: list[BackendPool], observer: Observer) -> None:
-    """Asks every compiler what it computes otherwise everywhere. Raises: RunnerError."""
+def _ask_for_habits(pools: list[BackendPool], store: Store, observer: Observer) -> None:
+    """Asks every compiler what it computes otherwise everywhere, and keeps it for reductions.
+
+    Raises: RunnerError.
+    """
     for pool in pools:
         if habits := pool.learn_habits():
             told = "; ".join(map(str, habits))
             observer.note(f"{pool.name}: {told}. What only this explains is one finding")
+    store.set_habits({pool.name: pool.habits for pool in pools})
 
 
 def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:

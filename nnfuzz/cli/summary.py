@@ -71,6 +71,8 @@ def _details(row: FindingRow) -> Iterator[str]:
         yield f"with {counted(further, 'further signature')}: {grouping(row)}"
     if row.variants[1:]:
         yield f"also with {_told(row.variants[1:])}"
+    if len(row.backends) > 1:
+        yield f"with {' and '.join(row.backends)}"
     if len(row.by_levels) > 1:
         shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
         yield f"at {'; '.join(shown)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from nnfuzz.execute.deviation import Deviation
+from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import fork_server_of
@@ -39,7 +39,7 @@ class Servers:
     ) -> None:
         self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": operators_of(config or {})}))
         self.backend = fork_server_of(registry.get(backend.name)) if backend else None
-        self.habits: tuple[Deviation, ...] | None = None
+        self.habits: Habits | None = None
 
     def close(self) -> None:
         self.service.close()

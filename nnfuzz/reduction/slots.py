@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.deviation import Deviation
+from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner
@@ -76,7 +76,7 @@ class Slots:
         for runner in runners[1:]:
             runner.release = runners[0].release
 
-    def habits(self) -> tuple[Deviation, ...]:
+    def habits(self) -> Habits:
         """Those of the compiler, for which it is asked once; no slot may be busy."""
         runner = self.slots[0].runner
         if self._servers.habits is None:

@@ -87,7 +87,7 @@ def error_keys(
     frames = [frame for frame in parts.get("frames", ()) if "::" in frame]
     if parts.get("signal") and frames:
         found.add(Key(KeyKind.FRAME, f"{parts['signal']} in {frames[-1]}"))
-    return {Key(key.kind, f"{failure.backend} {key.text}") for key in found}
+    return {Key(key.kind, f"{failure.compiler} {key.text}") for key in found}
 
 
 def last_clause(message: str) -> str:

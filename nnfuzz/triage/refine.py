@@ -154,10 +154,10 @@ def refined(
     facts = facts or TriageFacts()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
     if habits := parts.get(HABITS):
-        parts = {"backend": failure.backend, HABITS: habits}
+        parts = {HABITS: habits}
     elif facts.passes:
         message = parts.get("message", "")
-        parts = {"backend": failure.backend, "passes": sorted(facts.passes)}
+        parts = {"passes": sorted(facts.passes)}
         parts |= _apart(message, graph or {}, facts) if facts.apart else {}
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, facts)
@@ -165,7 +165,7 @@ def refined(
         parts |= blamed(failure, graph, facts.operator, facts.branches)
     else:
         parts |= _where(graph, facts)
-    parts = {k: v for k, v in parts.items() if v is not None}
+    parts = {k: v for k, v in parts.items() if v is not None} | {"backend": failure.compiler}
     return Signature(digest_of(parts), failure.signature.title, parts)
 
 

@@ -73,6 +73,11 @@ class Failure:
         return self.label or self.targets[0].compiler
 
     @property
+    def compiler(self) -> str:
+        """What a cause belongs to, whatever its options and device are."""
+        return self.targets[0].compiler
+
+    @property
     def levels(self) -> tuple[str, ...]:
         return levels_of(self.targets)
 

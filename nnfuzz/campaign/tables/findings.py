@@ -21,7 +21,8 @@ class Findings(Database):
         """The same with one row per signature, whatever reduction has shown."""
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
-                   f.found_at, f.party, count(o.test), f.place, f.size, f.complaint
+                   f.found_at, f.party, count(o.test), f.place, f.size, f.complaint,
+                   f.compiler
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
@@ -36,8 +37,9 @@ class Findings(Database):
                 place=place,
                 size=size,
                 complaint=complaint,
+                compiler=compiler,
             )
-            for signature, test, *row, occurrences, place, size, complaint in rows
+            for signature, test, *row, occurrences, place, size, complaint, compiler in rows
         ]
 
     def _by_levels(self) -> dict[str, dict[str, int]]:
@@ -89,7 +91,7 @@ class Findings(Database):
     def _add_finding(self, finding: FindingRow) -> None:
         f = finding
         self._db.execute(
-            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 f.signature,
                 str(f.test),
@@ -104,6 +106,7 @@ class Findings(Database):
                 f.place,
                 f.size,
                 f.complaint,
+                f.compiler,
             ],
         )
 

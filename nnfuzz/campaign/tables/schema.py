@@ -25,7 +25,8 @@ CREATE TABLE errors (idx INTEGER NOT NULL, backend TEXT NOT NULL, level TEXT NOT
 CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,
-    place INTEGER NOT NULL, size INTEGER NOT NULL, complaint TEXT NOT NULL);
+    place INTEGER NOT NULL, size INTEGER NOT NULL, complaint TEXT NOT NULL,
+    compiler TEXT NOT NULL);
 CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEGER,
     bucket TEXT NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (signature, test)) WITHOUT ROWID;
 CREATE TABLE repeats (signature TEXT NOT NULL, test TEXT NOT NULL, levels TEXT NOT NULL,

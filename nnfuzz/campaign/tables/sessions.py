@@ -6,11 +6,12 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
 from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.execute.deviation import Deviation, Habits
 
 
 class Sessions(Database):
@@ -60,6 +61,16 @@ class Sessions(Database):
             lanes += seconds * workers
             busy.update(json.loads(sut))
         return {backend: spent / lanes for backend, spent in busy.items()} if lanes else {}
+
+    def set_habits(self, habits: Mapping[str, Habits]) -> None:
+        """Keeps what compilers were found to compute otherwise everywhere, by backend."""
+        told = {name: [habit.to_json() for habit in own] for name, own in habits.items()}
+        self.set_meta("habits", told)
+
+    def habits(self, backend: str) -> tuple[Deviation, ...] | None:
+        """Those of a backend; None if it was not asked."""
+        told = self.meta("habits", {}).get(backend)
+        return None if told is None else tuple(map(Deviation.from_json, told))
 
     def touch(self) -> None:
         """Keeps the time of the session."""
