@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def _mend_summary(store: Store) -> None:
 
 def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
-    shown = {**asdict(row), "test": str(row.test)}
+    shown = row.to_json()
     del shown["found_at"], shown["place"]
     lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants", "backends")
     return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from nnfuzz.execute.complaint import CompilerError
@@ -87,8 +87,8 @@ class FindingRow:
     order of tests and probes (nnfuzz.campaign.schedule.place_of). size: nodes of its graph.
     complaint: what failures of one cluster share, explained: those of the duplicates that are so
     since the pattern was run and not for their own reduction, alike: other signatures of the
-    cluster while none is reduced; see nnfuzz.campaign.clusters. backends: all labels of the compiler
-    under which it occurs.
+    cluster while none is reduced; see nnfuzz.campaign.clusters. backends: all labels
+    of the compiler under which it occurs.
     """
 
     signature: str
@@ -120,6 +120,9 @@ class FindingRow:
     def __post_init__(self) -> None:
         object.__setattr__(self, "compiler", self.compiler or self.backend)
         object.__setattr__(self, "backends", self.backends or (self.backend,))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "test": str(self.test)}
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,6 @@ def report(
 def read_campaign(store: Store) -> Campaign:
     """The content of the page from the store; tests are read one by one as the page asks."""
     from collections import Counter
-    from dataclasses import asdict
     from statistics import fmean
 
     from nnfuzz.campaign.statistics import Statistics, summary
@@ -70,7 +69,7 @@ def read_campaign(store: Store) -> Campaign:
     return Campaign(
         folder=store.folder,
         summary={**figures_so_far, "sut_share": share},
-        findings=[asdict(row) for row in findings],
+        findings=[row.to_json() for row in findings],
         tests=_lines(store),
         unsupported=store.reasons(),
         events={**events, **{k: n for k, n in store.buckets().items() if k != "finding"}},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnfuzz.campaign.clusters import Clusters, complaint_of, grouping
 from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow
@@ -85,7 +87,9 @@ def test_complaints_of_mismatches_name_the_operator():
     told = Failure(Signature("h", "", parts), OutcomeKind.MISMATCH, Stage.COMPARE, TARGETS)
     assert complaint_of(told) == "wrong value at Conv"
     error = Failure(Signature("h", ""), OutcomeKind.EXCEPTION, Stage.IMPORT, TARGETS)
-    assert complaint_of(error) == "h"
+    other = replace(error, label="toy,opt=1")
+    assert complaint_of(error) == complaint_of(other)
+    assert complaint_of(error) != complaint_of(replace(error, signature=Signature("g", "", parts)))
 
 
 def test_findings_are_listed_by_value():

@@ -21,7 +21,7 @@ def produce(case):
         make.asked.append(index)
         if index % 3 == 2:
             return NotProduced(Numbered(7, index), "inputs", "no input")
-        return replace(case, index=index)
+        return replace(case, id=Numbered(7, index))
 
     make.asked = []
     return make

@@ -11,6 +11,7 @@ from nnfuzz.corpus.layout import find_tests, write_test
 from nnfuzz.corpus.verify import Result, Status, Tolerance, difference, verify
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.testcase.test_id import Numbered
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_a_damaged_test_costs_only_itself(case, runner, tmp_path):
     from dataclasses import replace
 
     for index in range(3):
-        write_test(tmp_path, replace(case, index=index))
+        write_test(tmp_path, replace(case, id=Numbered(7, index)))
     tests = sorted(tmp_path.iterdir())
     (tests[0] / "model.onnx").write_bytes(b"\xff")
     from nnfuzz.corpus.layout import tensor_bytes

@@ -17,6 +17,7 @@ from nnfuzz.execute.target import Target, TargetError
 from nnfuzz.experiment.pending import Pending, Task, finished
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.test_id import Probe
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 PLUGIN = str(SCRIPTS / "planted" / "blamed.py")
@@ -37,7 +38,7 @@ def run():
 
 
 def probe(producer: Producer, operator: str) -> TestCase:
-    found = producer.probe(f"{operator}(float32)->float32", 0)
+    found = producer.made(Probe(f"direct:{operator}(float32)->float32", 0))
     assert isinstance(found, TestCase)
     return found
 

@@ -35,7 +35,7 @@ def test_an_index_without_a_test_case_is_passed_over(cases, monkeypatch):
     failed = NotProduced(Numbered(0, 0), "inputs", "no valid input")
     produce = cases._producer.produce
     monkeypatch.setattr(cases._producer, "produce", lambda i: produce(i) if i else failed)
-    assert next(iter(cases)).index == 1
+    assert next(iter(cases)).id.index == 1
     with pytest.raises(nnfuzz.NoTestCase, match="index 0 gives no test case: no valid input"):
         cases[0]
     monkeypatch.setattr(cases._producer, "produce", lambda i: failed)

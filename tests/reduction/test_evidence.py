@@ -12,6 +12,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.reduced import problem_of, reduced_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.test_id import Probe
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined
@@ -48,7 +49,7 @@ def of(bench, operator, causes=()):
     """The same for the first model of an operator that fails."""
     producer = bench[2]
     for instance in range(8):
-        case = producer.probe(f"{operator}(float32)->float32", instance)
+        case = producer.made(Probe(f"direct:{operator}(float32)->float32", instance))
         if found := reduced(bench, case, causes):
             return found
     raise AssertionError(f"{operator} never fails")

@@ -61,6 +61,7 @@ def row(finding, folder):
         "party": "optimiser",
         "folder": folder,
         "occurrences": 3,
+        "backends": (failure.backend,),
         "test": "test 1/5",
         "found_at": 7.5,
     }

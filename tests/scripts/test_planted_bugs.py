@@ -20,6 +20,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.test_id import Probe
 
 PLUGIN = Path(__file__).parents[2] / "scripts" / "planted" / "plugin.py"
 COMMON = ("broadcast_operand_lost", "fused_operands_swapped", "copied_in_half")
@@ -38,7 +39,7 @@ def single_operators(producer):
         name = key.partition("(")[0]
         if name not in first or ("(float32" in key and "(float32" not in first[name]):
             first[name] = key
-    found = (producer.probe(key, 0) for key in first.values())
+    found = (producer.made(Probe(f"direct:{key}", 0)) for key in first.values())
     return [case for case in found if isinstance(case, TestCase) and known(case)]
 
 

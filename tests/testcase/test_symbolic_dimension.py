@@ -55,7 +55,7 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
 
 
 def test_the_same_index_gives_the_same_case(producer, dynamic):
-    again = producer.produce(dynamic[0].index)
+    again = producer.produce(dynamic[0].id.index)
     assert again.model == dynamic[0].model
     assert again.graph == dynamic[0].graph
 
