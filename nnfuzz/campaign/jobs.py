@@ -8,7 +8,7 @@ from functools import partial
 from nnfuzz.campaign.pools import Job
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.execute.events import Death, Fault, Reply
-from nnfuzz.testcase.service import produce_job
+from nnfuzz.testcase.service import produce_job, produced_as
 from nnfuzz.testcase.test_id import Numbered, TestId
 
 Produced = Callable[[TestId, Reply | Fault | Death, int, float], None]
@@ -63,7 +63,8 @@ class JobSource:
         return None if probe is None else self._job(probe)
 
     def _job(self, test: TestId) -> Job:
-        return Job(produce_job(test), partial(self._produced, test))
+        done = partial(self._produced, test)
+        return Job(produce_job(test), done, reading=produced_as(test))
 
     def _take(self) -> None:
         self.next_index += 1

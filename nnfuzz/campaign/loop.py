@@ -29,7 +29,7 @@ from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 TICK_SECONDS = 0.25
@@ -205,15 +205,13 @@ class Loop:
             self._keep(lost(test, event, epoch))
             if isinstance(test, Probe):
                 self.prober.finished(test, {})
-        elif "failed" in event.header:
-            failed = NotProduced.from_json(event.header["failed"])
+        elif isinstance(failed := event.value, NotProduced):
             self._keep(not_produced(test, failed, epoch))
             if isinstance(test, Probe):
                 self.prober.not_produced(test, failed)
         else:
-            case = TestCase.from_frame(event.header["case"], event.blobs)
             sampled = isinstance(test, Numbered) and self.config.sampled(test.index)
-            run = TestRun(self, test, case, self._pools_of(test), epoch, sampled)
+            run = TestRun(self, test, event.value, self._pools_of(test), epoch, sampled)
             self._runs.add(run)
             run.start()
 

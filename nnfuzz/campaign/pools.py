@@ -17,7 +17,17 @@ from typing import Any, Protocol
 from nnfuzz.campaign.config import ProducerSettings
 from nnfuzz.campaign.pace import Pace, Waiting
 from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.events import Death, Event, Fault, Limits, Progress, Reply, described
+from nnfuzz.execute.events import (
+    Death,
+    Event,
+    Fault,
+    Limits,
+    Progress,
+    Reading,
+    Reply,
+    described,
+    unread,
+)
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
@@ -47,11 +57,15 @@ class PoolError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a producer. done: called with its end, the epoch and the seconds that it took."""
+    """Work for a producer. done: called with its end, the epoch and the seconds that it took.
+
+    reading: of its answer.
+    """
 
     header: dict[str, Any]
     done: Callable[[Reply | Fault | Death, int, float], None]
     blobs: Mapping[str, Any] = field(default_factory=dict)
+    reading: Reading = unread
 
 
 @dataclass
@@ -89,12 +103,12 @@ class ProducerPool:
             if slot.job is None:
                 self._renew(slot)
 
-    def call(self, header: dict[str, Any]) -> Reply | Fault | Death:
+    def call(self, header: dict[str, Any], reading: Reading) -> Reply | Fault | Death:
         """Has the first worker do a job, and waits for it."""
         slot = self.slots[0]
         self._renew(slot)
         assert slot.sandbox is not None
-        return slot.sandbox.call(header)
+        return slot.sandbox.call(header, reply=reading)
 
     def dispatch(self, supply: Callable[[], Job | None]) -> None:
         for slot in self.slots:
@@ -133,7 +147,7 @@ class ProducerPool:
     def _submit(self, slot: _ProducerSlot, job: Job) -> None:
         slot.job, slot.began = job, time.perf_counter()
         assert slot.sandbox is not None, "renewed first"
-        slot.sandbox.submit(job.header, job.blobs)
+        slot.sandbox.submit(job.header, job.blobs, job.reading)
 
     def _renew(self, slot: _ProducerSlot) -> None:
         """Starts a worker, or has it take over the configuration of the epoch."""

@@ -6,7 +6,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
+from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Recorder
@@ -14,6 +15,8 @@ from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.ir.graph_json import checked_graph
+from nnfuzz.reading import read_fields
 from nnfuzz.report.finding_folder import REDUCED
 
 BACKLOG = 10
@@ -24,7 +27,7 @@ HARD_SECONDS = 600.0
 """After the time that a reduction is given, or a second for each candidate: for the start of
 workers, and for localisation, which runs a slow compiler up to a hundred times.
 """
-_RESULT = {f.name for f in fields(ReductionRow)}
+_RESULT = tuple(f.name for f in fields(ReductionRow) if f.name != "signature")
 
 
 class Reducer:
@@ -85,7 +88,7 @@ class Reducer:
             "known": self.known(row),
             "habits": None if habits is None else [habit.to_json() for habit in habits],
         }
-        self._worker().submit(job)
+        self._worker().submit(job, reply=_read)
 
     def share(self) -> float:
         """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
@@ -139,7 +142,7 @@ class Reducer:
         self._asking += seconds if self._asked else 0.0
         if not self._free:
             self._free = seconds
-        if self._asked and isinstance(event, Reply) and not event.header:
+        if self._asked and isinstance(event, Reply) and event.value == _NOTHING:
             self.recorder.unexplained(row.signature, self._known)
         else:
             self._keep(row, self._result(row, event))
@@ -147,8 +150,7 @@ class Reducer:
 
     def _result(self, row: FindingRow, event: Reply | Fault | Death) -> ReductionRow:
         if isinstance(event, Reply):
-            found = {name: value for name, value in event.header.items() if name in _RESULT}
-            return ReductionRow(row.signature, **found)
+            return replace(event.value, signature=row.signature)
         reason = described(event)
         if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
             reason = f"took longer than {self._hard():.0f} s"
@@ -198,3 +200,14 @@ class Reducer:
     def _hard(self) -> float:
         settings = self.config.reducer
         return HARD_SECONDS + (settings.seconds if self.config.timed else settings.budget)
+
+
+_NOTHING = ReductionRow("")
+
+
+def _read(header: dict[str, Any], blobs: dict[str, Any]) -> ReductionRow:
+    """What came of a reduction; of which finding is for the asker to say."""
+    found = replace(_NOTHING, **read_fields(ReductionRow, header, *_RESULT))
+    if found.graph:
+        checked_graph(found.graph)
+    return found

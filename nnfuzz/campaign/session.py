@@ -6,7 +6,7 @@ import json
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply, described
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.reading import read
 from nnfuzz.report.files import write_atomically
 from nnfuzz.testcase.case import refusal
 from nnfuzz.testcase.service import blames_settings
@@ -236,6 +237,15 @@ def _versions(pools: list[BackendPool], store: Store) -> Versions:
     return versions
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """What producers may use: see the job "signatures" of nnfuzz.testcase.service."""
+
+    signatures: dict[str, list[str]]
+    variables: dict[str, list[int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
 def _prober(
     producers: ProducerPool,
     levels: dict[str, tuple[str, ...]],
@@ -247,14 +257,13 @@ def _prober(
 
     Raises: ConfigError, PoolError.
     """
-    event = producers.call({"do": "signatures"})
+    event = producers.call({"do": "signatures"}, lambda header, blobs: read(Vocabulary, header))
     if isinstance(event, Reply):
-        for note in event.header.get("notes", ()):
+        told: Vocabulary = event.value
+        for note in told.notes:
             observer.note(note)
-        found = event.header["signatures"]
-        keys = [refusal(name, key) for name, signatures in found.items() for key in signatures]
-        variables = event.header.get("variables", {})
-        return Prober(levels, keys, variables, answers, store.add_answers)
+        keys = [refusal(name, key) for name, found in told.signatures.items() for key in found]
+        return Prober(levels, keys, told.variables, answers, store.add_answers)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from nnfuzz.campaign.pools import BackendPool, Job
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
-from nnfuzz.execute.events import Death, Fault, Reply, described
+from nnfuzz.execute.events import Death, Fault, Reading, Reply, described
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.target import Target
@@ -93,13 +93,15 @@ class TestRun(Asking):
         """What was planned waits for its turn; what settles a test goes first."""
         return self._pools[run.backend].submit(run, urgent=self.settling)
 
-    def ask(self, header: dict[str, Any], blobs: dict[str, Any]) -> Pending[Answer]:
+    def ask(
+        self, header: dict[str, Any], blobs: dict[str, Any], reading: Reading
+    ) -> Pending[Answer]:
         pending: Pending[Answer] = Pending()
 
         def answer(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
             pending.complete((event, seconds))
 
-        self.services.judge(Job(header, answer, blobs))
+        self.services.judge(Job(header, answer, blobs, reading))
         return pending
 
     # -- record ---------------------------------------------------------------------------------

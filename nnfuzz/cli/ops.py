@@ -114,7 +114,9 @@ def terminal() -> Console:
     """A rich console of the terminal's width; LOG_WIDTH columns where stdout is no terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else LOG_WIDTH)
+    if sys.stdout.isatty():
+        return Console(highlight=False, file=sys.__stdout__)
+    return Console(highlight=False, width=LOG_WIDTH)
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:

@@ -30,7 +30,7 @@ def steps(label: str, total: int) -> Iterator[Advance]:
         Left(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Console(file=sys.__stderr__)) as progress:
         task = progress.add_task(label, total=total, note="")
         yield lambda note: progress.update(task, advance=1, note=note)
 

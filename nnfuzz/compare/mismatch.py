@@ -10,6 +10,7 @@ from typing import Any
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.target import Target
 from nnfuzz.notebook import table
+from nnfuzz.reading import read
 
 Number = float | int | bool | str
 """A value in a report; floats that are not finite are the strings "nan", "inf" and "-inf"."""
@@ -89,11 +90,6 @@ class Accuracy:
         rows = {str(target): list(vars(row).values()) for target, row in self.rows.items()}
         return {"reference": self.reference, "rows": rows}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Accuracy:
-        rows = {Target.parse(target): Distance(*row) for target, row in data["rows"].items()}
-        return cls(data["reference"], rows)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -145,26 +141,5 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        """Raises: TargetError, KeyError, TypeError or ValueError for what is no verdict."""
-        wrong = data["mismatches"].items()
-        found = {Target.parse(t): tuple(_mismatch(m) for m in listed) for t, listed in wrong}
-        shares = dict(data.get("comparable", {}))
-        accuracy = {
-            Target.parse(t): {name: Accuracy.from_json(told) for name, told in outputs.items()}
-            for t, outputs in data.get("accuracy", {}).items()
-        }
-        explained = {
-            Target.parse(t): tuple(map(Deviation.from_json, habits))
-            for t, habits in data.get("explained", {}).items()
-        }
-        suspect = bool(data.get("suspect_reference", False))
-        return cls(found, shares, suspect, accuracy, explained)
-
-
-def _mismatch(data: Mapping[str, Any]) -> Mismatch:
-    ends = {name: _element(data[name]) for name in ("worst", "first") if data.get(name)}
-    return Mismatch(**{**data, "kind": MismatchKind(data["kind"]), **ends})
-
-
-def _element(data: Mapping[str, Any]) -> Element:
-    return Element(**{**data, "index": tuple(data.get("index", ()))})
+        """Raises: Unreadable for what is no verdict."""
+        return read(cls, data)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from collections import deque
 
+from nnfuzz.text import visible
+
 HEAD_BYTES, TAIL_BYTES = 16 << 10, 48 << 10
 READ_BYTES = 1 << 16
 MARK = b"\0nnfuzz-answer\0"
@@ -69,7 +71,7 @@ class Capture:
         self._held = b""
         lost = self.total - len(self._head) - len(self._tail)
         gap = f"\n... {lost} bytes left out ...\n".encode() if lost else b""
-        text = bytes(self._head + gap + self._tail).decode(errors="replace")
+        text = visible(bytes(self._head + gap + self._tail).decode(errors="replace"))
         self.total = 0
         self._head.clear()
         self._tail.clear()

@@ -1,4 +1,4 @@
-"""Messages between the campaign and a worker: one kind byte, a length, a payload, over a socket."""
+"""Messages between the campaign and a worker: a kind, the number of a job, a length, a payload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnfuzz.execute.wire import ALIGNMENT, WireError
 SETUP, JOB = b"S", b"J"  # campaign -> worker
 READY, PARTIAL, REPLY, FAULT = b"R", b"P", b"D", b"F"  # worker -> campaign
 _ANSWERS = (READY, PARTIAL, REPLY, FAULT)
-_HEAD = struct.Struct("<cQ")
+_HEAD = struct.Struct("<cQQ")
 BUFFER_BYTES = 1 << 20
 MAX_BYTES = 1 << 31  # of one message: more is the garbage of a broken worker
 
@@ -29,14 +29,14 @@ def allocate(size: int) -> memoryview:
     return raw.data[start : start + size]
 
 
-def pack(kind: bytes, payload: bytes) -> list[memoryview]:
+def pack(kind: bytes, payload: bytes, job: int = 0) -> list[memoryview]:
     """The pieces to be sent, in order, without copying the payload."""
-    return [memoryview(_HEAD.pack(kind, len(payload))), memoryview(payload)]
+    return [memoryview(_HEAD.pack(kind, job, len(payload))), memoryview(payload)]
 
 
-def send(sock: socket.socket, kind: bytes, payload: bytes) -> None:
+def send(sock: socket.socket, kind: bytes, payload: bytes, job: int = 0) -> None:
     """Sends one message on a blocking socket, in one system call where it takes all of it."""
-    pieces = pack(kind, payload)
+    pieces = pack(kind, payload, job)
     while pieces:
         pieces = unsent(pieces, sock.sendmsg(pieces))
 
@@ -52,7 +52,7 @@ def unsent(pieces: list[memoryview], count: int) -> list[memoryview]:
 
 def receive(sock: socket.socket) -> tuple[bytes, memoryview]:
     """Receives one message from a blocking socket. Raises: Closed at the end of the stream."""
-    kind, length = _HEAD.unpack(_fill(sock, memoryview(bytearray(_HEAD.size))))
+    kind, _, length = _HEAD.unpack(_fill(sock, memoryview(bytearray(_HEAD.size))))
     return kind, _fill(sock, allocate(length))
 
 
@@ -71,13 +71,13 @@ class MessageReader:
 
     def __init__(self, sock: socket.socket):
         self._sock = sock
-        self._kind: bytes | None = None
+        self._begun: tuple[bytes, int] | None = None
         self._buffer: memoryview
         self._rest: memoryview
         self._start(None, _HEAD.size)
 
-    def messages(self) -> Iterator[tuple[bytes, memoryview]]:
-        """Yields the messages that are complete by now; a partial one is kept for the next call.
+    def messages(self) -> Iterator[tuple[bytes, int, memoryview]]:
+        """Yields kind, job and payload of what is complete by now; a part waits for the next call.
 
         Raises: Closed at the end of the stream; WireError if it holds something else.
         """
@@ -92,16 +92,16 @@ class MessageReader:
                 if not count:
                     raise Closed
                 self._rest = self._rest[count:]
-            if self._kind is None:
-                kind, length = _HEAD.unpack(self._buffer)
+            if self._begun is None:
+                kind, job, length = _HEAD.unpack(self._buffer)
                 if kind not in _ANSWERS or length > MAX_BYTES:
-                    raise WireError(f"no message starts with {bytes(self._buffer)!r}")
-                self._start(kind, length)
+                    raise WireError(f"no message begins with {bytes(self._buffer)!r}")
+                self._start((kind, job), length)
             else:
-                message = self._kind, self._buffer
+                message = *self._begun, self._buffer
                 self._start(None, _HEAD.size)
                 yield message
 
-    def _start(self, kind: bytes | None, size: int) -> None:
-        self._kind = kind
+    def _start(self, begun: tuple[bytes, int] | None, size: int) -> None:
+        self._begun = begun
         self._buffer = self._rest = allocate(size)

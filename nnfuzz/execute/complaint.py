@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.stage import Stage
+from nnfuzz.text import visible
 
 TEXT_CHARS = 8000
 """Of a message or traceback that are kept."""
@@ -68,7 +68,8 @@ def describe(error: BaseException) -> dict[str, str]:
     except Exception:
         trace = ""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    return {"error_type": name, "message": _shorten(message), "traceback": _shorten(trace)}
+    texts = {"error_type": name, "message": message, "traceback": trace}
+    return {name: visible(_shorten(text)) for name, text in texts.items()}
 
 
 def _shorten(text: str) -> str:
@@ -99,17 +100,6 @@ class Complaint:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Complaint:
-        return cls(
-            ComplaintKind(data["kind"]),
-            data["subject"],
-            tuple(data["operators"]),
-            tuple(data["dtypes"]),
-            data["location"],
-            tuple((subject, location) for subject, location in data.get("others", ())),
-        )
 
     def of_kind(self, kind: ComplaintKind) -> Complaint:
         return replace(self, kind=kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -49,22 +50,31 @@ class DeathKind(StrEnum):
     MEMORY = "memory"
 
 
+Reading = Callable[[dict[str, Any], dict[str, Any]], Any]
+"""What makes a typed value of an answer's header and blobs, or raises: then it is damaged."""
+
+
+def unread(header: dict[str, Any], blobs: dict[str, Any]) -> None:
+    """For answers that hold nothing, or nothing that is trusted."""
+
+
 @dataclass(frozen=True)
 class Reply:
-    """The job's answer. `captured` is what the worker printed since the last event."""
+    """The job's answer. value: what was read of it; nothing else of an answer may be used.
 
-    header: dict[str, Any]
-    blobs: dict[str, Any]
-    captured: str
+    captured: what the worker printed since the last event.
+    """
+
+    value: Any
+    captured: str = ""
 
 
 @dataclass(frozen=True)
 class Progress:
     """A part of the answer, sent ahead; more will follow."""
 
-    header: dict[str, Any]
-    blobs: dict[str, Any]
-    captured: str
+    value: Any
+    captured: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from nnfuzz.execute.complaint import Complaint
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.reading import read
 
 __all__ = ["Outcome", "OutcomeKind", "Stage"]
 
@@ -82,12 +83,5 @@ class Outcome:
     def from_json(
         cls, data: dict[str, Any], outputs: dict[str, np.ndarray] | None = None
     ) -> Outcome:
-        """The inverse of to_json; the outputs travel beside it. Unknown keys are an error."""
-        told = data.get("complaint")
-        fields = {
-            "kind": OutcomeKind(data["kind"]),
-            "stage": Stage(data["stage"]),
-            "target": Target.parse(data["target"]),
-            "complaint": Complaint.from_json(told) if told else None,
-        }
-        return cls(**{**data, **fields}, outputs=outputs)
+        """The inverse of to_json; the outputs travel beside it. Raises: Unreadable."""
+        return replace(read(cls, data), outputs=outputs)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import select
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.worker import StatusPage
 
 NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
+IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from one that tidies up
 _PAGE_BYTES = resource.getpagesize()
+_CPUCLOCK_SCHED = 2  # of a process, see clock_getcpuclockid(3)
 
 
 class WorkerProcess:
@@ -28,15 +32,18 @@ class WorkerProcess:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, channel.BUFFER_BYTES)
         output, output_theirs = os.pipe()
-        page = os.memfd_create("nnfuzz-status")
+        page = os.memfd_create("nnfuzz-status", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.status = StatusPage(page)
+        fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)  # or reading it would kill us
         self.pid: int | None = None
         self.ended: int | None = None
         self.ready = False
         self.jobs = 0
+        self.spent = False  # not to be given another job
         self.cause: DeathKind | None = None
         self.killed_at = 0.0
         self.note = ""
+        self._rested_at = self._rested_cpu = self._idle = self._burnt = 0.0
         self._server = server
         self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
         theirs.close()
@@ -86,8 +93,31 @@ class WorkerProcess:
         """
         return sum(map(_private_bytes, _tree(self.pid))) if self.pid else 0
 
+    def rest(self) -> None:
+        """Notes that a job is over: from here on the worker should be idle."""
+        self._rested_at, self._rested_cpu = time.monotonic(), self._cpu_seconds()
+
+    def burns(self) -> bool:
+        """Whether threads that a finished job has left behind kept computing since `rest`."""
+        if self._rested_cpu > 0:
+            self._idle += time.monotonic() - self._rested_at
+            self._burnt += self._cpu_seconds() - self._rested_cpu
+            self._rested_cpu = 0.0
+        if self._idle < IDLE_SECONDS:
+            return False
+        share = self._burnt / self._idle
+        self._idle = self._burnt = 0.0
+        return share > 0.5
+
+    def _cpu_seconds(self) -> float:
+        """CPU time of all threads of the worker; 0 if unknown."""
+        try:
+            return time.clock_gettime(~self.pid << 3 | _CPUCLOCK_SCHED) if self.pid else 0.0
+        except OSError:
+            return 0.0
+
     def kill(self, cause: DeathKind | None, now: float) -> None:
-        self.cause, self.killed_at = cause, now
+        self.cause, self.killed_at, self.spent = cause, now, True
         self._server.kill(self.worker)
 
     def close(self) -> None:

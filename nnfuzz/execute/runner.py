@@ -19,12 +19,25 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
 from nnfuzz.execute.target import Target
+from nnfuzz.reading import read
+from nnfuzz.text import visible
 
 SERVICE = "nnfuzz.execute.service:BackendService"
 AFTER_A_HANG, AT_LEAST = 0.25, 5.0
 """Share of the time limit, and seconds, that a level gets once one before it has hung: most hang
 there as well, and those that do not need a fraction of it. It is no measurement, since what counts
 as a hang must not depend on how fast earlier tests were."""
+
+
+_STAGES = (Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
+"""What a worker does; a status page that tells of another one is damaged."""
+_POSSIBLE = {
+    (kind, stage)
+    for kind in OutcomeKind
+    for stage in _STAGES
+    if kind not in (OutcomeKind.TIMEOUT, OutcomeKind.MISMATCH)
+}
+_UNSIGNALLED = (DeathKind.TIMEOUT, DeathKind.EXIT)
 
 
 class RunnerError(RuntimeError):
@@ -124,7 +137,7 @@ class BackendRunner:
         Raises: RunnerError if the worker cannot start, or the fault is not the compiler's.
         """
         if isinstance(event, Progress):
-            self._accept(event)
+            self._done.append(replace(event.value, captured=event.captured))
             return None
         if isinstance(event, Fault):
             kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError
@@ -160,20 +173,21 @@ class BackendRunner:
 
     def fired_passes(self, model: bytes, level: str) -> list[str] | None:
         """The passes that changed the model at a level; None if the backend cannot tell."""
-        event = self.sandbox.call({"do": "passes", "level": level}, {"model": model})
-        return event.header["passes"] if isinstance(event, Reply) else None
+        job = {"do": "passes", "level": level}
+        event = self.sandbox.call(job, {"model": model}, lambda h, _: read(list[str], h["passes"]))
+        return event.value if isinstance(event, Reply) else None
 
     def versions(self) -> dict[str, str]:
         """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
-        event = self.sandbox.call({"do": "versions"})
+        event = self.sandbox.call({"do": "versions"}, reply=_versions)
         if isinstance(event, Fault):
             raise RunnerError(f"backend {self.spec}: {event.error_type}: {event.message}")
         if isinstance(event, Death):
             raise RunnerError(
                 f"backend {self.spec} cannot start: {_cause(event)}\n{event.captured}"
             )
-        self.release = event.header["release"]
-        return event.header["versions"]
+        versions, self.release = event.value
+        return versions
 
     def close(self) -> None:
         self.sandbox.close()
@@ -188,16 +202,24 @@ class BackendRunner:
         blobs: dict[str, Any] = {"model": self._model}
         blobs.update((INPUT + name, array) for name, array in self._inputs.items())
         job = {"do": "run", "levels": self._pending, **self._how}
-        self.sandbox.submit(job, blobs, self._seconds)
+        self.sandbox.submit(job, blobs, self._read_end, self._read_outcome, self._seconds)
 
-    def _accept(self, progress: Progress) -> None:
-        outputs = {name.removeprefix(OUTPUT): a for name, a in progress.blobs.items()}
-        outcome = Outcome.from_json(progress.header)
-        self.release = outcome.target.release
-        self._done.append(
-            replace(outcome, captured=progress.captured, outputs=outputs if outcome.ok else None)
-        )
+    def _read_outcome(self, header: dict[str, Any], blobs: dict[str, Any]) -> Outcome:
+        """The outcome of the next level. Raises: ValueError or IndexError if it is not."""
+        outcome = read(Outcome, header)
+        told = self._made.target(self._pending[0], outcome.target.release)
+        if outcome.target != told or (outcome.kind, outcome.stage) not in _POSSIBLE:
+            raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {told}")
+        outputs = {name.removeprefix(OUTPUT): array for name, array in blobs.items()}
+        if not all(isinstance(array, np.ndarray) for array in outputs.values()):
+            raise ValueError("an output that is no array")
+        self.release = visible(told.release)
         self._pending = self._pending[1:]
+        return replace(outcome, outputs=outputs if outcome.ok else None)
+
+    def _read_end(self, header: dict[str, Any], blobs: dict[str, Any]) -> None:
+        if self._pending:
+            raise ValueError(f"no outcome of {', '.join(self._pending)}")
 
     def _mourn(self, death: Death) -> None:
         if death.stage == "start":
@@ -226,6 +248,10 @@ class BackendRunner:
         return replace(outcome, target=target, label=label)
 
 
+def _versions(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[dict[str, str], str]:
+    return read(dict[str, str], header["versions"]), read(str, header["release"])
+
+
 def limits_of(options: Any) -> Limits:
     """The sandbox limits that a backend's options ask for."""
     return Limits(
@@ -243,14 +269,15 @@ def fork_server_of(backend: Any) -> ForkServer:
 
 def _outcome(death: Death) -> Outcome:
     """What a worker's death means for the level that was running; the target is still to be set."""
-    stage = Stage(death.stage.split()[0]) if death.stage else Stage.IMPORT
+    word = death.stage.partition(" ")[0]
+    stage = Stage(word) if word in _STAGES else Stage.IMPORT
     timeout = death.kind is DeathKind.TIMEOUT
     return Outcome(
         kind=OutcomeKind.TIMEOUT if timeout else OutcomeKind.CRASH,
         stage=stage,
         target=Target(),
         message=_cause(death),
-        signal="" if death.kind in (DeathKind.TIMEOUT, DeathKind.EXIT) else death.signal,
+        signal="" if death.note or death.kind in _UNSIGNALLED else death.signal,
         captured=death.captured,
         seconds={stage.value: death.seconds},
     )

@@ -11,7 +11,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nnfuzz.execute import channel, wire
@@ -22,23 +22,34 @@ from nnfuzz.execute.events import (
     Fault,
     Limits,
     Progress,
+    Reading,
     Reply,
     reads_as_out_of_memory,
+    unread,
 )
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.process import WorkerProcess
+from nnfuzz.reading import read_fields
+from nnfuzz.text import visible
 
 TICK_SECONDS = 0.05
 KILL_SECONDS = 10.0
 
 
+def _refused(header: dict[str, Any], blobs: dict[str, Any]) -> None:
+    raise wire.WireError("a part that nobody asked for")
+
+
 @dataclass
 class _Job:
     frame: bytes
+    reply: Reading
+    part: Reading
     seconds: float  # for each part of the job
     clock: float = 0.0  # when the current part of the job began
     deadline: float = 0.0
     baseline: int = 0
+    parts: int = 0
     retried: bool = False
     next_check: float = 0.0
 
@@ -113,8 +124,9 @@ class Sandbox:
         process = self._process
         if process and (
             process.ended is not None
-            or process.cause is not None  # killed at its limit, in the moment of its answer
+            or process.spent
             or process.jobs >= self.limits.jobs_per_process
+            or process.burns()
         ):
             self._discard()
         if self._process is None:
@@ -124,31 +136,34 @@ class Sandbox:
         self,
         header: dict[str, Any],
         blobs: wire.Blobs | None = None,
+        reply: Reading = unread,
+        part: Reading = _refused,
         seconds: float = math.inf,
     ) -> None:
         """Hands a job to the worker, which is replaced first if it died or has done its share.
 
-        seconds: of each part, where that is less than the limits say. Returns at once.
-        Raises: RuntimeError while a job is in hand.
+        reply, part: read the answer and what is sent ahead of it; an answer that they raise for is
+        damaged, which ends the worker and the job. seconds: of each part, where that is less than
+        the limits say. Returns at once. Raises: RuntimeError while a job is in hand.
         """
         if self._job is not None:
             raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
         self.start()
-        self._send(_Job(wire.encode(header, blobs), min(seconds, self.limits.seconds)))
+        seconds = min(seconds, self.limits.seconds)
+        self._send(_Job(wire.encode(header, blobs), reply, part, seconds))
 
     def call(
         self,
         header: dict[str, Any],
         blobs: wire.Blobs | None = None,
-        on_progress: Callable[[Progress], None] = lambda progress: None,
+        reply: Reading = unread,
     ) -> Reply | Fault | Death:
-        """Submits a job and waits for its end."""
-        self.submit(header, blobs)
+        """Submits a job without parts and waits for its end."""
+        self.submit(header, blobs, reply)
         while True:
             for _, event in wait([self]):
                 if not isinstance(event, Progress):
                     return event
-                on_progress(event)
 
     def close(self) -> None:
         """Kills the worker, and the fork server if it is this sandbox's own; idempotent."""
@@ -168,7 +183,7 @@ class Sandbox:
         assert process is not None
         self._job = job
         process.jobs += 1
-        process.outgoing.extend(channel.pack(channel.JOB, job.frame))
+        process.outgoing.extend(channel.pack(channel.JOB, job.frame, process.jobs))
         self._start_clock(starting=not process.ready)
         process.push()
 
@@ -201,13 +216,13 @@ class Sandbox:
         process.capture.drain()
         events: list[Event] = []
         try:
-            for kind, payload in process.reader.messages():
-                events += self._message(process, kind, payload)
+            for kind, job, payload in process.reader.messages():
+                events += self._message(process, kind, job, payload)
         except channel.Closed:
             process.open = False
-        except wire.WireError as error:  # stray writes of the compiler
+        except Exception as error:  # whatever is read of it: its worker wrote where it should not
             process.open = False
-            process.note = f"the worker's answer is damaged: {error}"
+            process.note = f"the worker's answer is damaged: {visible(str(error))[:200]}"
             process.kill(DeathKind.CRASH, time.monotonic())
         if ended:
             events += self._buried(process)
@@ -222,42 +237,57 @@ class Sandbox:
         limit = self.limits.leak_bytes
         return limit > 0 and process.private_bytes() - process.baseline > limit
 
-    def _message(self, process: WorkerProcess, kind: bytes, payload: memoryview) -> list[Event]:
-        if kind == channel.READY:
+    def _message(
+        self, process: WorkerProcess, kind: bytes, number: int, payload: memoryview
+    ) -> list[Event]:
+        """The one place where answers are read. Raises: whatever a damaged one causes."""
+        if kind == channel.READY and not process.ready and not number:
             process.ready, process.baseline = True, process.private_bytes()
             self._start_clock(starting=False)
             return []
         process.capture.drain()
         captured = process.capture.take()
+        job, starting = self._job, not process.ready
+        if job is None or number != (0 if starting else process.jobs):
+            raise wire.WireError("an answer that nobody waits for")
         header, blobs = wire.decode(payload)
-        if kind == channel.PARTIAL:
+        if kind == channel.PARTIAL and not starting:
+            event: Event = Progress(job.part(header, blobs), captured)
+            job.parts += 1
             self._start_clock(starting=False)
-            return [Progress(header, blobs, captured)]
+            return [event]
+        if kind == channel.REPLY and not starting:
+            event = Reply(job.reply(header, blobs), captured)
+        elif kind == channel.FAULT:
+            told = read_fields(Fault, header, "error_type", "message", "traceback")
+            event = Fault(**told, captured=captured, starting=starting)
+            process.spent = True  # what has failed may have left anything behind
+        else:
+            raise wire.WireError(f"a message of kind {kind!r} out of turn")
         self._job = None
-        if kind == channel.REPLY:
-            return [Reply(header, blobs, captured)]
-        if not process.ready:
-            process.jobs = self.limits.jobs_per_process  # never used again
-        return [Fault(**header, captured=captured, starting=not process.ready)]
+        process.rest()
+        return [event]
 
     def _buried(self, process: WorkerProcess) -> list[Event]:
         job = self._job
         if job is None:
             self._discard()
             return []
-        begun = process.status.job == process.jobs
-        if process.ready and not (begun or process.cause or job.retried):
-            # It died of an earlier job's doing before it began this one.
+        # Damage to the page itself counts as begun.
+        begun = process.ready and process.status.job != process.jobs - 1
+        # It died of an earlier job's doing before it began this one, or somebody else killed it.
+        innocent = (process.ready and not begun) or process.ended == -signal.SIGKILL
+        if innocent and not (process.cause or job.parts or job.retried):
             self._discard()
             self.start()
-            self._send(_Job(job.frame, job.seconds, retried=True))
+            self._send(replace(job, retried=True))
             return []
         self._job = None
-        death = self._death(process, job)
+        death = self._death(process, job, begun)
         self._discard()
         return [death]
 
-    def _death(self, process: WorkerProcess, job: _Job) -> Death:
+    def _death(self, process: WorkerProcess, job: _Job, begun: bool) -> Death:
         captured = process.capture.take_all()
         code = process.ended or 0
         kind = process.cause
@@ -269,7 +299,7 @@ class Sandbox:
             captured += "\nthe fork server died\n" + self.server.log()
         return Death(
             kind=kind,
-            stage=process.status.stage if process.status.job == process.jobs else "start",
+            stage=process.status.stage if begun else "start",
             signal=_signal_name(-code) if code < 0 else "",
             exit_code=code if code >= 0 else None,
             captured=captured,

@@ -12,12 +12,15 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 MAGIC = b"NNF1"
 ALIGNMENT = 64
+MAX_INDEX_BYTES = 16 << 20
+"""Of the JSON, which takes up to fifty times as much once it is read. Graphs take kilobytes."""
 _PREFIX = struct.Struct("<4sI")
 
 Blobs = Mapping[str, "np.ndarray | bytes"]
@@ -57,23 +60,42 @@ def decode(frame: Any) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
     Raises: WireError if the frame is truncated or damaged.
     """
     view = memoryview(frame).cast("B")
-    if len(view) < _PREFIX.size:
-        raise WireError(f"frame of {len(view)} bytes is shorter than its prefix")
-    magic, length = _PREFIX.unpack_from(view)
-    if magic != MAGIC:
-        raise WireError(f"frame starts with {magic!r}, not with {MAGIC!r}")
-    start = _PREFIX.size + length
-    if start > len(view):
-        raise WireError(f"frame of {len(view)} bytes is truncated inside its index ({start} bytes)")
     try:
-        index = json.loads(bytes(view[_PREFIX.size : start]))
-        header, entries = index["header"], index["blobs"]
-        blobs = {entry[0]: _view(view[start:], *entry) for entry in entries}
+        return _decoded(view)
     except WireError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise WireError(f"the frame's index is damaged: {error!r}") from error
+    except Exception as error:  # whatever the JSON reader and NumPy make of garbage
+        raise WireError(f"the frame's index is damaged: {type(error).__name__}") from error
+
+
+def _decoded(view: memoryview) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
+    magic, length = _PREFIX.unpack_from(view)
+    start = _PREFIX.size + length
+    if magic != MAGIC or length > MAX_INDEX_BYTES or start > len(view):
+        raise WireError(f"it begins with {bytes(view[: _PREFIX.size])!r}, or is truncated")
+    index = _json(bytes(view[_PREFIX.size : start]))
+    header, entries = index["header"], index["blobs"]
+    if not isinstance(header, dict):
+        raise WireError("its header is no JSON object")
+    blobs: dict[str, np.ndarray | bytes] = {}
+    body, end = view[start:], 0
+    for name, dtype, shape, offset, size in entries:
+        if not isinstance(name, str) or name in blobs:
+            raise WireError(f"{name!r} names no blob, or several")
+        if not end <= offset <= offset + size <= len(body):
+            raise WireError(f"blob {name!r} is not behind the others, or outside of the frame")
+        end = offset + size
+        blobs[name] = _blob(name, body[offset:end], dtype, shape)
     return header, blobs
+
+
+def _json(data: bytes) -> Any:
+    """A JSON value whose texts can be encoded again: lone surrogates become "?"."""
+    text = data.decode(errors="replace")
+    value = json.loads(text)
+    if "\\ud" not in text.lower():
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _describe(name: str, blob: np.ndarray | bytes) -> tuple[str | None, list[int], Any]:
@@ -88,12 +110,18 @@ def _describe(name: str, blob: np.ndarray | bytes) -> tuple[str | None, list[int
 
 
 def _dtype_name(name: str, dtype: np.dtype) -> str:
-    if dtype.hasobject or dtype.names is not None or dtype.kind in "USMm":
+    if not has_wire_form(dtype):
         raise WireError(f"array {name!r} has dtype {dtype}, which has no wire form")
     # ml_dtypes (bfloat16, float8_*, int4) are registered under a name and have no numpy code.
     return dtype.name if dtype.isbuiltin == 2 else dtype.str
 
 
+def has_wire_form(dtype: np.dtype) -> bool:
+    """Whether it is a dtype of numbers or truth values, and no object, text, struct or time."""
+    return dtype.kind in "biufc" or (dtype.isbuiltin == 2 and not dtype.hasobject)
+
+
+@cache
 def _dtype(name: str) -> np.dtype:
     try:
         return np.dtype(name)
@@ -103,15 +131,10 @@ def _dtype(name: str) -> np.dtype:
         return np.dtype(getattr(ml_dtypes, name, name))
 
 
-def _view(
-    body: memoryview, name: str, dtype: str | None, shape: list[int], offset: int, nbytes: int
-) -> np.ndarray | bytes:
-    if offset < 0 or nbytes < 0 or offset + nbytes > len(body):
-        raise WireError(f"blob {name!r} lies outside of the frame: it is truncated")
-    buffer = body[offset : offset + nbytes]
+def _blob(name: str, buffer: memoryview, dtype: str | None, shape: list[int]) -> np.ndarray | bytes:
     if dtype is None:
         return bytes(buffer)
     element = _dtype(dtype)
-    if math.prod(shape) * element.itemsize != nbytes:
-        raise WireError(f"array {name!r}: {dtype}{shape} does not fill {nbytes} bytes")
+    if not has_wire_form(element) or math.prod(shape) * element.itemsize != len(buffer):
+        raise WireError(f"array {name!r}: {dtype}{shape} does not fill {len(buffer)} bytes")
     return np.frombuffer(buffer, np.uint8).view(element).reshape(shape)

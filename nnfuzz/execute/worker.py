@@ -30,6 +30,7 @@ from typing import Any, Protocol
 from nnfuzz.execute import channel, wire
 from nnfuzz.execute.capture import MARK
 from nnfuzz.execute.complaint import describe
+from nnfuzz.text import visible
 
 PAGE_BYTES = resource.getpagesize()
 _LIBC = ctypes.CDLL(None)
@@ -65,7 +66,7 @@ class StatusPage:
 
     @property
     def stage(self) -> str:
-        return self._map[10 : 10 + self._map[9]].decode(errors="replace")
+        return visible(self._map[10 : 10 + self._map[9]].decode(errors="replace"))
 
     @stage.setter
     def stage(self, text: str) -> None:
@@ -126,12 +127,14 @@ def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None
 
 
 def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
+    number = 0
+
     def answer(kind: bytes, payload: bytes) -> None:
         """Sends it; what was printed before it is marked off from what comes after it."""
         flush()
         with contextlib.suppress(OSError):
             os.write(marks, MARK)
-        channel.send(sock, kind, payload)
+        channel.send(sock, kind, payload, number)
 
     setup, _ = wire.decode(channel.receive(sock)[1])
     try:
@@ -143,7 +146,6 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
     faulthandler.enable(file=2, all_threads=False)
     channel.send(sock, channel.READY, b"")
     report = Report(answer, status)
-    number = 0
     while True:
         _, frame = channel.receive(sock)
         number += 1

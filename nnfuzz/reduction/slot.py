@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from nnfuzz.execute.events import Death, Event, Fault, Progress, Reply
+from nnfuzz.execute.events import Death, Event, Fault, Progress, Reading, Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.execute.sandbox import Sandbox
@@ -16,9 +16,11 @@ from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
+from nnfuzz.reading import read
 from nnfuzz.reduction.candidate import Question, Tried, failure_key, failure_keys
 from nnfuzz.reduction.edit import Group
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
 
 T = TypeVar("T")
@@ -75,23 +77,21 @@ class Slot(Asking):
     ) -> Tried:
         header, blobs = case.to_frame()
         job = {"do": "prepare", "case": header, "edits": [e.to_json() for e in edits]}
-        event, _ = await self.ask({**job, "below": below}, blobs)
+        event, _ = await self.ask({**job, "below": below}, blobs, _prepared)
         if not isinstance(event, Reply):
             return Tried(reason=f"fault: {said(event)}")
-        if "rejected" in event.header:
-            return Tried(reason=event.header["rejected"])
-        digest = event.header["digest"]
-        if digest in known:
-            return known[digest]
-        made = TestCase.from_frame(event.header["case"], event.blobs)
-        found = Tried(digest, "", tuple(event.header["measure"]), made)
-        failed = event.header.get("failed")
+        found, failed = event.value
+        if found.digest in known:
+            return known[found.digest]
+        if found.reason:
+            return found
         if failed or self.runner is None:
             return _not_exported(found, failed)
-        return await self._run(found, made, question)
+        return await self._run(found, question)
 
-    async def _run(self, found: Tried, case: TestCase, question: Question) -> Tried:
-        assert self.runner is not None
+    async def _run(self, found: Tried, question: Question) -> Tried:
+        case = found.case
+        assert self.runner is not None and case is not None
         how = question.without, question.until, question.lazy
         plan = Plan(
             runs=[Run(self.runner.name, case, question.levels, False, *how)],
@@ -133,14 +133,16 @@ class Slot(Asking):
         self._enqueue(lambda: run.submit(runner), answer)
         return pending
 
-    def ask(self, header: dict[str, Any], blobs: dict[str, Any]) -> Pending[Answer]:
+    def ask(
+        self, header: dict[str, Any], blobs: dict[str, Any], reading: Reading
+    ) -> Pending[Answer]:
         pending: Pending[Answer] = Pending()
 
         def answer(event: Event) -> None:
             if not isinstance(event, Progress):
                 self._done(pending, (event, 0.0))
 
-        self._enqueue(lambda: self.service.submit(header, blobs), answer)
+        self._enqueue(lambda: self.service.submit(header, blobs, reading), answer)
         return pending
 
     def _enqueue(self, start: Callable[[], None], answer: Callable[[Event], None]) -> None:
@@ -157,6 +159,23 @@ class Slot(Asking):
         self._answer = None
         pending.complete(value)
         self._next()
+
+
+def _prepared(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[Tried, dict[str, str] | None]:
+    """Reads a candidate, and how the exporter failed, if it did."""
+    if "rejected" in header:
+        return Tried(reason=read(str, header["rejected"]) or "rejected"), None
+    measure = read(tuple[int, ...], header["measure"])
+    found = Tried(read(str, header["digest"]), "", measure, read_case(header, blobs))
+    failed = header.get("failed")
+    return found, None if failed is None else vars(read(_Failed, failed))
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error_type: str
+    message: str
+    traceback: str
 
 
 def _not_exported(found: Tried, failed: Mapping[str, Any] | None) -> Tried:

@@ -18,8 +18,9 @@ from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Sandbox, wait
+from nnfuzz.reading import read
 from nnfuzz.reduction.candidate import Question, Tried
-from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.servers import PRELOAD, SERVICE, Servers, operators_of
 from nnfuzz.reduction.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
@@ -130,11 +131,11 @@ class Slots:
         """
         header, blobs = case.to_frame()
         slot = self.slots[0]
-        event = slot.service.call({"do": "propose", "case": header, "pass": name}, blobs)
+        event = slot.service.call({"do": "propose", "case": header, "pass": name}, blobs, _proposed)
         if not isinstance(event, Reply):
             raise WorkerError(f"pass {name}: {said(event)}")
-        found = [tuple(Edit.from_json(e) for e in group) for group in event.header["groups"]]
-        return found, tuple(event.header["measure"])
+        groups, measure = event.value
+        return groups, measure
 
     def explain(self, case: TestCase, outputs: Mapping[str, np.ndarray]) -> list[str]:
         """Hypotheses that predict some outputs of a case (nnfuzz.reduction.explain).
@@ -143,10 +144,11 @@ class Slots:
         """
         header, blobs = case.to_frame()
         blobs |= {f"{BLOB}0/{name}": array for name, array in outputs.items()}
-        event = self.slots[0].service.call({"do": "explain", "case": header}, blobs)
+        event = self.slots[0].service.call({"do": "explain", "case": header}, blobs, _explained)
         if not isinstance(event, Reply):
             raise WorkerError(f"explaining: {said(event)}")
-        return list(event.header["explanations"])
+        explanations: list[str] = event.value
+        return explanations
 
     def close(self) -> None:
         for slot in self.slots:
@@ -160,3 +162,11 @@ class Slots:
 
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _proposed(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[list[Group], tuple[int, ...]]:
+    return read(list[Group], header["groups"]), read(tuple[int, ...], header["measure"])
+
+
+def _explained(header: dict[str, Any], blobs: dict[str, Any]) -> list[str]:
+    return read(list[str], header["explanations"])

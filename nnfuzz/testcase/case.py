@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.reading import read_fields
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.testcase.test_id import TestId, parse_id
 
@@ -162,13 +163,15 @@ class TestCase:
 
     @classmethod
     def from_frame(cls, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
+        """Raises: ValueError, TypeError or KeyError for what is no test case."""
         groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in _GROUPS}
         for key, value in blobs.items():
             group, _, name = key.partition("/")
             if group in groups:
                 groups[group][name] = value
-        told = {"id": parse_id(header["id"]), "motifs": tuple(header["motifs"])}
-        return cls(**{**header, **groups, **told}, model=bytes(blobs["model"]))
+        told = {name: value for name, value in header.items() if name != "id"}
+        fields: dict[str, Any] = {**read_fields(cls, told), **groups}
+        return cls(parse_id(header["id"]), **fields, model=bytes(blobs["model"]))
 
 
 _GROUPS = ("inputs", "weights", "expected")
@@ -198,7 +201,8 @@ class NotProduced:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NotProduced:
-        return cls(**{**data, "id": parse_id(data["id"])})
+        told = {name: value for name, value in data.items() if name != "id"}
+        return cls(parse_id(data["id"]), **read_fields(cls, told))
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph and why nothing came of it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Habits
-from nnfuzz.execute.events import Death, Fault, Limits, Reply
+from nnfuzz.execute.events import Death, Fault, Limits, Reading
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.sandbox import Sandbox
@@ -18,7 +18,8 @@ from nnfuzz.testcase.service import (
     case_job,
     judge_job,
     produce_job,
-    reference_outcome,
+    produced_as,
+    reference_job,
 )
 from nnfuzz.testcase.test_id import TestId
 
@@ -66,14 +67,11 @@ class ProducerClient:
         Raises: ProducerUnavailable, ProducerSettingsError.
         """
         try:
-            reply = self._call(produce_job(id_))
+            return self._call(produce_job(id_), {}, produced_as(id_))
         except ProducerUnavailable:
             raise
         except ProducerError as error:
             return NotProduced(id_, "fault", str(error))
-        if "failed" in reply.header:
-            return NotProduced.from_json(reply.header["failed"])
-        return TestCase.from_frame(reply.header["case"], reply.blobs)
 
     def judge(
         self,
@@ -86,28 +84,23 @@ class ProducerClient:
 
         Raises: ProducerError, ProducerSettingsError.
         """
-        reply = self._call(*judge_job(case, outcomes, names, habits))
-        return Verdict.from_json(reply.header["verdict"])
+        return self._call(*judge_job(case, outcomes, names, habits))
 
     def lower(self, case: TestCase) -> TestCase:
         """The case in the direct form. Raises: ProducerError."""
-        return self._remade("lower", case)
+        return self._call(*case_job("lower", case))
 
     def reference(self, case: TestCase) -> Outcome:
         """What ONNX's reference evaluator computes from the model. Raises: ProducerError."""
-        return reference_outcome(case, self._call(*case_job("reference", case)))
+        return self._call(*reference_job(case))
 
     def expose(self, case: TestCase) -> TestCase:
         """The case with every computed value as an output. Raises: ProducerError."""
-        return self._remade("expose", case)
+        return self._call(*case_job("expose", case))
 
     def lift(self, case: TestCase) -> TestCase:
         """The case in the next wider floating dtypes. Raises: ProducerError."""
-        return self._remade("lift", case)
-
-    def _remade(self, job: str, case: TestCase) -> TestCase:
-        reply = self._call(*case_job(job, case))
-        return TestCase.from_frame(reply.header["case"], reply.blobs)
+        return self._call(*case_job("lift", case))
 
     def close(self) -> None:
         self._sandbox.close()
@@ -118,8 +111,8 @@ class ProducerClient:
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
         self.close()
 
-    def _call(self, job: dict[str, Any], blobs: Mapping[str, Any] | None = None) -> Reply:
-        event = self._sandbox.call(job, blobs)
+    def _call(self, job: dict[str, Any], blobs: Mapping[str, Any], reading: Reading) -> Any:
+        event = self._sandbox.call(job, blobs, reading)
         if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
             raise ProducerSettingsError(event.message.strip("\"'"))
         if isinstance(event, Fault):
@@ -129,4 +122,4 @@ class ProducerClient:
             how = event.signal or event.exit_code
             text = f"{event.kind} ({how}) in stage {event.stage}\n{event.captured}"
             raise (ProducerUnavailable if event.stage == "start" else ProducerError)(text)
-        return event
+        return event.value

@@ -21,15 +21,19 @@ Jobs, by the header's "do":
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Deviation, Habits
-from nnfuzz.execute.events import Reply
+from nnfuzz.execute.events import Reading
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.execute.worker import Report
+from nnfuzz.ir.graph_json import checked_graph
+from nnfuzz.reading import read
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.test_id import TestId, parse_id
 
@@ -104,14 +108,49 @@ def _reference(case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, dict(zip(session.output_names, map(np.asarray, found), strict=True))
 
 
-def reference_outcome(case: TestCase, reply: Reply) -> Outcome:
+# What the parent makes of answers; what these raise for is damaged (nnfuzz.execute.sandbox).
+
+
+def read_case(header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
+    """The case of an answer, with a graph that holds together and arrays for what it declares."""
+    case = TestCase.from_frame(header["case"], blobs)
+    graph = checked_graph(case.graph)
+    arrays = {**case.inputs, **case.weights, **case.expected}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("an input, weight or output that is no array")
+    if {*graph["inputs"]} - {*case.inputs} or {*case.expected} - {*graph["outputs"]}:
+        raise ValueError("inputs or outputs that are not those of the graph")
+    return case
+
+
+def produced_as(test: TestId) -> Reading:
+    """Reads what came of a test: a TestCase or a NotProduced."""
+
+    def produced(header: dict[str, Any], blobs: dict[str, Any]) -> TestCase | NotProduced:
+        failed = NotProduced.from_json(header["failed"]) if "failed" in header else None
+        if failed and failed.graph:
+            checked_graph(failed.graph)
+        made = failed or read_case(header, blobs)
+        if made.id != test:
+            raise ValueError(f"{made.id} instead of {test}")
+        return made
+
+    return produced
+
+
+def read_verdict(header: Mapping[str, Any], blobs: Mapping[str, Any]) -> Verdict:
+    return Verdict.from_json(header["verdict"])
+
+
+def _read_reference(case: TestCase, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> Outcome:
     """What a "reference" job says; where the evaluator cannot run a model, it has no opinion."""
-    told = {"release": reply.header["release"], "form": case.exporter}
-    target = Target("onnx.reference", **told)
-    if error := reply.header.get("error"):
-        kind = OutcomeKind.UNSUPPORTED
-        return Outcome(kind, Stage.EXECUTE, target, message=error)
-    return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=dict(reply.blobs))
+    release = read(str, header["release"])
+    target = Target("onnx.reference", release, form=case.exporter)
+    if error := read(str, header.get("error", "")):
+        return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message=error)
+    if not all(isinstance(array, np.ndarray) for array in blobs.values()):
+        raise ValueError("an output that is no array")
+    return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=dict(blobs))
 
 
 def produce_job(id_: TestId) -> dict[str, Any]:
@@ -119,10 +158,19 @@ def produce_job(id_: TestId) -> dict[str, Any]:
     return {"do": "produce", "id": str(id_)}
 
 
-def case_job(do: str, case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and blobs of a job about a case alone."""
+Asked = tuple[dict[str, Any], dict[str, Any], Reading]
+"""Header and blobs of a job, and what reads its answer."""
+
+
+def case_job(do: str, case: TestCase) -> Asked:
+    """A job about a case alone, which is answered by another one."""
     header, blobs = case.to_frame()
-    return {"do": do, "case": header}, blobs
+    return {"do": do, "case": header}, blobs, read_case
+
+
+def reference_job(case: TestCase) -> Asked:
+    """A job that is answered by an outcome."""
+    return *case_job("reference", case)[:2], partial(_read_reference, case)
 
 
 def judge_job(
@@ -130,8 +178,8 @@ def judge_job(
     outcomes: Iterable[Outcome],
     names: Sequence[str] = (),
     habits: Mapping[str, Habits] = NO_HABITS,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and blobs of a "judge" job for the outcomes that have outputs.
+) -> Asked:
+    """A job that is answered by a verdict on the outcomes that have outputs.
 
     names: the outputs to look at; default: all. habits: by backend.
     """
@@ -145,7 +193,7 @@ def judge_job(
         "outputs": list(names),
         "habits": [[habit.to_json() for habit in habits.get(o.backend, ())] for o in ran],
     }
-    return {"do": "judge", "case": header, **told}, blobs
+    return {"do": "judge", "case": header, **told}, blobs, read_verdict
 
 
 def _answer(produced: TestCase | NotProduced) -> tuple[Any, ...]:

@@ -30,7 +30,13 @@ def pool(monkeypatch) -> Iterator[ProducerPool]:
 def ask(pool: ProducerPool, do: str) -> tuple[Reply | Death, int]:
     """The end of a job, and the epoch that it ran under."""
     ends = []
-    jobs = [Job({"do": do}, lambda event, epoch, seconds: ends.append((event, epoch)))]
+    jobs = [
+        Job(
+            {"do": do},
+            lambda event, epoch, seconds: ends.append((event, epoch)),
+            reading=lambda header, blobs: header,
+        )
+    ]
     deadline = time.monotonic() + 20
     while not ends and time.monotonic() < deadline:
         pool.dispatch(lambda: jobs.pop() if jobs else None)
@@ -42,11 +48,11 @@ def ask(pool: ProducerPool, do: str) -> tuple[Reply | Death, int]:
 def test_a_worker_stays_and_is_told_the_new_configuration(pool):
     pool.configure(1, CONFIG)
     first, epoch = ask(pool, "echo")
-    assert (first.header["opset"], epoch) == (CONFIG.opset, 1)
+    assert (first.value["opset"], epoch) == (CONFIG.opset, 1)
     pool.configure(2, replace(CONFIG, opset=17))
     second, epoch = ask(pool, "echo")
-    assert (second.header["opset"], epoch) == (17, 2)
-    assert second.header["pid"] == first.header["pid"]
+    assert (second.value["opset"], epoch) == (17, 2)
+    assert second.value["pid"] == first.value["pid"]
 
 
 def test_a_worker_that_replaces_another_has_the_newest_configuration(pool):
@@ -55,8 +61,8 @@ def test_a_worker_that_replaces_another_has_the_newest_configuration(pool):
     pool.configure(2, replace(CONFIG, opset=17))
     assert isinstance(ask(pool, "die")[0], Death)
     second, epoch = ask(pool, "echo")
-    assert (second.header["opset"], epoch) == (17, 2)
-    assert second.header["pid"] != first.header["pid"]
+    assert (second.value["opset"], epoch) == (17, 2)
+    assert second.value["pid"] != first.value["pid"]
 
 
 def test_a_configuration_that_a_worker_refuses_ends_the_campaign(pool):

@@ -32,7 +32,7 @@ def test_what_only_begins_like_a_mark_is_kept(pipe):
     capture, theirs = pipe
     os.write(theirs, b"a\0nnfuzz\0\0nn")
     capture.drain()
-    assert capture.take() == "a\0nnfuzz\0\0nn"
+    assert capture.take() == "a\\x00nnfuzz\\x00\\x00nn"
 
 
 def test_each_part_keeps_its_own_ends(pipe):
@@ -54,5 +54,5 @@ def test_the_rest_of_a_dead_worker_is_all_there_is(pipe):
     capture, theirs = pipe
     os.write(theirs, b"one" + MARK + b"two\0nn")
     capture.drain()
-    assert capture.take_all() == "onetwo\0nn"
+    assert capture.take_all() == "onetwo\\x00nn"
     assert capture.take_all() == ""

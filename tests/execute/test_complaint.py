@@ -4,6 +4,7 @@ import pytest
 
 from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.execute.stage import Stage
+from nnfuzz.reading import read as typed
 
 CHAIN = """Exception from src/core.cpp:117:
 Exception from src/rewrite.cpp:298:
@@ -44,7 +45,7 @@ def test_a_list_is_several_complaints_each_with_its_place():
     )
     ((subject, location),) = found.others
     assert subject.startswith("Scan_23 outputs can't be negative") and location == "scan.cpp"
-    assert Complaint.from_json(found.to_json()) == found
+    assert typed(Complaint, found.to_json()) == found
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_truncated_frame_is_an_error(data):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        (b"NNF1", b"NNF9", "starts with"),
+        (b"NNF1", b"NNF9", "begins with"),
         (b'"<i8"', b'"<i4"', "does not fill"),
         (b'"<i8"', b'"<i?"', "damaged"),
         (b'"blobs"', b'"blobz"', "damaged"),

@@ -30,10 +30,10 @@ def test_only_outputs_that_differ_anywhere_are_doubtful():
 
 def test_the_judge_gets_the_doubtful_outputs_of_every_target():
     ran = [outcome("O0", **EXPECTED), outcome("O2", a=EXPECTED["a"], b=np.int64([4]))]
-    header, blobs = judge_job(CASE, ran, ["b"])
+    header, blobs, _ = judge_job(CASE, ran, ["b"])
     assert header["outputs"] == ["b"]
     assert {k for k in blobs if k.startswith("target/")} == {"target/0/b", "target/1/b"}
-    _, blobs = judge_job(CASE, ran)
+    _, blobs, _ = judge_job(CASE, ran)
     assert len([k for k in blobs if k.startswith("target/")]) == 4
 
 

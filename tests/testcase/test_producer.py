@@ -8,14 +8,13 @@ import onnx
 import pytest
 
 from nnfuzz.compare.flip import State, blame
-from nnfuzz.execute.events import Reply
 from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.service import ProducerService, case_job, reference_outcome
+from nnfuzz.testcase.service import ProducerService, reference_job
 from nnfuzz.testcase.test_id import Probe
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
@@ -110,9 +109,8 @@ def test_the_direct_form_acquits_the_backend(producer, case):
 
 def test_the_reference_evaluator_computes_what_is_expected(case):
     service = ProducerService(0, CaseConfig(exporter="direct").to_json())
-    header, blobs = case_job("reference", case)
-    told, arrays = service.handle(header, blobs, lambda stage: None)
-    outcome = reference_outcome(case, Reply(told, arrays, ""))
+    header, blobs, reading = reference_job(case)
+    outcome = reading(*service.handle(header, blobs, lambda stage: None))
     assert outcome.target.form == case.exporter
     assert outcome.outputs is None or outcome.outputs.keys() == case.expected.keys()
 
