@@ -18,6 +18,7 @@ LIMITS = (
     "workers",
     "producers",
     "reduce",
+    "known",
 )
 PROBES_PER_SECOND = 50
 """That a campaign with --tests takes for a second of probing, so that no clock decides: about what
@@ -75,10 +76,11 @@ class CampaignConfig:
 
     levels: for every backend; empty means each backend's default pair. time_limit: seconds in
     all sessions together. tests_limit: indexes. workers: processes per backend. full_check: share
-    of agreeing tests that is judged by the envelope all the same. known: ids of signatures that are
-    counted, but are no findings. probe_seconds: time for single-operator probes before the start;
-    with tests_limit it stands for a number of them (`probed_first`).
-    learn: whether `unsupported` outcomes lead to probes, and probes to refusals (a new epoch).
+    of agreeing tests that is judged by the envelope all the same. known: lines of a file of known
+    failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
+    single-operator probes before the start; with tests_limit it stands for a number of them
+    (`probed_first`). learn: whether `unsupported` outcomes lead to probes, and probes to refusals
+    (a new epoch).
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
     keeps away from the operators that it is associated with; 0 for never.
     """

@@ -13,7 +13,7 @@ from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.remerge import remerge, renew_variants
+from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry
@@ -42,10 +42,8 @@ def reduce_campaign(
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
     plugins = {path for spec in config.backends for path in spec.plugins}
-    changed = remerge(store, BackendRegistry.discover(sorted(plugins)), note)
+    rekey(store, config, BackendRegistry.discover(sorted(plugins)), note)
     recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
-    if changed:
-        renew_variants(store)
     recorder.forget_failed_reductions()
     recorder.complete = True
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)

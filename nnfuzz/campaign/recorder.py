@@ -25,6 +25,7 @@ from nnfuzz.campaign.schedule import PLACE_BITS, Prefix, begins, epoch_of, place
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
+from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Deviation
@@ -36,9 +37,10 @@ from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
+from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.refine import Pattern, pattern_of
-from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of
+from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of, words_of
 
 FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 DESIGN = "design"
@@ -118,7 +120,7 @@ class Recorder:
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
-        self._ignored = KnownFailures.stored(known)
+        self._ignored = KnownFailures.parse(known)
         self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
         for finding in [*self.rows.values()]:
@@ -153,12 +155,15 @@ class Recorder:
         return "known" if failure.signature.hash in self._known else "finding"
 
     def _ignores(self, result: ReductionRow) -> bool:
-        """Whether a reduced finding is among the known failures, by hash or by pattern."""
+        """Whether a reduced finding is among the known failures, by hash, pattern or keys."""
         row = self.rows.get(result.signature)
         if row is None or result.reason:
             return False
-        facts = ReducedFacts.of(row.backend, row.kind, row.stage, result.graph)
-        return result.refined in self._ignored.hashes or self._ignored.fits(facts)
+        known, graph = self._ignored, result.graph
+        of_label = (row.backend, row.compiler)
+        facts = (ReducedFacts.of(name, row.kind, row.stage, graph) for name in of_label)
+        keys = {Key(KeyKind.CAUSE, result.refined), *Key.parse_all(result.keys)}
+        return result.refined in known.hashes or known.has(keys) or any(map(known.fits, facts))
 
     def record(self, evidence: Evidence) -> None:
         """Keeps one test. When it returns, nothing of it can be lost."""
@@ -364,7 +369,7 @@ class Recorder:
             made.digest() if made else "",
             made.generated_for if made else "",
             self._items_in(made.graph) if made and made.graph else (),
-            {(o.backend, o.level): text_of(o) for o in evidence.outcomes if o.kind in _SAID},
+            _said(evidence.outcomes, made.graph if made else None),
         )
 
     def _items_in(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
@@ -376,6 +381,15 @@ class Recorder:
 
 _SAID = (*FAILURES, OutcomeKind.UNSUPPORTED)
 """Outcomes of which the whole text is kept."""
+
+
+def _said(
+    outcomes: Iterable[Outcome], graph: Mapping[str, Any] | None
+) -> dict[tuple[str, str], Said]:
+    """The whole texts of errors, by backend and level."""
+    failed = [outcome for outcome in outcomes if outcome.kind in _SAID]
+    words = words_of(graph) if failed else ()
+    return {(o.backend, o.level): Said.of(text_of(o), words) for o in failed}
 
 
 def _alike(row: FindingRow) -> tuple[str, ...]:

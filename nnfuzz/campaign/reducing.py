@@ -160,7 +160,7 @@ class Reducer:
         whole = self.recorder.reduced(result, row.test)
         if whole is None:
             return  # a lower index has taken the folder meanwhile: it is waiting again
-        if result.refined in self.config.known:
+        if row.signature not in self.recorder.rows:
             self._note(f"known, as it turns out: {row.title} [{row.signature}]")
             return
         if result.reason:

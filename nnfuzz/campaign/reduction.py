@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.complaint import ComplaintKind
 from nnfuzz.execute.deviation import Deviation, Habits
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
@@ -29,16 +31,17 @@ from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import FindingError, read_finding
+from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
 from nnfuzz.report.reduced import EXPLANATIONS, KEYS, reduce_folder
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.frames import innermost_line
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.keys import Key, KeyKind, error_keys
+from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import TriageFacts, pattern_of, refined
-from nnfuzz.triage.signature import Failure, Signature, failures
+from nnfuzz.triage.signature import Failure, Signature, failures, text_of
 
 _REASONS = (
     NotReduced,
@@ -94,7 +97,7 @@ class ReductionService:
         servers.habits = habits
         done, reduced = reduce_folder(folder, replace(config, servers=servers))
         graph = reduced.case.graph
-        failure = renewed(reduced)
+        failure = renewed(reduced, self._registry)
         signature = refined(failure, graph, facts(reduced, self._registry))
         return {
             "keys": sorted(map(str, keys_of(reduced, failure, signature))),
@@ -136,7 +139,7 @@ class ReductionService:
 def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
     """What there is to recognise in a reduced finding. Raises: RegistryError."""
     told = facts(reduced, registry)
-    graph, failure = reduced.case.graph or {}, renewed(reduced)
+    graph, failure = reduced.case.graph or {}, renewed(reduced, registry)
     return Cause(
         refined(failure, graph, told).hash,
         graph,
@@ -150,7 +153,7 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
 
 def keys_of(reduced: Finding, failure: Failure, signature: Signature) -> set[Key]:
     """The keys of a reduced finding: see nnfuzz.triage.keys. signature: the refined one."""
-    found = {Key(KeyKind.CAUSE, signature.hash), *map(Key.parse, reduced.campaign.get(KEYS, ()))}
+    found = {Key(KeyKind.CAUSE, signature.hash), *Key.parse_all(reduced.campaign.get(KEYS, ()))}
     if "message" in signature.parts:
         said = [o.traceback for o in reduced.outcomes if o.target in failure.targets]
         line = innermost_line(said[0]) if said else ""
@@ -158,32 +161,52 @@ def keys_of(reduced: Finding, failure: Failure, signature: Signature) -> set[Key
     return found
 
 
-def hashes_of(folder: Path, registry: BackendRegistry) -> list[str]:
-    """What a finding's folder is known by: as it was recorded, and by today's rules.
-
-    Nothing if it cannot be read; only the recorded one if its backend is not here.
+def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
+    """What a finding's folder is known by: its signature as it was recorded and by today's rules,
+    and of a reduced finding its keys by these. Nothing if it cannot be read.
     """
     try:
         finding = read_finding(folder)
     except FindingError:
-        return []
+        return KnownFailures()
+    failure = renewed(finding, registry)
+    hashes = frozenset({finding.failure.signature.hash, failure.signature.hash})
     try:
-        return [finding.failure.signature.hash, cause_of(finding, registry).refined]
+        signature = refined(failure, finding.case.graph, facts(finding, registry))
     except RegistryError:
-        return [finding.failure.signature.hash]
+        return KnownFailures(hashes)
+    keys = [frozenset(keys_of(finding, failure, signature))] if folder.name == REDUCED else []
+    return KnownFailures(hashes | {signature.hash}, keys=tuple(keys))
 
 
-def renewed(reduced: Finding) -> Failure:
+def renewed(finding: Finding, registry: BackendRegistry) -> Failure:
     """The failure of a finding with the parts that its outcomes have by today's rules."""
-    failure = reduced.failure
+    failure = finding.failure
+    outcomes = [reread(outcome, registry) for outcome in finding.outcomes]
     return next(
         (
             found
-            for found in failures(reduced.outcomes, reduced.verdict, reduced.case.graph)
+            for found in failures(outcomes, finding.verdict, finding.case.graph)
             if replace(found, signature=failure.signature) == failure
         ),
         failure,
     )
+
+
+def reread(outcome: Outcome, registry: BackendRegistry) -> Outcome:
+    """The outcome with what the adapter reads today in its compiler's words, if there is one."""
+    if outcome.kind not in (OutcomeKind.EXCEPTION, OutcomeKind.CRASH):
+        return outcome
+    try:
+        adapter = registry.get(outcome.target.compiler)
+    except RegistryError:
+        return outcome
+    text = text_of(outcome)
+    text = replace(text, message=text.message.removeprefix(f"{Outcome.MEMORY_LIMIT}: "))
+    told = adapter.complaint(text)
+    if text.error_type and told.kind is ComplaintKind.UNSUPPORTED:  # it was decided not to be
+        told = told.of_kind(ComplaintKind.ERROR)
+    return replace(outcome, complaint=told)
 
 
 def facts(reduced: Finding, registry: BackendRegistry) -> TriageFacts:

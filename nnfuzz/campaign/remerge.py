@@ -27,7 +27,7 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
             continue
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
-            failure = renewed(reduced)
+            failure = renewed(reduced, registry)
             found = refined(failure, reduced.case.graph, facts(reduced, registry))
         except (FindingError, RegistryError):
             continue

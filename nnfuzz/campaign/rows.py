@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from nnfuzz.execute.complaint import CompilerError
+from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.ir.features import Features
 from nnfuzz.testcase.test_id import TestId
 from nnfuzz.triage.keys import Key, KeyKind, grouped
@@ -35,7 +35,7 @@ class TestRow:
     digest: str = ""
     exporter: str = ""
     items: tuple[str, ...] = ()
-    errors: Mapping[tuple[str, str], CompilerError] = field(default_factory=dict)
+    errors: Mapping[tuple[str, str], Said] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow])
     keyed = {}
     for row in rows:
         if refined := _refined(row, reductions):
-            keys = map(Key.parse, reductions[row.signature].keys)
+            keys = Key.parse_all(reductions[row.signature].keys)
             keyed[row.signature] = {Key(KeyKind.CAUSE, refined), *keys}
     return grouped(keyed)
 

@@ -20,6 +20,7 @@ from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import DESIGN, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import Store
@@ -33,6 +34,7 @@ from nnfuzz.reading import read
 from nnfuzz.report.files import write_atomically
 from nnfuzz.testcase.case import refusal
 from nnfuzz.testcase.service import blames_settings
+from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
 
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
@@ -143,7 +145,9 @@ class _Session:
             "flaky_failures": [asdict(row) for row in self.store.flaky()],
             "by_design": self.recorder.buckets.get(DESIGN, 0),
             "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
-            "known_unseen": sorted(set(self.config.known) - self._known_seen()),
+            "known_unseen": sorted(
+                KnownFailures.parse(self.config.known).hashes - self._known_seen()
+            ),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
@@ -190,6 +194,7 @@ def _open(
         if not thorough or prober.lacks_answers():
             _ask_for_habits(pools, store, observer)
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
+        rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
         recorder = Recorder(
             store,

@@ -140,14 +140,16 @@ def known_failures(path: Path) -> tuple[str, ...]:
 
 
 def _known_in(folder: Path) -> tuple[str, ...]:
-    from nnfuzz.campaign.reduction import hashes_of
+    from nnfuzz.campaign.reduction import known_by
     from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.triage.known import KnownFailures
 
-    places = [path.parent for path in sorted(folder.rglob("finding.json"))]
-    found = [digest for place in places for digest in hashes_of(place, BackendRegistry.discover())]
-    if not found:
+    registry = BackendRegistry.discover()
+    files = sorted(folder.rglob("finding.json"))
+    found = KnownFailures.together(known_by(file.parent, registry) for file in files)
+    if not found.hashes:
         raise UsageError(f"--known {folder} holds no finding: there is no finding.json in it")
-    return tuple(dict.fromkeys(found))
+    return found.lines()
 
 
 def _random_seed() -> int:

@@ -20,7 +20,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
-from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz
+from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz, write_atomically
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import impersonal, impersonal_json, located, portable, trimmed
@@ -88,6 +88,18 @@ def read_finding(folder: str | Path) -> Finding:
         return _from_json(data, folder)
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise FindingError(f"{folder} is damaged: {error!r}") from error
+
+
+def rename_signature(folder: Path, signature: Signature) -> None:
+    """Gives the finding in a folder another signature, in its report as well."""
+    file, report = folder / "finding.json", folder / "report.md"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    old = data["signature"]["hash"]
+    text = json.dumps({**data, "signature": signature.to_json()}, indent=1) + "\n"
+    write_atomically(file, text.encode())
+    if report.is_file():
+        told = report.read_text(encoding="utf-8").replace(old, signature.hash)
+        write_atomically(report, told.encode())
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:

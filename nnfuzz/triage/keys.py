@@ -62,6 +62,12 @@ class Key:
         kind, _, rest = text.partition(":")
         return cls(KeyKind(kind), rest)
 
+    @classmethod
+    def parse_all(cls, texts: Iterable[str]) -> frozenset[Key]:
+        """Those of kinds that there are: other rules may have had others."""
+        kinds = {kind.value for kind in KeyKind}
+        return frozenset(cls.parse(t) for t in texts if t.partition(":")[0] in kinds)
+
 
 def error_keys(
     failure: Failure, refined: Mapping[str, Any], graph: Mapping[str, Any] | None, line: str = ""

@@ -7,17 +7,21 @@ A file names them one per line, by the hash of a signature or by what the reduce
     backend=openvino kind=mismatch operator=LSTM
 
 A pattern fits a reduced finding that has all of what it names. What follows a # is a comment, as
-is text behind a hash.
+is text behind a hash. What a folder of findings is known by has lines of keys as well
+(nnfuzz.triage.keys), a list in JSON each: those of a reduced finding, which survive a change of the
+rules better than a hash does.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.triage.keys import Key, same
 from nnfuzz.triage.signature import HASH_DIGITS
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
@@ -53,22 +57,28 @@ class ReducedFacts:
 
 @dataclass(frozen=True)
 class KnownFailures:
-    """hashes: of signatures, of raw failures or reduced ones. patterns: field -> value."""
+    """hashes: of signatures, of raw failures or reduced ones. patterns: field -> value. keys: of
+    reduced findings.
+    """
 
     hashes: frozenset[str] = frozenset()
     patterns: tuple[Mapping[str, str], ...] = field(default=())
+    keys: tuple[frozenset[Key], ...] = ()
 
     @classmethod
     def parse(cls, lines: Iterable[str], source: str = "known failures") -> KnownFailures:
         """Raises: KnownError naming the first line that is neither a hash nor a pattern."""
-        hashes, patterns = set(), []
+        hashes, patterns, keys = set(), [], []
         for number, line in enumerate(lines, 1):
+            if line.startswith("["):
+                keys.append(_keys(line, f"{source}, line {number}"))
+                continue
             words = line.partition("#")[0].split()
             if words and _HASH.fullmatch(words[0]):
                 hashes.add(words[0])
             elif words:
                 patterns.append(_pattern(words, f"{source}, line {number}"))
-        return cls(frozenset(hashes), tuple(patterns))
+        return cls(frozenset(hashes), tuple(patterns), tuple(keys))
 
     @classmethod
     def load(cls, path: Path) -> KnownFailures:
@@ -76,21 +86,35 @@ class KnownFailures:
         return cls.parse(path.read_text(encoding="utf-8").splitlines(), str(path))
 
     @classmethod
-    def stored(cls, lines: Iterable[str]) -> KnownFailures:
-        """What `lines` gave: a pattern where there is a "=", else a hash."""
-        lines = list(lines)
-        patterns = [line.split() for line in lines if "=" in line]
-        hashes = frozenset(line for line in lines if "=" not in line)
-        return cls(hashes, tuple(dict(w.split("=", 1) for w in words) for words in patterns))
+    def together(cls, parts: Iterable[KnownFailures]) -> KnownFailures:
+        """All that some of the parts know."""
+        parts = list(parts)
+        return cls(
+            frozenset(found for part in parts for found in part.hashes),
+            tuple(found for part in parts for found in part.patterns),
+            tuple(dict.fromkeys(found for part in parts for found in part.keys)),
+        )
 
     def lines(self) -> tuple[str, ...]:
         """As a file would have them, sorted."""
         patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)
-        return (*sorted(self.hashes), *sorted(patterns))
+        keys = (json.dumps(sorted(map(str, found))) for found in self.keys)
+        return (*sorted(self.hashes), *sorted(patterns), *sorted(keys))
 
     def fits(self, facts: ReducedFacts) -> bool:
         """Whether some pattern fits a reduced finding."""
         return any(all(facts.has(k, v) for k, v in p.items()) for p in self.patterns)
+
+    def has(self, keys: Collection[Key]) -> bool:
+        """Whether the keys of a reduced finding make it one with a known one."""
+        return any(same(keys, known) for known in self.keys)
+
+
+def _keys(line: str, where: str) -> frozenset[Key]:
+    try:
+        return Key.parse_all(map(str, json.loads(line)))
+    except ValueError as error:
+        raise KnownError(f"{where}: {line!r} is no list of keys in JSON ({error})") from error
 
 
 def _pattern(words: Iterable[str], where: str) -> dict[str, str]:

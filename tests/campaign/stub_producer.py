@@ -186,6 +186,12 @@ def hostile(seed, config):
     return Stub(seed, ["nothing import none"] * 30 + [*HOSTILE, *own])
 
 
+def failing(seed, config):
+    """A good test, and one of each kind of error that takes no time."""
+    plan = [how for how in HOSTILE if how.split()[0] in ("segfault", "raise", "os_exit", "panic")]
+    return Stub(seed, ["nothing import none", *plan, "raise execute O0", "produce export"])
+
+
 def sloppy(seed, config):
     """Good tests, and one on which the adapter itself makes a mistake."""
     return Stub(seed, [*["nothing import none"] * 5, "slip execute O2"])

@@ -10,6 +10,7 @@ from nnfuzz.campaign.recorder import mend
 from nnfuzz.campaign.rows import AvoidedRow, EventRow, FindingRow, Occurrence, Record, TestRow
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.execute.stage import Stage
 from nnfuzz.ir.features import Features
@@ -43,7 +44,9 @@ def test_records_come_back(store):
 
 
 def test_error_texts_come_back_in_whole_and_are_kept_once(store):
-    said = CompilerError(Stage.COMPILE, "E", "a line\n" * 900, "trace", bases=("E", "Exception"))
+    error = CompilerError(Stage.COMPILE, "E", "a line\n" * 900, "trace", bases=("E", "Exception"))
+    said = Said.of(error, ("line", "elsewhere"))
+    assert said.words == ("line",)
     for index in (1, 2):
         store.record(Record(TestRow(index, "run", 0, errors={("toy", "O0"): said})))
     assert store.errors(1) == store.errors(2) == {("toy", "O0"): said}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 
 from nnfuzz.campaign.tables.database import Database, dumps
 from nnfuzz.execute.complaint import CompilerError
@@ -19,19 +19,33 @@ DIGEST_BYTES = 16
 """Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a compiler said. words: the model's own in it, which do not count."""
+
+    error: CompilerError
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
+        """words: of the model; only those that occur are kept."""
+        text = f"{error.message}\n{error.traceback}\n{error.captured}"
+        return cls(error, tuple(sorted({word for word in words if word in text})))
+
+
 class Errors(Database):
     """Error texts by test, backend and level."""
 
-    def _add_errors(self, index: int, errors: Mapping[tuple[str, str], CompilerError]) -> None:
-        for (backend, level), error in errors.items():
-            text = dumps(asdict(error)).encode()
+    def _add_errors(self, index: int, errors: Mapping[tuple[str, str], Said]) -> None:
+        for (backend, level), said in errors.items():
+            text = dumps({**asdict(said.error), "words": said.words}).encode()
             digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
             row = [digest, zlib.compress(text)]
             self._db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", row)
             place = [index, backend, level, digest]
             self._db.execute("INSERT OR REPLACE INTO errors VALUES (?, ?, ?, ?)", place)
 
-    def errors(self, index: int) -> dict[tuple[str, str], CompilerError]:
+    def errors(self, index: int) -> dict[tuple[str, str], Said]:
         """What was said in a test, by (backend, level)."""
         query = """
             SELECT backend, level, text FROM errors JOIN texts USING (digest)
@@ -39,6 +53,7 @@ class Errors(Database):
         found = {}
         for backend, level, text in self._db.execute(query, [index]):
             data = json.loads(zlib.decompress(text))
+            words = tuple(data.pop("words"))
             fields = {"stage": Stage(data["stage"]), "bases": tuple(data["bases"])}
-            found[backend, level] = CompilerError(**{**data, **fields})
+            found[backend, level] = Said(CompilerError(**{**data, **fields}), words)
         return found

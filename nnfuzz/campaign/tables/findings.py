@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
 from nnfuzz.campaign.tables.database import Database, dumps
@@ -77,6 +78,61 @@ class Findings(Database):
         for test, signature, kind in self._db.execute(query):
             found.setdefault(parse_id(test), {})[signature] = kind
         return found
+
+    def occurred(self) -> Iterator[tuple[str, TestId, str, str]]:
+        """Signature, test, "BACKEND KIND STAGE" and levels ("O0,O3") of each occurrence."""
+        query = """
+            SELECT signature, test, kind, coalesce(levels, '')
+            FROM occurrences LEFT JOIN repeats USING (signature, test) ORDER BY test, signature"""
+        for signature, test, kind, levels in self._db.execute(query):
+            yield signature, parse_id(test), kind, levels
+
+    def rename(
+        self,
+        moved: Mapping[tuple[str, TestId], str],
+        findings: Mapping[str, tuple[str, str, str]],
+    ) -> list[str]:
+        """Gives occurrences and findings other signatures, all or none.
+
+        moved: signature and test -> new signature. findings: signature -> new one, title and
+        complaint. Of findings that have the same signature now one stays, a reduced one if there is
+        any, then the first; the folders of the others are returned.
+        """
+        reductions, suspects = self.reductions(), self.suspects()
+        rows: dict[str, list[FindingRow]] = {}
+        for row in self.signatures():
+            new, title, complaint = findings.get(
+                row.signature, (row.signature, row.title, row.complaint)
+            )
+            rows.setdefault(new, []).append(replace(row, title=title, complaint=complaint))
+        with self._transaction():
+            self._move_occurrences(moved)
+            for table in ("findings", "reductions", "suspects"):
+                self._db.execute(f"DELETE FROM {table}")
+            gone = []
+            for new, alike in rows.items():
+                alike.sort(key=lambda row: (row.signature not in reductions, row.place))
+                kept, *others = alike
+                gone += [row.folder for row in others]
+                self._add_finding(replace(kept, signature=new))
+                if kept.signature in reductions:
+                    self.add_reduction(replace(reductions[kept.signature], signature=new))
+                elif kept.signature in suspects:
+                    self.suspect(new, suspects[kept.signature])
+            query = "UPDATE avoided SET signature = ? WHERE signature = ?"
+            self._db.executemany(query, [(new, old) for old, (new, *_) in findings.items()])
+        return gone
+
+    def _move_occurrences(self, moved: Mapping[tuple[str, TestId], str]) -> None:
+        for table in ("occurrences", "repeats"):
+            found = []
+            for (old, test), new in moved.items():
+                where = f"FROM {table} WHERE signature = ? AND test = ?"
+                for _, *rest in self._db.execute(f"SELECT * {where}", [old, str(test)]):
+                    found.append([new, *rest])
+                self._db.execute(f"DELETE {where}", [old, str(test)])
+            marks = ", ".join("?" * len(found[0])) if found else ""
+            self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", found)
 
     def signatures_in(self, bucket: str) -> set[str]:
         """The signatures that were seen in a bucket."""
