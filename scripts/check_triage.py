@@ -49,9 +49,9 @@ from nnfuzz.campaign.schedule import epoch_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.execute.registry import import_plugin
-from nnfuzz.report.files import read_npz
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.untrusted import read_npz
 
 REDUCED = "reduced"
 MAX_MODEL = 3000

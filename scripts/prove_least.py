@@ -41,7 +41,9 @@ def main(
     workers: Annotated[int, typer.Option(help="Candidates at a time.")] = os.cpu_count() or 1,
 ) -> None:
     reduced = finding / REDUCED
-    problem = problem_of(read_finding(reduced if reduced.is_dir() else finding))
+    problem = problem_of(
+        read_finding(reduced if reduced.is_dir() else finding, lambda plugin: True)
+    )
     with asked(problem, ReduceConfig(workers)) as (slots, question, found, wanted):
         engine = Engine(slots, question, found, wanted, budget=10**9)
         nodes = found.measure[0]

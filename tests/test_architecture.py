@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
-    "notebook text reading ir spec solve generate materialize inputs execute compare check "
-    "testcase triage experiment reduction report corpus library metrics campaign cli fuzz __main__"
+    "notebook text reading ir untrusted spec solve generate materialize inputs execute compare "
+    "check testcase triage experiment reduction report corpus library metrics campaign cli fuzz "
+    "__main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from nnfuzz.execute.registry import BackendSpec, labelled
+from nnfuzz.reading import Unreadable, read
 from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 2
@@ -25,7 +26,11 @@ PROBES_PER_SECOND = 50
 ONNX Runtime does on two cores; Apache TVM does 10."""
 
 
-class ConfigError(ValueError):
+MOST_WORKERS = 1024
+"""Of a kind: more than the cores of any machine; a file may ask for anything."""
+
+
+class ConfigError(Unreadable):
     """Settings that do not fit together; the message names the fix."""
 
 
@@ -111,8 +116,8 @@ class CampaignConfig:
         if len(set(labels)) < len(labels):
             chosen = ", ".join(str(spec) for spec in self.backends)
             raise ConfigError(f"a backend is chosen twice with the same options: {chosen}")
-        if self.workers < 1 or self.producers < 1:
-            raise ConfigError("--workers and --producers must be at least 1")
+        if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
+            raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
         if not 0 <= self.full_check <= 1:
             raise ConfigError("--full-check is a share between 0 and 1")
 
@@ -142,27 +147,29 @@ class CampaignConfig:
             "schema": SCHEMA,
             "backends": [spec.to_json() for spec in self.backends],
             "case": self.case.to_json(),
-            "producer": asdict(self.producer),
-            "reducer": asdict(self.reducer),
+            "producer": _without_code(asdict(self.producer)),
+            "reducer": _without_code(asdict(self.reducer)),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CampaignConfig:
-        """Raises: ConfigError if the schema is another one."""
-        values = dict(data)
+        """Raises: ConfigError if the schema is another one; Unreadable."""
+        values = dict(read(dict[str, Any], data))
         if values.pop("schema", None) != SCHEMA:
             raise ConfigError(
                 f"the campaign was made by another version of nnfuzz (its schema is "
                 f"{data.get('schema')!r}, not {SCHEMA}); start a new one"
             )
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        values["backends"] = tuple(BackendSpec.from_json(spec) for spec in data["backends"])
-        values["case"] = CaseConfig.from_json(data["case"])
-        for name, kind in (("producer", ProducerSettings), ("reducer", ReducerSettings)):
-            if name in data:  # campaigns from before there was a reducer have none
-                given = data[name]
-                values[name] = kind(**{**given, "preload": tuple(given["preload"])})
-        return cls(**values)
+        for name in ("producer", "reducer"):
+            values[name] = _without_code(read(dict[str, Any], values.get(name, {})))
+        return read(cls, values)
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """All files and modules with backends and operators."""
+        return tuple(
+            dict.fromkeys([*self.case.plugins, *(p for s in self.backends for p in s.plugins)])
+        )
 
     def resumed_with(self, chosen: Mapping[str, Any]) -> CampaignConfig:
         """This stored configuration with new limits. `chosen` holds the options given anew.
@@ -179,6 +186,11 @@ class CampaignConfig:
                     "or start a new campaign in another --out"
                 )
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
+
+
+def _without_code(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of processes without the names of what they run: that is no matter of a file."""
+    return {k: v for k, v in settings.items() if k not in ("service", "preload")}
 
 
 _CASE = (*(f.name for f in fields(CaseConfig)), "exporters")

@@ -23,7 +23,7 @@ from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.complaint import ComplaintKind
 from nnfuzz.execute.deviation import Deviation, Habits
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry, RegistryError
+from nnfuzz.execute.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
@@ -64,6 +64,7 @@ class ReductionService:
         if folder:
             os.chdir(folder)
         self._registry = BackendRegistry.discover(plugins)
+        self._trusted = frozenset(map(plugin_name, plugins)).__contains__
         self._servers: Servers | None = None
         self._for: tuple[str, ...] = ()
         self._causes: dict[str, Cause | None] = {}
@@ -93,9 +94,11 @@ class ReductionService:
         self, folder: Path, config: ReduceConfig, habits: Habits | None = None
     ) -> dict[str, Any]:
         """Reduces one finding. Raises: one of _REASONS, Unexplained."""
-        servers = self._shared(read_finding(folder))
+        servers = self._shared(read_finding(folder, self._trusted))
         servers.habits = habits
-        done, reduced = reduce_folder(folder, replace(config, servers=servers))
+        done, reduced = reduce_folder(
+            folder, replace(config, servers=servers), trusted=self._trusted
+        )
         graph = reduced.case.graph
         failure = renewed(reduced, self._registry)
         signature = refined(failure, graph, facts(reduced, self._registry))

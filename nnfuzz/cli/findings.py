@@ -3,63 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from nnfuzz.cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from nnfuzz.cli.consent import Consent
     from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.report.finding import Finding
 
 
-def open_finding(folder: Path) -> Finding:
-    """The finding in a folder. Raises: UsageError if there is none or a file of it is damaged."""
-    from zipfile import BadZipFile
+def open_finding(folder: Path, consent: Consent) -> Finding:
+    """The finding in a folder, with the plug-ins that may run.
 
-    from nnfuzz.report.finding_folder import FindingError, read_finding
+    Raises: Unreadable, UsageError if there is none or a file of it is damaged or missing.
+    """
+    from nnfuzz.execute.backend import check_inputs, read_interface
+    from nnfuzz.execute.outcome import Stage
+    from nnfuzz.ir.sizes import by_copy
+    from nnfuzz.materialize.opsets import DYNAMIC
+    from nnfuzz.report.finding_folder import read_finding
+    from nnfuzz.untrusted import making_sense, parsed_model
 
-    try:
-        found = read_finding(folder)
-    except FindingError as error:
-        raise UsageError(str(error)) from error
-    except (EOFError, BadZipFile) as error:
-        raise UsageError(f"{folder} is damaged: an .npz file is cut off ({error})") from error
-    _check_model(found, folder / "model.onnx")
+    found = read_finding(folder, consent)
+    plugins = dict.fromkeys([*found.config["plugins"], *consent.given])
+    found = replace(found, config={**found.config, "plugins": list(plugins)})
+    case, file = found.case, folder / "model.onnx"
+    if not case.model:
+        if found.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
+            raise UsageError(f"{file} is missing or empty: copy the whole folder of the finding")
+        return found
+    parsed_model(case.model, file)
+    if not case.graph:
+        raise UsageError(f"{folder} is damaged: there is a model, but no graph of it")
+    with making_sense(folder):
+        wanted = read_interface(case.model)[0]
+        for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
+            check_inputs(wanted, inputs)
     return found
 
 
-def _check_model(found: Finding, file: Path) -> None:
-    """Only a finding of an exporter may lack its model. Raises: UsageError."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    from nnfuzz.execute.outcome import Stage
-
-    if not found.case.model:
-        if found.failure.stage is not Stage.EXPORT:
-            raise UsageError(f"{file} is missing or empty: copy the whole folder of the finding")
-        return
-    try:
-        onnx.load_model_from_string(found.case.model)
-    except DecodeError as error:
-        raise UsageError(
-            f"{file} is damaged ({len(found.case.model)} bytes that are not an ONNX model): "
-            "copy the whole folder of the finding again"
-        ) from error
-
-
-def backend_of(found: Finding, text: str, plugins: Iterable[Path]) -> BackendSpec | None:
+def backend_of(
+    found: Finding, text: str, plugins: Iterable[Path], consent: Consent
+) -> BackendSpec | None:
     """The backend that `text` asks for; if it is empty, the finding's own with its options.
 
-    plugins: files besides those that the finding names. None if neither names a backend.
-    Raises: RegistryError, OptionError.
+    plugins: files besides those of the finding. None if neither names a backend.
+    Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
     from nnfuzz.execute.registry import BackendRegistry
 
     own = found.backend
-    stored = [Path(path) for path in (own.plugins if own else ()) if Path(path).is_file()]
-    registry = BackendRegistry.discover(dict.fromkeys(p.resolve() for p in [*plugins, *stored]))
+    stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
+    registry = BackendRegistry.discover([*plugins, *stored])
+    for plugin in consent.refused:
+        typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     if text:
         return registry.parse(text)
-    return registry.spec(own.name, own.options) if own else None
+    if own is None:
+        return None
+    if consent.refused and own.name not in registry.names():
+        raise consent.error()
+    return registry.spec(own.name, own.options)

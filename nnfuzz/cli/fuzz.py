@@ -192,6 +192,7 @@ def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.store import Store
+    from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.settings import known_failures
     from nnfuzz.execute.registry import BackendRegistry
 
@@ -201,7 +202,8 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     store = Store.open(asked.out)
     try:
         stored = CampaignConfig.from_json(store.config())
-        registry = BackendRegistry.discover([*stored.backends[0].plugins])
+        Consent(asked.out, asked.plugins).require(stored.plugins)
+        registry = BackendRegistry.discover(stored.plugins)
         if asked.backends:
             given["backends"] = tuple(registry.parse(text) for text in asked.backends)
         if asked.known:

@@ -123,8 +123,9 @@ def _code(error: Exception) -> int | None:
     from nnfuzz.execute.backend import BackendUnavailable, OptionError
     from nnfuzz.execute.registry import RegistryError
     from nnfuzz.execute.runner import RunnerError
+    from nnfuzz.reading import Unreadable
 
-    if isinstance(error, ConfigError | StoreError | RegistryError | OptionError):
+    if isinstance(error, Unreadable | ConfigError | StoreError | RegistryError | OptionError):
         return USAGE
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from nnfuzz.cli import completion
+from nnfuzz.cli.consent import remember
 
 MOST_NODES = 1000
 """Operators per model at most: a test case may take 60 s, and one of 1000 takes about 10 s."""
@@ -114,7 +115,9 @@ Plugins = Annotated[
     typer.Option(
         "--plugin",
         metavar="FILE.py",
-        help="File (or importable module) with further backends, operators or motifs.",
+        help="File (or importable module) with further backends, operators or motifs. It runs with "
+        "your rights; once named here, findings and campaigns that name it may use it, too.",
+        callback=remember,
     ),
 ]
 Levels = Annotated[

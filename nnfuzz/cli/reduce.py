@@ -43,15 +43,17 @@ def reduce(
     from nnfuzz.campaign.store import FILE
 
     if (finding / FILE).is_file():
-        if backend or plugin:
-            raise UsageError("--backend and --plugin are for a single finding, not for a campaign")
-        raise typer.Exit(_campaign(finding, workers, budget))
+        if backend:
+            raise UsageError("--backend is for a single finding, not for a campaign")
+        raise typer.Exit(_campaign(finding, plugin or [], workers, budget))
     _finding(finding, backend, plugin or [], workers, budget)
 
 
-def _campaign(folder: Path, workers: int, budget: int) -> int:
+def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
+    from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.post_reduction import reduce_campaign
     from nnfuzz.campaign.store import Store
+    from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.summary import findings_table
 
@@ -60,6 +62,7 @@ def _campaign(folder: Path, workers: int, budget: int) -> int:
 
     with Store.open(folder) as store, Interrupt() as interrupt:
         workers = workers or os.cpu_count() or 1
+        Consent(folder, plugins).require(CampaignConfig.from_json(store.config()).plugins)
         found = reduce_campaign(store, note, workers, budget, interrupt.asked)
     for line in findings_table(folder, found):
         typer.echo(line)
@@ -67,23 +70,24 @@ def _campaign(folder: Path, workers: int, budget: int) -> int:
 
 
 def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
+    from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, open_finding
-    from nnfuzz.execute.backend import OptionError
-    from nnfuzz.execute.registry import RegistryError
     from nnfuzz.reduction.case import NotReduced, ReduceConfig
     from nnfuzz.reduction.slots import WorkerError
-    from nnfuzz.report.finding_folder import FindingError
     from nnfuzz.report.reduced import reduce_folder
+    from nnfuzz.testcase.client import ProducerClient
 
     try:
-        spec = backend_of(open_finding(finding), backend, plugin)
+        consent = Consent(finding, plugin)
+        found = open_finding(finding, consent)
+        spec = backend_of(found, backend, plugin, consent)
+        with ProducerClient(found.case.id.seed, found.config) as producer:
+            producer.check(found.case)
         watch = _shown if sys.stderr.isatty() else _silent
         config = ReduceConfig(workers or os.cpu_count() or 1, budget, watch=watch)
-        done, reduced = reduce_folder(finding, config, spec)
+        done, reduced = reduce_folder(finding, config, spec, trusted=consent)
     except NotReduced as error:
         raise UsageError(f"{finding}: {error}") from error
-    except (FindingError, RegistryError, OptionError) as error:
-        raise UsageError(str(error)) from error
     except WorkerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAULT) from error

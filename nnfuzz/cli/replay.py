@@ -11,9 +11,9 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
+    from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.report.finding import Finding
     from nnfuzz.report.replay import Replayed
-    from nnfuzz.testcase.client import ProducerClient
 
 
 def replay(
@@ -33,12 +33,15 @@ def replay(
     It says whether the failure is reproduced, different (exit code 1 as well), unsupported by now,
     or fixed.
     """
-    from nnfuzz.cli.findings import open_finding
+    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.findings import backend_of, open_finding
     from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
 
-    found = open_finding(finding)
+    consent = Consent(finding, plugin or [])
+    found = open_finding(finding, consent)
     try:
-        result = _replayed(found, backend, plugin or [], regenerate)
+        spec = backend_of(found, backend, plugin or [], consent) if found.case.model else None
+        result = _replayed(found, spec, regenerate)
     except ProducerSettingsError as error:
         raise UsageError(str(error)) from error
     except ProducerError as error:
@@ -49,8 +52,10 @@ def replay(
     raise typer.Exit(FINDINGS if result.fails else OK)
 
 
-def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: bool) -> Replayed:
+def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
+    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.report.replay import regeneration, replay_export
+    from nnfuzz.report.replay import replay as run_again
     from nnfuzz.testcase.client import ProducerClient
 
     if regenerate and found.campaign.get("reduction"):
@@ -62,20 +67,11 @@ def _replayed(found: Finding, backend: str, plugins: list[Path], regenerate: boo
             typer.echo(f"regenerated {found.case.id}: {says}")
         if not found.case.model:
             return replay_export(found, producer)
-        return _run(found, backend, plugins, producer)
-
-
-def _run(found: Finding, backend: str, plugins: list[Path], producer: ProducerClient) -> Replayed:
-    """Runs the finding on the chosen backend. Raises: RegistryError, OptionError, UsageError."""
-    from nnfuzz.cli.findings import backend_of
-    from nnfuzz.execute.runner import BackendRunner
-    from nnfuzz.report.replay import replay as run_again
-
-    spec = backend_of(found, backend, plugins)
-    if spec is None:
-        raise UsageError("the finding names no backend: say --backend NAME")
-    with BackendRunner(spec) as runner:
-        return run_again(found, runner, producer.judge)
+        if spec is None:
+            raise UsageError("the finding names no backend: say --backend NAME")
+        producer.check(found.case)
+        with BackendRunner(spec) as runner:
+            return run_again(found, runner, producer.judge)
 
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:

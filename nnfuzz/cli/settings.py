@@ -123,20 +123,20 @@ def known_failures(path: Path) -> tuple[str, ...]:
     """The lines of a file of known failures; of a folder, what names the findings in it by today's
     rules. Raises: UsageError.
     """
+    from nnfuzz.reading import Unreadable
     from nnfuzz.triage.known import KnownError, KnownFailures
 
     if path.is_dir():
         return _known_in(path)
     try:
         return KnownFailures.load(path).lines()
-    except OSError as error:
-        raise UsageError(
-            f"--known {path} cannot be read ({error.strerror or error}): name a finding's or "
-            "campaign's folder, or a text file with a signature or a pattern such as "
-            "backend=tvm operator=Pow in each line"
-        ) from error
-    except (KnownError, UnicodeDecodeError) as error:
+    except KnownError as error:
         raise UsageError(f"--known {path}: {error}") from error
+    except Unreadable as error:
+        raise UsageError(
+            f"--known {error}: name a finding's or campaign's folder, or a text file with a "
+            "signature or a pattern such as backend=tvm operator=Pow in each line"
+        ) from error
 
 
 def _known_in(folder: Path) -> tuple[str, ...]:

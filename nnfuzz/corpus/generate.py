@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.corpus.layout import CASE, CorpusError, test_name, write_test
+from nnfuzz.reading import read
 from nnfuzz.report.files import remove_partial, write_atomically
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.untrusted import read_json
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -87,10 +89,7 @@ def check_corpus(out: Path, plan: Plan) -> None:
         if any(out.iterdir()):
             raise CorpusError(f"{out} is not empty and no corpus of nnfuzz; choose another folder")
         return
-    try:
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CorpusError(f"{manifest} is damaged: {error}") from error
+    found = read(dict[str, Any], read_json(manifest))
     for key, value in json.loads(_text(plan.to_json())).items():
         if found.get(key) != value:
             raise CorpusError(

@@ -14,23 +14,44 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz
+from nnfuzz.ir.graph_json import checked_graph
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.report.files import atomic_folder, npz_bytes
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered, TestId, parse_id
+from nnfuzz.untrusted import (
+    making_sense,
+    parsed_model,
+    read_bytes,
+    read_json,
+    read_npz,
+)
 
 SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
 
 
-class CorpusError(ValueError):
+class CorpusError(Unreadable):
     """A folder that cannot be read as backend tests, or must not be written to."""
 
 
 class NotTensors(CorpusError):
     """Inputs or outputs that are sequences, optionals, strings: valid ONNX, but not for us."""
+
+
+@dataclass(frozen=True)
+class _About:
+    """What nnfuzz.json holds."""
+
+    test: str
+    exporter: str
+    opset: int
+    graph: dict[str, Any]
+    schema: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,10 +73,11 @@ class TestFolder:
     name: str
 
     def model(self) -> bytes:
-        return (self.path / MODEL).read_bytes()
+        """Raises: Unreadable."""
+        return read_bytes(self.path / MODEL)
 
     def data_sets(self) -> list[DataSet]:
-        """Raises: NotTensors, CorpusError if files are missing or damaged."""
+        """Raises: NotTensors; Unreadable if files are missing or damaged."""
         folders = sorted(self.path.glob(f"{DATA_SET}*"), key=lambda p: _number(p.name))
         if not folders:
             raise CorpusError(f"{self.path} holds no {DATA_SET}0")
@@ -70,24 +92,24 @@ class TestFolder:
     def case(self) -> TestCase | None:
         """The test case, where nnfuzz has made the folder; None where it has not.
 
-        Raises: CorpusError.
+        Raises: NotTensors, Unreadable.
         """
         file = self.path / CASE
         if not file.exists():
             return None
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if data.get("schema") != SCHEMA:
-            raise CorpusError(f"{file} has the schema {data.get('schema')!r}, not {SCHEMA}")
+        data = read(_About, read_json(file))
+        if data.schema != SCHEMA:
+            raise CorpusError(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
         data_set = self.data_sets()[0]
         return TestCase(
-            id=parse_id(data["test"]),
-            graph=data["graph"],
+            id=parse_id(data.test),
+            graph=checked_graph(data.graph),
             model=self.model(),
             inputs=dict(data_set.inputs),
             weights=read_npz(self.path / WEIGHTS),
             expected=dict(data_set.outputs),
-            exporter=data["exporter"],
-            opset=data["opset"],
+            exporter=data.exporter,
+            opset=data.opset,
         )
 
 
@@ -159,14 +181,8 @@ def tensor_bytes(name: str, array: np.ndarray) -> bytes:
 
 
 def interface(model: bytes) -> tuple[list[str], list[str]]:
-    """Names of the inputs that are fed, and of the outputs. Raises: NotTensors, CorpusError."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        graph = onnx.load_model_from_string(model).graph
-    except DecodeError as error:
-        raise CorpusError(f"not an ONNX model: {error}") from error
+    """Names of the inputs that are fed, and of the outputs. Raises: NotTensors, Unreadable."""
+    graph = parsed_model(model).graph
     weights = {tensor.name for tensor in graph.initializer}
     for value in (*graph.input, *graph.output):
         if not value.type.HasField("tensor_type"):
@@ -183,15 +199,14 @@ def _arrays(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarr
 
 def _read_tensor(file: Path) -> np.ndarray:
     import onnx
-    from google.protobuf.message import DecodeError
     from onnx import numpy_helper
 
     tensor = onnx.TensorProto()
-    try:
-        tensor.ParseFromString(file.read_bytes())
+    with making_sense(file):
+        tensor.ParseFromString(read_bytes(file))
+        if tensor.external_data:
+            raise CorpusError(f"{file} keeps its elements in another file")
         array = numpy_helper.to_array(tensor)
-    except (DecodeError, TypeError, ValueError) as error:
-        raise CorpusError(f"{file} holds no tensor: {error}") from error
     if array.dtype.hasobject or array.dtype.kind in "SU":
         raise NotTensors(f"{file} holds strings")
     return array

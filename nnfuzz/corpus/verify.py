@@ -13,12 +13,13 @@ from enum import StrEnum
 
 import numpy as np
 
-from nnfuzz.corpus.layout import CorpusError, DataSet, NotTensors, TestFolder
+from nnfuzz.corpus.layout import DataSet, NotTensors, TestFolder
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.ir.dtypes import is_floating
+from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -108,7 +109,7 @@ def _verify(
         return _by_tolerance(test, runner, levels, tolerance)
     except NotTensors as error:
         return everywhere(Status.SKIPPED, error)
-    except (CorpusError, ProducerError, RunnerError, OSError) as error:
+    except (Unreadable, ProducerError, RunnerError) as error:
         return everywhere(Status.ERROR, error)
 
 

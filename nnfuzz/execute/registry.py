@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from nnfuzz.execute.backend import Backend, OptionError, suggest
+from nnfuzz.reading import read
 
 GROUP = "nnfuzz.backends"
 _MARK = "__nnfuzz_backend__"
@@ -55,8 +56,8 @@ class BackendSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BackendSpec:
-        label = data.get("label", "")
-        return cls(data["name"], dict(data["options"]), tuple(data["plugins"]), label)
+        """Raises: Unreadable."""
+        return read(cls, data)
 
     def load(self) -> Backend:
         """Makes the backend, in any process. Raises: RegistryError, OptionError."""

@@ -233,10 +233,7 @@ class BackendRunner:
             self._seconds = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
         outcome = _outcome(death)
         text = CompilerError(outcome.stage, captured=outcome.captured)
-        try:
-            outcome = replace(outcome, complaint=self.backend.complaint(text))
-        except Exception as error:  # no compiler is loaded here: it is the adapter's
-            raise AdapterFault(f"backend {self.spec}: complaint() failed: {error!r}") from error
+        outcome = replace(outcome, complaint=self.backend.complaint(text))
         # An import that kills the process would kill it again at every other level.
         dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
         self._pending = self._pending[len(dead) :]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from nnfuzz.library.case import TestCase
+from nnfuzz.library.plugins import known_plugins
 from nnfuzz.notebook import table, titled
 from nnfuzz.report import finding as engine
 from nnfuzz.triage import signature
@@ -46,11 +47,15 @@ class Finding(engine.Finding):
         return path if path.exists() else write_finding(path, self, repro_program(self))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """What `save` or a campaign has written. Raises: FindingError."""
+    def load(cls, folder: str | Path, plugins: Iterable[str | Path] = ()) -> Self:
+        """What `save` or a campaign has written.
+
+        plugins: those of the finding that may be run, besides what is registered; a finding may
+        come from anybody, and has no others. Raises: FindingError.
+        """
         from nnfuzz.report.finding_folder import read_finding
 
-        return cls.of(read_finding(folder))
+        return cls.of(read_finding(folder, frozenset(known_plugins(plugins)).__contains__))
 
     def __repr__(self) -> str:
         return f"Finding({self.signature})"

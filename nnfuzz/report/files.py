@@ -13,12 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.ir.dtypes import DType
-
 PARTIAL = ".partial-"
 """Prefix of a folder that is being written; one that is found later is a leftover of a kill."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_FOREIGN = frozenset(dtype.value for dtype in DType if not dtype.native)
 
 
 @contextmanager
@@ -70,7 +67,7 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """An npz archive of any names (np.savez refuses "file"); equal arrays give equal bytes.
 
     Elements that NumPy reads through ml_dtypes only are stored as unsigned integers of the same
-    bits, in a member called NAME@DTYPE.
+    bits, in a member called NAME@DTYPE (nnfuzz.untrusted.read_npz reads them back).
 
     Raises: ValueError for object arrays, which only pickle could store.
     """
@@ -84,23 +81,10 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an archive, by name and in order; {} if there is no such file."""
-    if not path.exists():
-        return {}
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return dict(_array(key, archive[key]) for key in archive.files)
-
-
 def _bits(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
     if array.dtype.isbuiltin != 2:  # 2: registered by another library
         return name, array
     return f"{name}@{array.dtype.name}", array.view(f"u{array.dtype.itemsize}")
-
-
-def _array(key: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
-    name, at, dtype = key.rpartition("@")
-    return (name, bits.view(DType(dtype).numpy)) if at and dtype in _FOREIGN else (key, bits)
 
 
 def _sync(path: Path) -> None:

@@ -7,9 +7,10 @@ repro.py      report.md    finding.json   weights.npz (as the graph names them)
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,19 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
-from nnfuzz.report.files import atomic_folder, npz_bytes, read_npz, write_atomically
+from nnfuzz.experiment.localise import Localisation
+from nnfuzz.ir.graph_json import checked_graph
+from nnfuzz.reading import Unreadable, read, read_fields
+from nnfuzz.report.files import atomic_folder, npz_bytes, write_atomically
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import impersonal, impersonal_json, located, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import parse_id
+from nnfuzz.triage.keys import Key
 from nnfuzz.triage.signature import Failure, Signature
+from nnfuzz.untrusted import below, read_bytes, read_json, read_npz, read_text
 
 SCHEMA = 3
 REDUCED = "reduced"
@@ -37,8 +43,50 @@ MAX_TEXT = 20_000
 MAX_ACTUAL_BYTES = 64 << 20
 
 
-class FindingError(ValueError):
-    """A folder that is no finding, or one of another schema."""
+Trust = Callable[[str], bool]
+"""Whether a plug-in that a file names may be run: nnfuzz.execute.registry.plugin_name -> answer."""
+
+
+def nobody(plugin: str) -> bool:
+    """Trusts no plug-in."""
+    return False
+
+
+class FindingError(Unreadable):
+    """A folder that is no finding, or one of another schema, or damaged."""
+
+
+@dataclass(frozen=True)
+class _Document:
+    """What finding.json holds. graph: see nnfuzz.ir.graph_json; it may be empty."""
+
+    schema: int
+    signature: Signature
+    backend: BackendSpec | None
+    label: str
+    targets: tuple[Target, ...]
+    kind: OutcomeKind
+    stage: Stage
+    test: str
+    exporter: str
+    opset: int
+    config: Mapping[str, Any]
+    versions: Mapping[str, str]
+    verdict: Verdict | None
+    blame: Blame
+    localisation: Mapping[str, Any] | None
+    outcomes: tuple[Outcome, ...]
+    graph: Mapping[str, Any]
+    campaign: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Campaign:
+    """What is read again of `Finding.campaign`."""
+
+    grouping: str
+    explanations: tuple[str, ...]
+    keys: tuple[Key, ...]
 
 
 def folder_name(failure: Failure) -> str:
@@ -69,8 +117,10 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     return folder
 
 
-def read_finding(folder: str | Path) -> Finding:
-    """The inverse of write_finding. Raises: FindingError."""
+def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
+    """The inverse of write_finding, but for the plug-ins that the folder names: of these, the
+    finding has the trusted ones only. Raises: FindingError.
+    """
     folder = Path(folder)
     file = folder / "finding.json"
     if not file.is_file():
@@ -78,27 +128,26 @@ def read_finding(folder: str | Path) -> Finding:
         hint = f"; those of a campaign are in {within}" if within.is_dir() else ""
         raise FindingError(f"{folder} is not a finding: there is no {file.name} in it{hint}")
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FindingError(f"{folder} is not a finding: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        schema = data.get("schema") if isinstance(data, dict) else None
-        raise FindingError(f"{folder} has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
-    try:
-        return _from_json(data, folder)
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise FindingError(f"{folder} is damaged: {error!r}") from error
+        data = read_json(below(folder, file.name))
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            schema = data.get("schema") if isinstance(data, dict) else None
+            raise FindingError(f"{folder} has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
+        return _from_document(read(_Document, data), folder, trusted)
+    except FindingError:
+        raise
+    except Unreadable as error:
+        raise FindingError(f"{folder} is damaged: {error}") from error
 
 
 def rename_signature(folder: Path, signature: Signature) -> None:
     """Gives the finding in a folder another signature, in its report as well."""
     file, report = folder / "finding.json", folder / "report.md"
-    data = json.loads(file.read_text(encoding="utf-8"))
+    data = read_json(file)
     old = data["signature"]["hash"]
     text = json.dumps({**data, "signature": signature.to_json()}, indent=1) + "\n"
     write_atomically(file, text.encode())
     if report.is_file():
-        told = report.read_text(encoding="utf-8").replace(old, signature.hash)
+        told = read_text(report).replace(old, signature.hash)
         write_atomically(report, told.encode())
 
 
@@ -126,50 +175,61 @@ def _to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _from_json(data: Mapping[str, Any], folder: Path) -> Finding:
-    actual: dict[str, dict[str, np.ndarray]] = {}
-    for key, array in read_npz(folder / "actual.npz").items():
-        level, _, name = key.partition("/")
-        actual.setdefault(level, {})[name] = array
-    model = folder / "model.onnx"
-    failure = Failure(
-        Signature.from_json(data["signature"]),
-        OutcomeKind(data["kind"]),
-        Stage(data["stage"]),
-        tuple(Target.parse(text) for text in data["targets"]),
-        data["label"],
-    )
-    case = TestCase(
-        id=parse_id(data["test"]),
-        graph=data["graph"],
-        model=model.read_bytes() if model.exists() else b"",
-        inputs=read_npz(folder / "inputs.npz"),
-        weights=read_npz(folder / "weights.npz"),
-        expected=read_npz(folder / "expected.npz"),
-        exporter=data["exporter"],
-        opset=data["opset"],
-    )
-    told = [Outcome.from_json(o) for o in data["outcomes"]]
-    outcomes = [
-        replace(o, outputs=actual.get(o.level)) if o.backend == failure.backend else o for o in told
-    ]
-    backend = BackendSpec.from_json(data["backend"]) if data["backend"] else None
+def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
+    """Raises: Unreadable."""
+    if not data.targets:
+        raise Unreadable("finding.json names no target that failed")
+    failure = Failure(data.signature, data.kind, data.stage, data.targets, data.label)
+    read_fields(_Campaign, data.campaign, *(f.name for f in fields(_Campaign)))
+    if data.localisation is not None:
+        read(Localisation, data.localisation)
+    backend, config = data.backend, dict(data.config)
     if backend is not None:
-        backend = replace(backend, plugins=tuple(map(located, backend.plugins)))
-    config = dict(data["config"])
-    for files in ("plugins", "seed_models"):
-        config[files] = [located(path) for path in config.get(files, ())]
+        backend = replace(backend, plugins=_trusted(backend.plugins, trusted))
+    known = CaseConfig.from_json(config)
+    config["plugins"] = list(_trusted(known.plugins, trusted))
+    config["seed_models"] = [located(path) for path in known.seed_models]
     return Finding(
         failure,
-        case,
-        tuple(outcomes),
+        _case(data, folder),
+        _outcomes(data, failure.backend, folder),
         backend,
         config,
-        Verdict.from_json(data["verdict"]) if data["verdict"] else None,
-        data["versions"],
-        data["campaign"],
-        data.get("localisation"),
-        Blame.from_json(data["blame"]),
+        data.verdict,
+        data.versions,
+        data.campaign,
+        data.localisation,
+        data.blame,
+    )
+
+
+def _trusted(plugins: Iterable[str], trusted: Trust) -> tuple[str, ...]:
+    return tuple(path for path in map(located, plugins) if trusted(path))
+
+
+def _case(data: _Document, folder: Path) -> TestCase:
+    model = below(folder, "model.onnx")
+    return TestCase(
+        id=parse_id(data.test),
+        graph=checked_graph(data.graph) if data.graph else {},
+        model=read_bytes(model) if os.path.lexists(model) else b"",
+        inputs=read_npz(below(folder, "inputs.npz")),
+        weights=read_npz(below(folder, "weights.npz")),
+        expected=read_npz(below(folder, "expected.npz")),
+        exporter=data.exporter,
+        opset=data.opset,
+    )
+
+
+def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...]:
+    """The outcomes, those of the failing backend with what it returned."""
+    actual: dict[str, dict[str, np.ndarray]] = {}
+    for key, array in read_npz(below(folder, "actual.npz")).items():
+        level, _, name = key.partition("/")
+        actual.setdefault(level, {})[name] = array
+    return tuple(
+        replace(o, outputs=actual.get(o.level) if o.backend == backend else None)
+        for o in data.outcomes
     )
 
 

@@ -14,7 +14,7 @@ from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.servers import Servers, operators_of
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import REDUCED, read_finding, write_finding
+from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 
@@ -23,7 +23,10 @@ EXPLANATIONS, KEYS = "explanations", "keys"
 
 
 def reduce_folder(
-    folder: str | Path, config: ReduceConfig | None = None, backend: BackendSpec | None = None
+    folder: str | Path,
+    config: ReduceConfig | None = None,
+    backend: BackendSpec | None = None,
+    trusted: Trust = nobody,
 ) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
 
@@ -31,7 +34,7 @@ def reduce_folder(
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
     """
     folder = Path(folder)
-    finding = read_finding(folder)
+    finding = read_finding(folder, trusted)
     found = reduce_finding(finding, config, backend)
     program = repro_program(found[1], config.registry if config else None)
     target = folder / REDUCED

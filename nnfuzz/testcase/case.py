@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.reading import read_fields
+from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.testcase.test_id import TestId, parse_id
 
@@ -83,14 +83,8 @@ class CaseConfig:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
-        fields = _with_tuples(data)
-        fields["others"] = tuple((name, opset) for name, opset in fields.get("others", ()))
-        fields["sizes"] = Sizes(**_with_tuples(data["sizes"]))
-        return cls(**fields)
-
-
-def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        """Raises: Unreadable."""
+        return read(cls, data)
 
 
 def _of(exporter: str, keys: Iterable[str]) -> tuple[str, ...]:

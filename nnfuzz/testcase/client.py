@@ -12,6 +12,7 @@ from nnfuzz.execute.events import Death, Fault, Limits, Reading
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.service import (
     blames_settings,
@@ -85,6 +86,19 @@ class ProducerClient:
         Raises: ProducerError, ProducerSettingsError.
         """
         return self._call(*judge_job(case, outcomes, names, habits))
+
+    def check(self, case: TestCase) -> None:
+        """Raises: Unreadable if a test case of somebody else has no valid graph, or inputs that
+        PyTorch cannot compute it from within the limits of a worker.
+        """
+        try:
+            job, blobs, _ = case_job("check", case)
+            self._call(job, blobs, lambda header, blobs: None)
+        except ProducerUnavailable:
+            raise
+        except ProducerError as error:
+            told = str(error).partition("\n")[0].removeprefix(f"{Unreadable.__module__}.")
+            raise Unreadable(f"the test case is damaged: {told}") from error
 
     def lower(self, case: TestCase) -> TestCase:
         """The case in the direct form. Raises: ProducerError."""

@@ -23,6 +23,7 @@ from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.reading import Unreadable
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.motif import load_motifs
 from nnfuzz.spec.registry import OpRegistry
@@ -30,6 +31,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
 from nnfuzz.testcase.seeds import SeedLibrary
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
+from nnfuzz.untrusted import making_sense
 
 
 class Producer:
@@ -102,6 +104,21 @@ class Producer:
     def load(self, case: TestCase) -> Graph:
         """The concrete graph of a test case."""
         return Graph.from_json(case.graph, self.registry.get)
+
+    def check(self, case: TestCase) -> None:
+        """Raises: Unreadable if the case has no valid graph, or inputs that are not for it."""
+        with making_sense("its graph"):
+            graph = self.load(case)
+            graph.verify()
+        with making_sense("its data"):
+            params = {**case.inputs, **case.weights}
+            for name in (*graph.inputs, *graph.weights):
+                declared, given = graph.type(name), params[name]
+                if (given.dtype, given.shape) != (declared.dtype.numpy, declared.shape):
+                    raise Unreadable(
+                        f"{name} is {given.dtype}{list(given.shape)}, not {declared!r}"
+                    )
+            execute(graph, tensors(params))
 
     def lower(self, case: TestCase) -> TestCase:
         """The same graph and weights in the direct form."""

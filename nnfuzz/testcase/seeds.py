@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnfuzz.reading import Unreadable
+from nnfuzz.untrusted import read_bytes, read_model
+
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph
     from nnfuzz.materialize.importing import ImportedModel
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import CaseConfig
 
 
-class SeedError(ValueError):
+class SeedError(Unreadable):
     """Seed models that cannot be used; the message says why."""
 
 
@@ -37,13 +40,10 @@ def seed_files(folder: Path) -> list[Path]:
 
 
 def digest(files: Sequence[str | Path]) -> str:
-    """A digest of the contents, in order. Raises: SeedError for a file that cannot be read."""
+    """A digest of the contents, in order. Raises: Unreadable."""
     total = hashlib.sha256()
     for file in files:
-        try:
-            total.update(hashlib.sha256(Path(file).read_bytes()).digest())
-        except OSError as error:
-            raise SeedError(f"seed model {file}: {error.strerror}") from error
+        total.update(hashlib.sha256(read_bytes(file)).digest())
     return total.hexdigest()[:16]
 
 
@@ -85,14 +85,12 @@ def _load(config: CaseConfig, registry: OpRegistry) -> SeedModels:
 
 def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph | None, str]:
     """The graph of a model, if it can be used, and what users should know about it."""
-    import onnx
-
     from nnfuzz.materialize.importing import import_onnx, opaque_nodes
     from nnfuzz.materialize.static import OnnxImportError
 
     try:
-        imported = import_onnx(onnx.load(file), registry, config.opset)
-    except OnnxImportError as error:
+        imported = import_onnx(read_model(file), registry, config.opset)
+    except (OnnxImportError, Unreadable) as error:
         return None, f"seed model {file} is left out: {error}"
     except Exception as error:  # whatever a broken file leads to
         return None, f"seed model {file} is left out: {type(error).__name__}: {error}"

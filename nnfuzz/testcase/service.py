@@ -7,6 +7,7 @@ Jobs, by the header's "do":
   signatures {} -> {"signatures": {exporter: [key, ...]}, "variables": {operator: [input, ...]},
                     "notes": [line for the user, ...]}
   configure {"config": CaseConfig.to_json()} -> {}; the next jobs are done under it
+  check    {"case": header} with the case's blobs -> {}; raises Unreadable for what is no test case
   lower    {"case": header} with the case's blobs -> the case in the direct form
   expose   the same -> the case with every value as an output
   lift     the same -> the case in the next wider floating dtypes
@@ -45,6 +46,7 @@ _REFUSALS = (
     "NothingLeft",
     "OpsetError",
     "SeedError",
+    "Unreadable",
 )
 
 
@@ -72,6 +74,9 @@ class ProducerService:
             return {**answer, "notes": list(self.producer.notes)}, {}
         if header["do"] == "configure":
             self.producer.configure(CaseConfig.from_json(header["config"]))
+            return {}, {}
+        if header["do"] == "check":
+            self.producer.check(TestCase.from_frame(header["case"], blobs))
             return {}, {}
         if header["do"] in ("lower", "expose", "lift"):
             remake = getattr(self.producer, header["do"])

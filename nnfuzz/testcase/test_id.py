@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from nnfuzz.reading import Unreadable
+
 
 @dataclass(frozen=True, order=True)
 class Numbered:
@@ -62,7 +64,7 @@ TestId = Numbered | Probe | Foreign
 
 
 def parse_id(text: str) -> TestId:
-    """The inverse of str. Raises: ValueError."""
+    """The inverse of str. Raises: Unreadable."""
     kind, _, rest = text.partition(" ")
     try:
         if kind == "test":
@@ -75,4 +77,4 @@ def parse_id(text: str) -> TestId:
             return Foreign(int(rest))
     except ValueError:
         pass
-    raise ValueError(f"{text!r} names no test: write 'test SEED/INDEX', 'probe KEY NUMBER'")
+    raise Unreadable(f"{text!r} names no test: write 'test SEED/INDEX', 'probe KEY NUMBER'")

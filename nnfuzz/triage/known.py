@@ -21,14 +21,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.reading import Unreadable
 from nnfuzz.triage.keys import Key, same
 from nnfuzz.triage.signature import HASH_DIGITS
+from nnfuzz.untrusted import read_text
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
 FIELDS = ("backend", "kind", "stage", "operator", "dtype")
 
 
-class KnownError(ValueError):
+class KnownError(Unreadable):
     """A file of known failures that cannot be read; the message names the line and the fix."""
 
 
@@ -82,8 +84,8 @@ class KnownFailures:
 
     @classmethod
     def load(cls, path: Path) -> KnownFailures:
-        """Raises: KnownError, OSError."""
-        return cls.parse(path.read_text(encoding="utf-8").splitlines(), str(path))
+        """Raises: KnownError, Unreadable."""
+        return cls.parse(read_text(path).splitlines(), str(path))
 
     @classmethod
     def together(cls, parts: Iterable[KnownFailures]) -> KnownFailures:

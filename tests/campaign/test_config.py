@@ -30,7 +30,7 @@ def test_another_schema_is_refused():
     [
         ({"backends": ()}, "add --backend"),
         ({"backends": (TOY, TOY)}, "chosen twice"),
-        ({"workers": 0}, "at least 1"),
+        ({"workers": 0}, "between 1 and 1024"),
         ({"full_check": 1.5}, "between 0 and 1"),
     ],
 )

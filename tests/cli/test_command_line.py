@@ -127,7 +127,7 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime", "--probe", "-1"), "--probe '-1' is no duration"),
         (
             ("-b", "onnxruntime", "--known", "/no/such/file"),
-            "--known /no/such/file cannot be read (No such file or directory): name a finding",
+            "--known /no/such/file cannot be read: No such file or directory: name a finding",
         ),
         (("-b", "onnxruntime", "--nodes", "100000"), "Invalid value for '--nodes'"),
         (("-b", "onnxruntime", "--exclude-dtypes", "f32"), "there is no dtype 'f32'; there are"),
@@ -189,7 +189,7 @@ def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
     before = (tmp_path / FILE).read_bytes()
     again = nnfuzz("fuzz", "-b", "onnxruntime", "--out", tmp_path, "--tests", 1)
     assert again.returncode == 2 and "add --resume" in again.stderr
-    other = nnfuzz("fuzz", "--out", tmp_path, "--resume", "--seed", 6)
+    other = nnfuzz("fuzz", "--out", tmp_path, "--resume", "--seed", 6, "--plugin", HOSTILE)
     assert other.returncode == 2 and "--seed 6 contradicts" in other.stderr
     assert (tmp_path / FILE).read_bytes() == before
 

@@ -8,9 +8,10 @@ import typer
 from nnfuzz.cli.errors import FINDINGS, UsageError
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
+from nnfuzz.reading import Unreadable
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
@@ -33,7 +34,7 @@ def folder(tmp_path_factory):
 
 def test_it_reduces_and_says_so(folder, capsys):
     with pytest.raises(typer.Exit) as leaving:
-        reduce(folder, workers=1, budget=60)
+        reduce(folder, plugin=[PLUGIN], workers=1, budget=60)
     assert leaving.value.exit_code == FINDINGS
     printed = capsys.readouterr().out
     assert "10 -> 2 nodes" in printed
@@ -44,8 +45,8 @@ def test_it_reduces_and_says_so(folder, capsys):
 
 def test_it_refuses_what_does_not_reproduce_or_is_no_finding(folder, tmp_path):
     with pytest.raises(UsageError, match="does not reproduce"):
-        reduce(folder, "planted,where=never", workers=1, budget=5)
-    with pytest.raises(UsageError, match="not a finding"):
+        reduce(folder, "planted,where=never", [PLUGIN], workers=1, budget=5)
+    with pytest.raises(Unreadable, match="not a finding"):
         reduce(tmp_path, workers=1, budget=5)
-    with pytest.raises(UsageError, match="no backend 'plantd'"):
-        reduce(folder, "plantd", workers=1, budget=5)
+    with pytest.raises(RegistryError, match="no backend 'plantd'"):
+        reduce(folder, "plantd", [PLUGIN], workers=1, budget=5)

@@ -1,0 +1,243 @@
+"""Everything that others have made is read here: files of findings, corpora, campaigns, models.
+
+A file of somebody else may be a pipe that never says anything, a link to a device, an archive that
+unpacks to terabytes, or a document of the right form with the wrong types in it. All of that is
+`Unreadable`, which the command line turns into one line and exit code 2. docs/SECURITY_MODEL.md
+says who is trusted with what.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nnfuzz.reading import Unreadable, read
+
+if TYPE_CHECKING:
+    import numpy as np
+    from onnx import ModelProto
+
+T = TypeVar("T")
+
+MAX_BYTES = 2 << 30
+"""Of any file: what a serialised protobuf may have at most, and so a model without others beside
+it."""
+MAX_TEXT_BYTES = 64 << 20
+"""Of a text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
+MAX_ARRAY_BYTES = 1 << 30
+"""Of all arrays of an archive, unpacked: four times what a worker may grow by default."""
+READ_SECONDS = 30.0
+"""For one file: a network file system that is gone answers never."""
+_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_MEMBER_HEADER = 10_000  # bytes of the header of an array; NumPy's own limit
+
+
+@contextmanager
+def making_sense(of: object) -> Iterator[None]:
+    """Turns whatever its block raises into Unreadable; the block does nothing but decode.
+
+    Decoders meet every kind of exception in damaged data, and it is never a fault of nnfuzz.
+    """
+    try:
+        yield
+    except Unreadable:
+        raise
+    except OSError as error:
+        raise Unreadable(f"{of} cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        told = " ".join(str(error).split())[:200]
+        raise Unreadable(f"{of} is damaged: {type(error).__name__}: {told}") from error
+
+
+def read_bytes(path: str | Path, limit: int = MAX_BYTES, seconds: float = READ_SECONDS) -> bytes:
+    """The content of a regular file; links are followed.
+
+    Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, and if reading
+    takes longer than `seconds`.
+    """
+    found: list[bytes | BaseException] = []
+
+    def read() -> None:
+        try:
+            found.append(_content(path, limit))
+        except BaseException as error:
+            found.append(error)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(seconds)
+    with making_sense(path):
+        if not found:
+            raise Unreadable(f"{path} cannot be read: it takes longer than {seconds:g} s")
+        if isinstance(found[0], BaseException):
+            raise found[0]
+    return found[0]
+
+
+def _content(path: str | Path, limit: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unreadable(f"{path} cannot be read: it is no regular file")
+        data = file.read(limit + 1) if about.st_size <= limit else b""
+        if about.st_size > limit or len(data) > limit:
+            raise Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
+        return data
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file in UTF-8. Raises: Unreadable."""
+    with making_sense(path):
+        return read_bytes(path, MAX_TEXT_BYTES).decode()
+
+
+def read_json(path: str | Path) -> Any:
+    """The document in a file. Raises: Unreadable."""
+    return parsed_json(read_text(path), path)
+
+
+def parsed_json(text: str | bytes, of: object = "the text") -> Any:
+    """A JSON document of no great depth; texts in it are valid Unicode.
+
+    Raises: Unreadable.
+    """
+    with making_sense(of):
+        text = text if isinstance(text, str) else text.decode()
+        value = json.loads(text)
+        if _LONE_SURROGATE.search(text):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+        return read(Any, value)
+
+
+def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """All arrays of an archive, by name and in order; {} if there is no such file.
+
+    Raises: Unreadable.
+    """
+    if not os.path.lexists(path):
+        return {}
+    import io
+    import zipfile
+
+    data = read_bytes(path, MAX_ARRAY_BYTES)
+    with making_sense(path), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > MAX_ARRAY_BYTES:
+            raise Unreadable(
+                f"{path} is damaged: it unpacks to more than {MAX_ARRAY_BYTES:,} bytes"
+            )
+        if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
+            raise Unreadable(f"{path} is damaged: NumPy packs nothing in this way")
+        return dict(_named(m.filename, archive.read(m)) for m in members)
+
+
+def _named(member: str, data: bytes) -> tuple[str, np.ndarray]:
+    """The name and the array that nnfuzz.report.files.npz_bytes has written as a member."""
+    from nnfuzz.ir.dtypes import DType
+
+    key, bits = member.removesuffix(".npy"), parsed_array(data, member)
+    name, at, dtype = key.rpartition("@")
+    if not at or dtype not in {d.value for d in DType if not d.native}:
+        return key, bits
+    kind = DType(dtype).numpy
+    if bits.dtype != f"u{kind.itemsize}":
+        raise Unreadable(f"{member} is damaged: {bits.dtype} are no bits of {dtype}")
+    return name, bits.view(kind)
+
+
+def parsed_array(data: bytes, of: object = "the array") -> np.ndarray:
+    """The array in an .npy file: numbers, as many as its shape says. Raises: Unreadable."""
+    import io
+    import math
+
+    import numpy as np
+
+    with making_sense(of):
+        file = io.BytesIO(data)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format
+        header = {(1, 0): read.read_array_header_1_0, (2, 0): read.read_array_header_2_0}[version]
+        shape, fortran, dtype = header(file, _MEMBER_HEADER)
+        size = len(data) - file.tell()
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+            raise Unreadable(f"{of} is damaged: {dtype}{list(shape)} is no array of numbers")
+        if math.prod(shape) * dtype.itemsize != size:
+            raise Unreadable(f"{of} is damaged: {size} bytes are no {dtype}{list(shape)}")
+        flat = np.frombuffer(data, dtype, offset=file.tell())
+        return flat.reshape(shape, order="F" if fortran else "C").copy(order="A")
+
+
+def read_model(path: str | Path) -> ModelProto:
+    """A model with the tensors that it keeps in files beside it. Raises: Unreadable."""
+    model = parsed_model(read_bytes(path), path, alone=False)
+    for tensor in _outside(model):
+        told = {entry.key: entry.value for entry in tensor.external_data}
+        with making_sense(f"{path}, tensor {tensor.name}"):
+            data = read_bytes(below(Path(path).parent, told["location"]))
+            start = int(told.get("offset", 0))
+            end = start + int(told["length"]) if "length" in told else len(data)
+            if not 0 <= start <= end <= len(data):
+                raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
+            tensor.raw_data = data[start:end]
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    return model
+
+
+def parsed_model(data: bytes, of: object = "the model", alone: bool = True) -> ModelProto:
+    """A serialised model. alone: it must not name other files. Raises: Unreadable."""
+    import onnx
+
+    with making_sense(of):
+        model = onnx.load_model_from_string(data)
+    if not (model.graph.node or model.graph.input or model.graph.output):
+        raise Unreadable(f"{of} is no ONNX model, or an empty one")
+    if alone and (tensor := next(_outside(model), None)):
+        raise Unreadable(f"{of} keeps the tensor {tensor.name} in another file")
+    return model
+
+
+def _outside(message: Any) -> Iterator[Any]:
+    """All tensors inside of a protobuf message whose data is elsewhere."""
+    from onnx import TensorProto
+
+    if isinstance(message, TensorProto):
+        if message.data_location == TensorProto.EXTERNAL or message.external_data:
+            yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                yield from _outside(inner)
+
+
+def below(folder: str | Path, name: str) -> Path:
+    """The path that a file names, which is inside of the folder that the file belongs to.
+
+    Raises: Unreadable for absolute names, for "..", and for links that lead out of the folder.
+    """
+    path = Path(folder) / name
+    with making_sense(folder):
+        inside = not Path(name).is_absolute() and ".." not in Path(name).parts and "\0" not in name
+        root = Path(folder).resolve()
+        if not inside or not name.strip("./") or not path.resolve().is_relative_to(root):
+            raise Unreadable(f"{folder} names {name!r}, which is not inside of it")
+    return path
+
+
+def whole_or(default: T, read: Callable[[], T], what: str, missing: list[str]) -> T:
+    """What `read` returns; if it cannot, the default, and `missing` tells of it."""
+    try:
+        with making_sense(what):
+            return read()
+    except Unreadable as error:
+        missing.append(str(error))
+        return default
