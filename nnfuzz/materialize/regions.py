@@ -38,92 +38,65 @@ def regions(
     others follow from them. outputs: the values that the model yields. constants: what nodes
     may have inside.
     """
-    parting = _Parting(nodes, types, lost, constants)
-    groups = parting.sorted()
-    found = [parting.region(members, outputs) for members in groups]
-    idle = {i for members, r in zip(groups, found) if not r.outputs for i in members}
-    return [region for region in found if region.outputs], parting.lost | idle
+    read = [reads(node) for node in nodes]
+    held = {*types, *constants}
+    gone = _lost(nodes, read, held, lost)
+    maker = {n: i for i, node in enumerate(nodes) if i not in gone for n in node.output if n}
+    readers: dict[str, set[int]] = {name: set() for name in maker}
+    for i in set(range(len(nodes))) - gone:
+        for name in read[i]:
+            readers.setdefault(name, set()).add(i)
+    found = []
+    for members in _groups(maker, readers, held, set(range(len(nodes))) - gone):
+        inside = [nodes[i] for i in sorted(members)]
+        own = dict.fromkeys(name for i in sorted(members) for name in read[i])
+        made = [name for node in inside for name in node.output if name in types]
+        ends = tuple(n for n in made if n in outputs or n not in own or readers[n] - members)
+        given = tuple(name for name in own if maker.get(name) not in members)
+        if ends:
+            found.append(Region(tuple(inside), given, ends))
+        else:
+            gone |= members
+    return found, gone
 
 
-class _Parting:
-    def __init__(
-        self,
-        nodes: Sequence[onnx.NodeProto],
-        types: Mapping[str, TensorType],
-        lost: Collection[int],
-        constants: Collection[str],
-    ) -> None:
-        self.nodes, self.types, self.lost = nodes, types, set(lost)
-        self.held = {*types, *constants}
-        self.reads = [reads(node) for node in nodes]
-        self._lose()
-        self.maker = {
-            name: i for i, n in enumerate(nodes) if i not in self.lost for name in n.output if name
-        }
-        self.group: dict[int, int] = {}
-        """By node, the smallest position in its group."""
-        self._link()
-
-    def _lose(self) -> None:
-        """Drop nodes that read values which only dropped nodes compute."""
-        made = {n for i, node in enumerate(self.nodes) if i not in self.lost for n in node.output}
-        for i, node in enumerate(self.nodes):
-            if not all(name in self.held or name in made for name in self.reads[i]):
-                self.lost.add(i)
-            if i in self.lost:
-                made.difference_update(node.output)
-
-    def _link(self) -> None:
-        """Group nodes that share a value without a type: no tensor, or of unknown size."""
-        for i in range(len(self.nodes)):
-            if i in self.lost:
-                continue
-            self.group[i] = i
-            hidden = [n for n in self.reads[i] if n not in self.held]
-            self._merge({self.group[self.maker[n]] for n in hidden} | {i})
-
-    def _merge(self, groups: Collection[int]) -> None:
-        if len(groups) > 1:
-            first = min(groups)
-            self.group = {i: first if g in groups else g for i, g in self.group.items()}
-
-    def sorted(self) -> list[list[int]]:
-        """The members of the groups in topological order; those on a circle become one group."""
-        while True:
-            before: dict[int, set[int]] = {g: set() for g in self.group.values()}
-            for i, g in self.group.items():
-                makers = (self.maker[name] for name in self.reads[i] if name in self.maker)
-                before[g] |= {self.group[maker] for maker in makers} - {g}
-            order, circular = _ordered(before)
-            if not circular:
-                break
-            self._merge(circular)
-        members: dict[int, list[int]] = {g: [] for g in order}
-        for i, g in self.group.items():
-            members[g].append(i)
-        return list(members.values())
-
-    def region(self, members: Sequence[int], outputs: Collection[str]) -> Region:
-        inside = tuple(self.nodes[i] for i in members)
-        own = dict.fromkeys(name for i in members for name in self.reads[i])
-        made = [name for node in inside for name in node.output if name]
-        if len(members) > 1:
-            rest = (self.reads[i] for i in self.group.keys() - set(members))
-            ends = {name for names in rest for name in names} | set(outputs)
-            made = [name for name in made if name in ends or name not in own]
-        given = tuple(name for name in own if self.maker.get(name) not in members)
-        return Region(inside, given, tuple(name for name in made if name in self.types))
+def _lost(
+    nodes: Sequence[onnx.NodeProto],
+    read: Sequence[Sequence[str]],
+    held: Collection[str],
+    lost: Collection[int],
+) -> set[int]:
+    """The given positions, and those of nodes that read what only such nodes compute."""
+    gone = set(lost)
+    made = {n for i, node in enumerate(nodes) if i not in gone for n in node.output}
+    for i, node in enumerate(nodes):
+        if not all(name in held or name in made for name in read[i]):
+            gone.add(i)
+        if i in gone:
+            made.difference_update(node.output)
+    return gone
 
 
-def _ordered(before: Mapping[int, set[int]]) -> tuple[list[int], set[int]]:
-    """Topological order; and what lies on circles or between them."""
-    placed: dict[int, None] = {}
-    left = set(before)
-    while any(before[g] <= placed.keys() for g in left):
-        for g in sorted(left):
-            if before[g] <= placed.keys():
-                placed[g] = None
-        left.difference_update(placed)
-    while ends := {g for g in left if not any(g in before[other] for other in left)}:
-        left -= ends
-    return list(placed), left
+def _groups(
+    maker: Mapping[str, int],
+    readers: Mapping[str, Collection[int]],
+    held: Collection[str],
+    kept: Collection[int],
+) -> list[set[int]]:
+    """Positions of nodes that belong together, in topological order of the groups.
+
+    A value that a graph cannot hold ties its readers and its maker to each other: both directions
+    are edges, and a group is a strongly connected component. So it has no circle with another one.
+    """
+    import networkx as nx
+
+    flow = nx.DiGraph()
+    flow.add_nodes_from(kept)
+    for name, source in maker.items():
+        flow.add_edges_from((source, reader) for reader in readers[name])
+        if name not in held:
+            flow.add_edges_from((reader, source) for reader in readers[name])
+    groups = nx.condensation(flow)
+    members = groups.nodes(data="members")
+    order = nx.lexicographical_topological_sort(groups, key=lambda group: min(members[group]))
+    return [members[group] for group in order]
