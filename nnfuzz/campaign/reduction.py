@@ -32,7 +32,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
-from nnfuzz.report.reduced import EXPLANATIONS, KEYS, reduce_folder
+from nnfuzz.report.reduced import EXPLANATIONS, FOLLOWS, KEYS, reduce_folder
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.frames import innermost_line
@@ -105,7 +105,7 @@ class ReductionService:
         return {
             "keys": sorted(map(str, keys_of(reduced, failure, signature))),
             "explanations": list(done.evidence.explanations),
-            "refined": done.cause.refined if done.cause else signature.hash,
+            "refined": done.cause.finding if done.cause else identity(reduced, signature),
             "explained": done.cause is not None,
             "title": " – ".join([signature.title, *done.evidence.explanations[:1]]),
             "pattern": str(pattern_of(graph)),
@@ -151,13 +151,22 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
         failure.kind.value,
         failure.stage.value,
         tuple(reduced.campaign.get(EXPLANATIONS, ())),
+        reduced.campaign.get(FOLLOWS, ""),
     )
+
+
+def identity(reduced: Finding, signature: Signature) -> str:
+    """The refined signature that a reduced finding goes by: its own, unless it only follows from
+    another failure.
+    """
+    return reduced.campaign.get(FOLLOWS) or signature.hash
 
 
 def keys_of(reduced: Finding, failure: Failure, signature: Signature) -> set[Key]:
     """The keys of a reduced finding: see nnfuzz.triage.keys. signature: the refined one."""
-    found = {Key(KeyKind.CAUSE, signature.hash), *Key.parse_all(reduced.campaign.get(KEYS, ()))}
-    if "message" in signature.parts:
+    own = identity(reduced, signature)
+    found = {Key(KeyKind.CAUSE, own), *Key.parse_all(reduced.campaign.get(KEYS, ()))}
+    if "message" in signature.parts and own == signature.hash:
         said = [o.traceback for o in reduced.outcomes if o.target in failure.targets]
         line = innermost_line(said[0]) if said else ""
         found |= error_keys(failure, signature.parts, reduced.case.graph, line)
@@ -179,7 +188,7 @@ def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
     except RegistryError:
         return KnownFailures(hashes)
     keys = [frozenset(keys_of(finding, failure, signature))] if folder.name == REDUCED else []
-    return KnownFailures(hashes | {signature.hash}, keys=tuple(keys))
+    return KnownFailures(hashes | {identity(finding, signature)}, keys=tuple(keys))
 
 
 def renewed(finding: Finding, registry: BackendRegistry) -> Failure:

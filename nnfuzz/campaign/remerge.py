@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.campaign.reduction import facts, keys_of, renewed
+from nnfuzz.campaign.reduction import facts, identity, keys_of, renewed
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
@@ -32,12 +32,17 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
         except (FindingError, RegistryError):
             continue
         keys = tuple(sorted(map(str, keys_of(reduced, failure, found))))
-        if (found.hash, keys) != (row.refined, row.keys):
-            renamed[row.refined] = found.hash
-            store.add_reduction(replace(row, refined=found.hash, keys=keys))
-    for row in reductions.values():
-        if row.explained and row.refined in renamed:
-            store.add_reduction(replace(row, refined=renamed[row.refined]))
+        known = identity(reduced, found)
+        if (known, keys) != (row.refined, row.keys):
+            renamed[row.refined] = known
+            store.add_reduction(replace(row, refined=known, keys=keys))
+    causes = {f"cause:{old}": f"cause:{new}" for old, new in renamed.items()}
+    for row in store.reductions().values():
+        # What was found to be one with another cause, or to follow from it, goes with that.
+        keys = tuple(sorted({causes.get(key, key) for key in row.keys}))
+        moved = replace(row, refined=renamed.get(row.refined, row.refined), keys=keys)
+        if moved != row:
+            store.add_reduction(moved)
     for signature, suspected in store.suspects().items():
         if suspected in renamed:
             store.suspect(signature, renamed[suspected])

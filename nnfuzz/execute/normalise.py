@@ -28,6 +28,7 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<!\w)(?<!\d\.)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
 _NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
 _SHAPE = re.compile(r"[\[({]\s*[N?][N.]*(?:\s*[,x]\s*[N?][N.]*)*\s*,?\s*[\])}]|\{\}|\[\]")
+_NAMES = re.compile(r"<name>(?:\s*,\s*<name>)+")
 _DTYPE = re.compile(
     r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"
     r"|complex(?:64|128)|[fiu](?:8|16|32|64)|tensor)(?:x\d+)?(?:_t)?"
@@ -54,7 +55,7 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
     text = _without_templates(text)
     text = _without_names(text, names)
     text = _TOKEN.sub(_token, text)
-    text = _SHAPE.sub("<shape>", _NUMBER.sub("N", text))
+    text = _NAMES.sub("<name>", _SHAPE.sub("<shape>", _NUMBER.sub("N", text)))
     return " ".join(text.split())[:MAX_CHARACTERS].rstrip()
 
 

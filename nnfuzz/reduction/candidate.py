@@ -15,7 +15,7 @@ from nnfuzz.triage.signature import FAILURES, OTHERS, Failure, level_pattern
 
 _VARYING = frozenset({OTHERS, "about"})
 """Parts that follow from the message, and from what else it lists."""
-_NUMBERS = frozenset({"value", "nonfinite"})
+NUMBERS = frozenset({"value", "nonfinite"})
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def failure_key(failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outc
     parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
     if failure.kind is OutcomeKind.MISMATCH:
         parts.pop("operators", None)
-        parts["wrong"] = "number" if parts.get("wrong") in _NUMBERS else parts.get("wrong")
+        parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)
     if outcomes:

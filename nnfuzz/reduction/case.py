@@ -15,7 +15,7 @@ from nnfuzz.execute.runner import limits_of
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
-from nnfuzz.reduction.evidence import Evidence, gather
+from nnfuzz.reduction.evidence import Evidence, gather, wrong_inside
 from nnfuzz.reduction.known import Cause, Known
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import Slots
@@ -115,7 +115,7 @@ class Reduction:
             "candidates": self.run,
             "seconds": round(self.seconds, 2),
             "confirmed": [self.confirmed, CONFIRMATIONS],
-            "known": self.cause.refined if self.cause else "",
+            "known": self.cause.finding if self.cause else "",
             "passes": {n: c.to_json() for n, c in self.counters.items() if c.proposed},
         }
 
@@ -139,6 +139,9 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
         if config.only_known and known.found is None:
             raise Unexplained("the failure has another cause than those that are known")
         best = engine.reduce()
+        if known.found is None and (alone := wrong_inside(slots, whole, best, wanted)):
+            engine.adopt(alone)
+            best = engine.reduce()
         confirmed = 0
         if known.found is None:
             best = known.in_plain_words(_in_full(slots, whole, best, wanted))

@@ -16,7 +16,7 @@ ORDER = (
 Numbers are simplified before dimensions shrink, since of equal numbers any may go."""
 MERGED = frozenset({"replacements", "unfreezing", "numbers"})
 """Passes whose edits are independent, so that the engine tries many at once."""
-EXPERIMENTS = frozenset({"redrawing", "operators"})
+EXPERIMENTS = frozenset({"redrawing", "operators", "importing"})
 """Edits that are no steps of reduction: see nnfuzz.reduction.service."""
 FOCUS = "the failing element"
 """Stands in an edit's value for [output, index] of the element that is wrong, which the engine

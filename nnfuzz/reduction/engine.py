@@ -185,7 +185,7 @@ class Engine:
             while settled in results and self._left() > 0:
                 if self._consumed(results[settled], counter):
                     self._drain()
-                    self._adopt(results[settled])
+                    self.adopt(results[settled])
                     return settled
                 settled += 1
             if settled == len(candidates) or self._left() <= 0:
@@ -207,7 +207,8 @@ class Engine:
     def _better(self, tried: Tried) -> bool:
         return self.interesting(tried) and tried.measure < self.best.measure
 
-    def _adopt(self, tried: Tried) -> None:
+    def adopt(self, tried: Tried) -> None:
+        """Goes on with a case, which need not be simpler by its measure."""
         self.best = tried
         self.adopted.append(tried)
         self.over = self._enough(tried)

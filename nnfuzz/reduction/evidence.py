@@ -1,26 +1,30 @@
 """What else tells the cause of a reduced case: experiments that begin where reduction ends.
 
 - Hypotheses on how the result comes about (explain.py), held against other inputs too.
-- What computes the input of an operator that raises: if it is wrong, the error only follows.
+- What an operator that raises depends on: if that fails by itself, the error only follows.
+- The operators that an exporter made of a mismatch: the first one that is wrong is the one to show.
 - The dtype or operator of a known cause in place of this one's: if that fails alike, they are one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.execute.target import DIRECT
+from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.slots import Slots
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.keys import Key, KeyKind
+from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
-from nnfuzz.triage.signature import HABITS, Failure
+from nnfuzz.triage.signature import HABITS, Failure, Signature
 
 REDRAWS = 2
 """Further inputs that a hypothesis must predict: each leaves few coincidences."""
@@ -28,14 +32,20 @@ MOST_SWAPS = 6
 """Known causes that are put in place of one, the latest first: each costs a run of the compiler."""
 
 
+MOST_PREFIXES = 4
+"""Of a model that raises: reduction has left few nodes, but an exporter makes many of one."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """explanations: hypotheses that predict what is wrong, the first the most general. keys: of
-    causes that the case was found to share.
+    causes that the case was found to share. follows: the refined signature of the failure that this
+    one only follows from; it is known by that alone.
     """
 
     explanations: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
+    follows: str = ""
 
 
 def gather(
@@ -49,33 +59,36 @@ def gather(
         return Evidence()
     told = _explanations(slots, question, best, failure)
     keys = {
-        Key(KeyKind.CAUSE, cause.refined)
+        Key(KeyKind.CAUSE, cause.finding)
         for cause in _alike(slots, question, best, failure, told, causes)
     }
-    if failure.kind is not OutcomeKind.MISMATCH:
-        keys |= _before(slots, question, best)
+    if told:
+        keys.add(Key(KeyKind.CAUSE, _explained(failure, told[0])))
+    before = _before(slots, question, best, failure)
+    if before is not None:
+        return Evidence((f"follows from {before.title}",), (), before.hash)
     return Evidence(tuple(told), tuple(sorted(keys)))
 
 
+def _explained(failure: Failure, told: str) -> str:
+    """What mismatches have in common that one hypothesis predicts: the narrower type or the
+    operator is in its text.
+    """
+    return f"{failure.backend} {failure.signature.parts.get('levels', '')} {told}"
+
+
 def _explanations(slots: Slots, question: Question, best: Tried, failure: Failure) -> list[str]:
-    """Hypotheses that predict the wrong result, and those of other inputs that fail as well."""
-    if failure.kind is not OutcomeKind.MISMATCH:
+    """Hypotheses that predict the wrong result, and those of other inputs."""
+    wrong = _outcome(best, failure)
+    if failure.kind is not OutcomeKind.MISMATCH or best.case is None or wrong is None:
         return []
-    found = _consistent(slots, best, failure)
+    found = slots.explain(best.case, wrong.outputs or {})
     for seed in range(1, REDRAWS + 1) if found else ():
-        assert best.case is not None
         again = slots.run(best.case, (Edit("redrawing", value=seed),), question)
-        for other in _wrong(again)[:1]:
-            kept = set(_consistent(slots, again, other))
-            found = [text for text in found if text in kept]
+        outcome = _outcome(again, failure)
+        if again.case and outcome and found:
+            found = slots.explain(again.case, outcome.outputs or {}, found)
     return found
-
-
-def _consistent(slots: Slots, tried: Tried, failure: Failure) -> list[str]:
-    wrong = _outcome(tried, failure)
-    if tried.case is None or wrong is None:
-        return []
-    return slots.explain(tried.case, wrong.outputs or {})
 
 
 def _outcome(tried: Tried, failure: Failure) -> Outcome | None:
@@ -88,22 +101,76 @@ def _wrong(tried: Tried) -> list[Failure]:
     return [f for f, _ in tried.failing if f.kind is OutcomeKind.MISMATCH]
 
 
-def _before(slots: Slots, question: Question, best: Tried) -> set[Key]:
-    """The causes of what is wrong before the last operator of a case that raises."""
-    assert best.case is not None
-    nodes = first_copy(best.case.graph or {})
-    read = {name for node in nodes[-1:] for name in node["inputs"]}
-    feeding = [name for node in nodes[:-1] for name in node["outputs"] if name in read]
-    if not feeding:
-        return set()
-    whole = replace(question, judged=True, until=Stage.EXECUTE, lazy=False)
-    part = slots.run(best.case, (Edit("outputs", value=feeding),), whole)
-    if part.case is None:
-        return set()
-    found = [
-        refined(f, part.case.graph, facts_of(part.case, f, part.verdict)) for f in _wrong(part)
+def wrong_inside(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried | None:
+    """The first operator that is wrong by itself of those that an exporter made of a mismatch;
+    None if that is nothing new.
+    """
+    if best.case is None or best.case.exporter == DIRECT or not question.judged:
+        return None
+    whole = slots.run(best.case, (Edit("importing"),), question)
+    alone: Tried | None = whole
+    if whole.case and len(_nodes(whole)) > 1:
+        alone = _first_alone(slots, question, _exposed(slots, question, whole.case))
+    return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
+
+
+def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> Signature | None:
+    """The refined signature of what fails before the last operator of a case that raises, if
+    anything does: the error only follows from it, as it does not occur where right values are fed.
+
+    A wrong number is a cause only where there are numbers, while the model runs.
+    """
+    if failure.kind is OutcomeKind.MISMATCH:
+        return None
+    whole = replace(question, judged=True, until=Stage.EXECUTE, lazy=False, habits=slots.habits())
+    tried = best
+    if best.case and best.case.exporter != DIRECT:
+        tried = slots.run(best.case, (Edit("importing"),), replace(whole, judged=False))
+    found: Tried | None = None
+    for count in range(len(_nodes(tried)) - 1, 0, -1)[:MOST_PREFIXES]:
+        assert tried.case is not None
+        part = _exposed(slots, whole, tried.case, count)
+        if not _causes(part, failure.stage):
+            break
+        found = part
+    if found is None:
+        return None
+    found = _first_alone(slots, whole, found) or found
+    assert found.case is not None
+    cause = _causes(found, failure.stage)[0]
+    return refined(cause, found.case.graph, facts_of(found.case, cause, found.verdict))
+
+
+def _causes(tried: Tried, stage: Stage) -> list[Failure]:
+    """The failures of a part that an error at a stage may follow from."""
+    numbers = stage is Stage.EXECUTE
+    return [
+        failure
+        for failure, _ in tried.failing
+        if HABITS not in failure.signature.parts
+        and (numbers or failure.signature.parts.get("wrong") not in NUMBERS)
     ]
-    return {Key(KeyKind.CAUSE, signature.hash) for signature in found}
+
+
+def _exposed(slots: Slots, question: Question, case: TestCase, count: int | None = None) -> Tried:
+    """The first nodes of a case with all that they compute as outputs."""
+    nodes = first_copy(case.graph or {})[:count]
+    names = [name for node in nodes for name in node["outputs"]]
+    return slots.run(case, (Edit("outputs", value=names),), question)
+
+
+def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None:
+    """The operator of the first wrong value alone, fed with right ones, if it is wrong then."""
+    wrong = {w.output for w in wrong_outputs(shown.verdict)}
+    first = [node["outputs"][0] for node in _nodes(shown) if not wrong.isdisjoint(node["outputs"])]
+    if not first or shown.case is None:
+        return None
+    alone = slots.run(shown.case, (Edit("neighbourhoods", "input", first[:1]),), question)
+    return alone if _wrong(alone) else None
+
+
+def _nodes(tried: Tried) -> list[Mapping[str, Any]]:
+    return first_copy(tried.case.graph or {}) if tried.case else []
 
 
 def _alike(

@@ -7,7 +7,8 @@ case and with other inputs that fail as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,7 @@ from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.triage.general import schema_defaults
 
 Arrays = Mapping[str, np.ndarray]
-_COARSE = ("bfloat16", "float16")
-"""Types whose interval admits many a wrong value."""
+FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
@@ -36,9 +36,9 @@ MOST_NODES = 3
 def consistent(subject: Subject, outputs: Arrays) -> list[str]:
     """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
 
-    Those that predict values come first: attributes and inputs in the order of nodes. Without one,
-    the first narrower type counts, whose interval admits more, or how all elements of the result
-    differ. None where the outputs are right.
+    Those that predict values come first: attributes and inputs in the order of nodes, then rounded
+    ones. Without one, the first narrower type counts, whose interval admits more, or how all
+    elements of the result differ. None where the outputs are right.
     """
     if len(subject.graph.nodes) > MOST_NODES:
         return []
@@ -49,15 +49,45 @@ def consistent(subject: Subject, outputs: Arrays) -> list[str]:
     wrong = compare(truth, outputs)
     if not wrong:
         return []
-    found = [text for text, other in _alternatives(subject) if _predicts(other, truth, outputs)]
+    found = [text for text, other in _altered(subject) if _predicts(other, truth, outputs)]
     if not found:
-        found = [str(h) for h in CONSIDERED if _deviates(h, subject, outputs)][:1]
+        found = [str(h) for h in CONSIDERED if _deviates(h, subject, truth, outputs)][:1]
     if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
         found = [f"{operator} returns {m.actual} for {m.expected}" for m in wrong]
     if not found:
         found = [text for text, other in _relations(subject, truth) if not compare(other, outputs)]
     return list(dict.fromkeys(found))
+
+
+def holding(subject: Subject, outputs: Arrays, told: Collection[str]) -> list[str]:
+    """Of hypotheses on how a result comes about, those that further outputs do not refute.
+
+    Right outputs refute what predicts others; how elements differ is said of wrong ones only.
+    """
+    try:
+        truth = envelopes(subject.graph, subject.params)
+        if compare(truth, outputs):
+            found = consistent(subject, outputs)
+            return [text for text in told if text in found]
+        altered = [(text, other) for text, other in _altered(subject) if text in told]
+        admitted = {text for text, other in altered if not _differs(other, outputs)}
+    except ReferenceFault:
+        return list(told)
+    refuted = {text for text, _ in altered} - admitted
+    narrow = {str(h): DType(h.to) for h in CONSIDERED if h.to in FLOATS}
+    finer = {text for text, to in narrow.items() if not _held(truth, outputs, to)}
+    return [text for text in told if text not in refuted | finer]
+
+
+def _held(truth: Mapping[str, Envelope], outputs: Arrays, dtype: DType) -> bool:
+    """Whether a dtype holds all floats of the results."""
+    return all(_rounded(outputs[n], dtype).all() for n, e in truth.items() if e.dtype.is_float)
+
+
+def _altered(subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """What predicts values: the graph with something ignored or rounded."""
+    return itertools.chain(_alternatives(subject), _roundings(subject))
 
 
 def _relations(
@@ -89,32 +119,61 @@ def _relations(
             yield f"{operator} returns input {i}", moved(lambda end, same=same: same)  # type: ignore[misc]
 
 
-def _deviates(habit: Deviation, subject: Subject, outputs: Arrays) -> bool:
+def _deviates(
+    habit: Deviation, subject: Subject, truth: Mapping[str, Envelope], outputs: Arrays
+) -> bool:
     there = {value.type.dtype.value for value in subject.graph.values.values()}
-    if habit.to in _COARSE and not all(_rounded(a, DType(habit.to)) for a in outputs.values()):
-        return False
+    shown = habit.to not in FLOATS or _shows(habit, subject, truth, outputs)
     try:
-        return habit.dtype in there and explains([habit], subject.graph, subject.params, outputs)
+        return (
+            shown
+            and habit.dtype in there
+            and explains([habit], subject.graph, subject.params, outputs)
+        )
     except ReferenceFault:
         return False
 
 
-def _rounded(array: np.ndarray, dtype: DType) -> bool:
-    """Whether a dtype holds all elements: what was computed in 8 bits of mantissa shows it."""
+def _shows(
+    habit: Deviation, subject: Subject, truth: Mapping[str, Envelope], outputs: Arrays
+) -> bool:
+    """Whether a result has only what the narrower type holds, where the right one has more and is
+    in its range: an interval that is as wide as the type is coarse admits many a wrong value.
+    """
+    dtype = DType(habit.to)
+    most = dtype.limits[1]
+    return any(
+        _rounded(outputs[name], dtype).all()
+        and not _rounded(right.ref, dtype).all()
+        and bool((np.abs(right.ref) <= most).all())
+        for name, right in truth.items()
+        if right.dtype is DType(habit.dtype)
+    )
+
+
+def _rounded(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Mask of the elements that a dtype holds."""
     with np.errstate(all="ignore"):
-        return bool((array.astype(dtype.numpy).astype(array.dtype) == array).all())
+        wide = array.astype(np.float64)
+        return np.asarray(wide.astype(dtype.numpy).astype(np.float64) == wide)
 
 
 def _predicts(other: Subject, truth: Mapping[str, Envelope], outputs: Arrays) -> bool:
     """Whether an altered graph yields the outputs, and something else than the true one."""
     try:
         predicted = envelopes(other.graph, other.params)
+        if predicted.keys() != truth.keys() or compare(predicted, outputs):
+            return False
     except ReferenceFault:
-        return False
-    if predicted.keys() != truth.keys() or compare(predicted, outputs):
         return False
     wrong = [m.output for m in compare(truth, outputs)]
     return all(bool(predicted[name].comparable.any()) for name in wrong)
+
+
+def _differs(other: Subject, outputs: Arrays) -> bool:
+    """Whether an altered graph yields something else. Raises: ReferenceFault."""
+    predicted = envelopes(other.graph, other.params)
+    return predicted.keys() != outputs.keys() or bool(compare(predicted, outputs))
 
 
 def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
@@ -134,6 +193,24 @@ def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
                 zeros = {**subject.params, name: np.zeros_like(subject.params[name])}
                 text = f"{node.op.name} takes input {i} for 0"
                 yield text, replace(subject, params=zeros)
+
+
+def _roundings(subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """The graph with all inputs and weights of a dtype rounded to a narrower one; not where a
+    result is no float: the few values that it may have agree by chance.
+    """
+    if not all(subject.graph.type(name).dtype.is_float for name in subject.graph.outputs):
+        return
+    for habit in CONSIDERED:
+        if habit.to not in FLOATS or not DType(habit.dtype).is_float:
+            continue
+        narrow = DType(habit.to).numpy
+        params = {
+            name: x.astype(narrow).astype(x.dtype) if x.dtype.name == habit.dtype else x
+            for name, x in subject.params.items()
+        }
+        text = f"{subject.graph.nodes[-1].op.name} rounds {habit.dtype} to {habit.to}"
+        yield text, replace(subject, params=params)
 
 
 def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:

@@ -32,7 +32,8 @@ MOST_HINTS = 12
 class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
     tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
-    failure, and hypotheses that predict it (nnfuzz.reduction.explain).
+    failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
+    nnfuzz.reduction.evidence.Evidence.
     """
 
     refined: str
@@ -42,6 +43,12 @@ class Cause:
     kind: str = ""
     stage: str = ""
     explanations: tuple[str, ...] = ()
+    follows: str = ""
+
+    @property
+    def finding(self) -> str:
+        """The refined signature of the finding that it belongs to."""
+        return self.follows or self.refined
 
     @property
     def operator(self) -> str:

@@ -5,11 +5,13 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
   prepare  {"case", "edits", "below": measure or None} with the case's blobs
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
-  explain  {"case"} with the case's blobs and one blob "target/0/NAME" per output
-           -> {"explanations": [sentence, ...]}, see nnfuzz.reduction.explain
+  explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
+           per output -> {"explanations": [sentence, ...]}, see nnfuzz.reduction.explain: those that
+           are consistent, or of those that are told the ones that hold
 
 Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
-other inputs and weights by a seed; "operators", another operator at a node.
+other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
+that an exporter wrote, in the direct form.
 """
 
 from __future__ import annotations
@@ -20,15 +22,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import onnx
+
 from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduction.explain import consistent, with_operator
+from nnfuzz.reduction.explain import consistent, holding, with_operator
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.case import ModelError, TestCase
+from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 
 
@@ -59,11 +64,16 @@ class ReduceService(ProducerService):
             subject = self._subject(TestCase.from_frame(header["case"], blobs))
             mark = f"{BLOB}0/"
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
-            return {"explanations": consistent(subject, outputs)}, {}
+            told = header["told"]
+            kept = holding(subject, outputs, told) if told else consistent(subject, outputs)
+            return {"explanations": kept}, {}
         return super().handle(header, blobs, report)
 
-    def _experiment(self, subject: Subject, edit: Edit) -> Subject:
+    def _experiment(self, case: TestCase, edit: Edit) -> Subject:
         """Raises: Inapplicable."""
+        if edit.by == "importing":
+            return self._imported(case)
+        subject = self._subject(case)
         if edit.by == "redrawing":
             found = search(subject.graph, random.Random(edit.value))
             if isinstance(found, NotFound):
@@ -74,6 +84,15 @@ class ReduceService(ProducerService):
         except KeyError as error:
             raise Inapplicable(str(error)) from error
         return with_operator(subject, edit.target, other)
+
+    def _imported(self, case: TestCase) -> Subject:
+        """Raises: Inapplicable."""
+        model = onnx.load_model_from_string(case.model)
+        try:
+            made = case_of_model(model, self.producer.registry, case.inputs)
+        except ModelError as error:
+            raise Inapplicable(str(error)) from error
+        return self._subject(made)
 
     def _subject(self, case: TestCase) -> Subject:
         """Raises: Inapplicable where a case without numbers has no valid ones."""
@@ -90,11 +109,11 @@ class ReduceService(ProducerService):
     def _prepared(
         self, case: TestCase, edits: list[Edit], below: list[int] | None
     ) -> tuple[Any, ...]:
-        subject = self._subject(case)
         if edits and edits[0].by in EXPERIMENTS:
-            subject = self._experiment(subject, edits[0]).checked()
-        elif edits:
-            subject = applied(subject, edits)
+            subject = self._experiment(case, edits[0]).checked()
+        else:
+            subject = self._subject(case)
+            subject = applied(subject, edits) if edits else subject
         measure = subject.measure()
         if below is not None and not list(measure) < below:
             raise Inapplicable("not simpler")

@@ -6,7 +6,7 @@ parent imports neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -137,14 +137,18 @@ class Slots:
         groups, measure = event.value
         return groups, measure
 
-    def explain(self, case: TestCase, outputs: Mapping[str, np.ndarray]) -> list[str]:
-        """Hypotheses that predict some outputs of a case (nnfuzz.reduction.explain).
+    def explain(
+        self, case: TestCase, outputs: Mapping[str, np.ndarray], told: Sequence[str] = ()
+    ) -> list[str]:
+        """Hypotheses that predict some outputs of a case, or of those that are told the ones that
+        hold (nnfuzz.reduction.explain).
 
         Raises: WorkerError if the worker fails.
         """
         header, blobs = case.to_frame()
         blobs |= {f"{BLOB}0/{name}": array for name, array in outputs.items()}
-        event = self.slots[0].service.call({"do": "explain", "case": header}, blobs, _explained)
+        job = {"do": "explain", "case": header, "told": list(told)}
+        event = self.slots[0].service.call(job, blobs, _explained)
         if not isinstance(event, Reply):
             raise WorkerError(f"explaining: {said(event)}")
         explanations: list[str] = event.value

@@ -18,7 +18,7 @@ from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, w
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 
-EXPLANATIONS, KEYS = "explanations", "keys"
+EXPLANATIONS, KEYS, FOLLOWS = "explanations", "keys", "follows"
 """What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
 
 
@@ -117,6 +117,7 @@ def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Find
         "reduction": done.to_json(),
         EXPLANATIONS: list(done.evidence.explanations),
         KEYS: [str(key) for key in done.evidence.keys],
+        FOLLOWS: done.evidence.follows,
     }
     return replace(
         finding,

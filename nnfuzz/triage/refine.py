@@ -154,7 +154,7 @@ def refined(
     facts = facts or TriageFacts()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
     if habits := parts.get(HABITS):
-        parts = {HABITS: habits}
+        parts = {HABITS: habits[:1]}  # each is a finding of its own
     elif facts.passes:
         message = parts.get("message", "")
         parts = {"passes": sorted(facts.passes)}

@@ -1,5 +1,6 @@
 """What experiments beyond reduction say of causes that several operators share."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def test_one_explanation_makes_two_operators_one_cause(bench):
     cause = cause_of(one, bench[0])
     other, evidence = of(bench, "LogSoftmax", [cause])
     assert evidence.explanations == ("LogSoftmax ignores axis",)
-    assert evidence.keys == (Key(KeyKind.CAUSE, cause.refined),)
+    assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
     assert same(keys(one), keys(other))
 
 
@@ -86,6 +87,26 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
             continue
         found = reduced(bench, case)
         if found and found[0].failure.kind == "exception" and len(found[0].case.graph["nodes"]) > 1:
-            assert Key(KeyKind.CAUSE, cause_of(product, registry).refined) in found[1].keys
+            assert found[1].follows == cause_of(product, registry).refined
+            assert keys(found[0]) == {Key(KeyKind.CAUSE, found[1].follows)}
             return
     raise AssertionError("no case has an error behind a product")
+
+
+def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_wrong(bench):
+    registry, spec, _, servers = bench
+    config = replace(CONFIG, exporter="torchscript", operators=("Gemm",))
+    producer = Producer(3, config)
+    product, _ = of(bench, "MatMul")
+    kinds = set()
+    for instance in range(8):
+        case = producer.probe("Gemm(float32)->float32", instance)
+        if found := reduced((registry, spec, producer, servers), case):
+            finding, _ = found
+            kinds.add(finding.failure.kind)
+            nodes = [node["op"] for node in finding.case.graph["nodes"]]
+            known = {key.text for key in keys(finding)}
+            assert cause_of(product, registry).refined in known
+            if finding.failure.kind == "mismatch":
+                assert nodes == ["MatMul"] and finding.case.exporter == "direct"
+    assert kinds

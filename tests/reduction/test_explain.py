@@ -6,7 +6,7 @@ from ml_dtypes import bfloat16
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduction.explain import consistent
+from nnfuzz.reduction.explain import consistent, holding
 from nnfuzz.reduction.subject import Subject
 from nnfuzz.spec.registry import OpRegistry
 
@@ -47,6 +47,31 @@ def test_digits_that_are_lost():
     made = subject("Exp", X)
     found = consistent(made, {"y": np.exp(X.astype(np.float32)).astype(np.float64)})
     assert found == ["float64 is computed in float32"]
+
+
+def test_an_approximation_is_not_taken_for_a_narrower_type():
+    x = X.astype(np.float32)
+    made = subject("Exp", x)
+    near = np.exp(x).astype(np.float32) * np.float32(1 + 2**-10)
+    assert consistent(made, {"y": near}) == []
+    rounded = np.exp(x).astype(bfloat16).astype(np.float32)
+    assert consistent(made, {"y": rounded}) == ["float32 is computed in bfloat16"]
+
+
+def test_operands_that_are_rounded():
+    a, b = X.astype(np.float32), X.T.astype(np.float32)
+    made = subject("MatMul", a, b)
+    y = a.astype(bfloat16).astype(np.float32) @ b.astype(bfloat16).astype(np.float32)
+    assert consistent(made, {"y": y}) == ["MatMul rounds float32 to bfloat16"]
+
+
+def test_other_inputs_refute_what_predicts_something_else():
+    x = X.astype(np.float32)
+    made, told = subject("Softmax", x, axis=0), ["Softmax ignores axis"]
+    assert holding(made, {"y": softmax(x, 1)}, told) == told
+    assert holding(made, {"y": softmax(x, 0)}, told) == []
+    assert holding(made, {"y": softmax(x, 0)}, ["Softmax returns 0"]) == ["Softmax returns 0"]
+    assert holding(made, {"y": softmax(x, 0)}, ["float32 is computed in bfloat16"]) == []
 
 
 def test_how_all_elements_differ():
