@@ -21,8 +21,8 @@ from nnfuzz.report.finding_folder import REDUCED
 
 BACKLOG = 10
 """Findings that, waiting, double the share: more than a person reads through in a sitting."""
-ASKING = 0.5
-"""Share of the time of reductions that asking suspects may take while anything else waits."""
+ASKS = 2
+"""Suspects that are asked for each finding that is reduced, while both wait: a few runs each."""
 HARD_SECONDS = 600.0
 """After the time that a reduction is given, or a second for each candidate: for the start of
 workers, and for localisation, which runs a slow compiler up to a hundred times.
@@ -43,7 +43,8 @@ class Reducer:
     ) -> None:
         self.config = config
         self.recorder = recorder
-        self.spent = self.after_campaign = self._asking = 0.0
+        self.spent = self.after_campaign = 0.0
+        self._turn = 0
         self._limited = True
         self._note = note
         self._server: ForkServer | None = None
@@ -76,6 +77,7 @@ class Reducer:
         self._row, self._began = row, time.monotonic()
         self._limited = math.isfinite(allowed)
         self._asked = row.signature in self.recorder.suspects
+        self._turn += 1
         self._known = [reduction.refined for reduction in self.recorder.reductions.values()]
         settings, store = self.config.reducer, self.recorder.store
         habits = store.habits(row.backend)
@@ -119,7 +121,7 @@ class Reducer:
         recorder = self.recorder
         waiting = [row for row in recorder.unreduced() if recorder.settled(row)]
         turns = recorder.clusters().turns(waiting, recorder.reductions)
-        asks = self._asking <= ASKING * (self.spent + self.after_campaign)
+        asks = bool(self._turn % (1 + ASKS))
         wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
         return min(turns, key=wanted, default=None)
 
@@ -139,7 +141,6 @@ class Reducer:
             self.spent += seconds
         else:
             self.after_campaign += seconds
-        self._asking += seconds if self._asked else 0.0
         if not self._free:
             self._free = seconds
         if self._asked and isinstance(event, Reply) and event.value == _NOTHING:

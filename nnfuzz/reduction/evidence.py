@@ -74,7 +74,7 @@ def _explained(failure: Failure, told: str) -> str:
     """What mismatches have in common that one hypothesis predicts: the narrower type or the
     operator is in its text.
     """
-    return f"{failure.backend} {failure.signature.parts.get('levels', '')} {told}"
+    return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {told}"
 
 
 def _explanations(slots: Slots, question: Question, best: Tried, failure: Failure) -> list[str]:

@@ -100,7 +100,7 @@ def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_
     product, _ = of(bench, "MatMul")
     kinds = set()
     for instance in range(8):
-        case = producer.probe("Gemm(float32)->float32", instance)
+        case = producer.made(Probe("torchscript:Gemm(float32)->float32", instance))
         if found := reduced((registry, spec, producer, servers), case):
             finding, _ = found
             kinds.add(finding.failure.kind)
