@@ -57,7 +57,7 @@ def of(bench, operator, causes=()):
 
 
 def keys(finding):
-    failure = renewed(finding)
+    failure = renewed(finding, BackendRegistry())
     told = facts_of(finding.case, failure, finding.verdict)
     return keys_of(finding, failure, refined(failure, finding.case.graph, told))
 

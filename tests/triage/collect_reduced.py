@@ -20,7 +20,7 @@ TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
 def kept(folder):
     finding = read_finding(folder)
-    failure = renewed(finding)
+    failure = renewed(finding, BackendRegistry.discover())
     told = asdict(facts(finding, BackendRegistry.discover()))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
