@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-import torch
-from torch import Tensor
 
 from nnfuzz.check.reference_implementations import Arrays, doubled, run_torch, tensors
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType, is_floating, plain
-from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import OpSpec, Range, flatten
+from nnfuzz.spec.operator import OpSpec, Range
 
 SLACK = 2.0
 """An implementation may be off by this many radii and units in the last place."""
@@ -37,22 +34,10 @@ class Expected:
     def of(cls, op: OpSpec, arrays: Sequence[np.ndarray]) -> Expected:
         """Run the operator on inputs in their own dtypes and, for floats, in float64."""
         native = run_torch(op, arrays)
-        inputs = doubled(arrays)
-        los: list[np.ndarray | None] = []
-        his: list[np.ndarray | None] = []
-        decided: Sequence[Interval | None]
-        decided = _decided(op, arrays, inputs) or [None] * len(native)
-        for result, (exact, radius), interval in zip(native, _rounded(op, inputs, native), decided):
-            if radius is None:
-                los.append(None if interval is None else interval.lo.numpy())
-                his.append(None if interval is None else interval.hi.numpy())
-                continue
-            info = ml_dtypes.finfo(result.dtype)
-            rounding = float(info.eps) * np.abs(exact)
-            spread = SLACK * (radius + rounding) + float(info.smallest_normal)
-            los.append(exact - spread)
-            his.append(exact + spread)
-        return cls(native, los, his)
+        u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
+        intervals = admitted(op, doubled(arrays), [DType.of(a.dtype) for a in native], u)
+        bounds = [_bounds(*pair) for pair in zip(native, intervals, strict=True)]
+        return cls(native, [lo for lo, _ in bounds], [hi for _, hi in bounds])
 
     def contradicts(self, found: Sequence[np.ndarray]) -> str:
         """How other results differ from the expected ones; empty where they agree."""
@@ -68,36 +53,20 @@ class Expected:
         return ""
 
 
-def _rounded(
-    op: OpSpec, inputs: Sequence[Tensor], native: Arrays
-) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Per output, the float64 result and how far correct implementations may be off."""
-    results = list(flatten(op.torch(*inputs)))
-    intervals: Sequence[Interval | None] = [None] * len(results)
-    if isinstance(op, Composite):
-        intervals = admitted(op, inputs, [DType.of(result.dtype) for result in native])
-    for result, y, interval in zip(native, results, intervals):
-        if not is_floating(result):
-            yield y.numpy(), None
-        elif interval is not None:
-            radius = torch.maximum(y - interval.lo, interval.hi - y).masked_fill(
-                interval.mask(), math.inf
-            )
-            yield y.numpy(), radius.numpy()
-        else:
-            y = y.double()
-            yield (
-                y.numpy(),
-                np.asarray(op.radius(DType.of(result.dtype).unit_roundoff, y, *inputs)),
-            )
-
-
-def _decided(
-    op: OpSpec, arrays: Sequence[np.ndarray], inputs: Sequence[Tensor]
-) -> Sequence[Interval] | None:
-    """The outputs that are possible where a rounding error decides (`OpSpec.decided`)."""
-    u = max((DType.of(a.dtype).unit_roundoff for a in arrays), default=0.0)
-    return op.decided(u, *[Interval(x, x) for x in inputs])
+def _bounds(
+    result: np.ndarray, interval: Interval
+) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+    """Ends of what an implementation may return; None for a discrete output that is certain."""
+    unsure = interval.mask()
+    if not is_floating(result):
+        if interval.exact and not unsure.any():
+            return None, None
+        return interval.lo.numpy(), interval.hi.numpy()
+    info = ml_dtypes.finfo(result.dtype)
+    middle = (interval.lo + interval.hi) / 2
+    rounding = float(info.eps) * middle.abs() + (interval.hi - interval.lo) / 2
+    spread = (SLACK * rounding + float(info.smallest_normal)).masked_fill(unsure, math.inf)
+    return (middle - spread).numpy(), (middle + spread).numpy()
 
 
 def _differs(

@@ -37,11 +37,9 @@ class Instance:
         return f"{self.op!r} on {list(self.types)}"
 
 
-def solved(
-    spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw, arity: int | None = None
-) -> Instance | None:
+def solved(spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw) -> Instance | None:
     """Forward: a fresh first input of that rank, then attributes, then the other inputs."""
-    dtypes = dtypes_of(spec, _arity(spec, draw, arity), signature[0])
+    dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
     first = draw.tensor(dtypes[0], rank)
     op = fixed_output(spec.draw(draw, first), signature[1])
     types = op.complete(draw, first, dtypes)
@@ -62,7 +60,7 @@ def preceding(
     if first_rank is None or not lo <= first_rank <= hi:
         return None
     output = draw.tensor(signature[1], rank)
-    dtypes = dtypes_of(spec, _arity(spec, draw), signature[0])
+    dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
     first = draw.tensor(dtypes[0], first_rank)
     op = fixed_output(spec.draw_backward(draw, first, output), signature[1])
     types = op.infer_input_types(draw, first, dtypes, output)
@@ -80,7 +78,7 @@ def blind(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance:
 
     Half of the time the other inputs follow `complete`, else their shapes are independent.
     """
-    dtypes = dtypes_of(spec, _arity(spec, draw), signature[0])
+    dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
     types = [
         _small(draw, dtype, pattern.ranks)
         for dtype, pattern in zip(dtypes, spec.patterns(len(dtypes)))
@@ -94,7 +92,7 @@ def blind(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance:
 
 def broken(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance | None:
     """An instance that violates exactly one condition of `requires`; None if none was found."""
-    dtypes = dtypes_of(spec, _arity(spec, draw), signature[0])
+    dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
     types = [
         draw.tensor(dtype, draw.integer(*_ranks(pattern.ranks)))
         for dtype, pattern in zip(dtypes, spec.patterns(len(dtypes)))
@@ -149,10 +147,6 @@ def _in_range(outputs: Sequence[TensorType], sizes: Sizes) -> list[Bool]:
         for dim in type_.shape:
             limits += [dim >= 1, dim <= 4 * sizes.dim(type_.rank)]
     return limits
-
-
-def _arity(spec: type[OpSpec], draw: Draw, arity: int | None = None) -> int:
-    return draw.integer(*spec.arity()) if arity is None else arity
 
 
 def _ranks(ranks: tuple[int, int]) -> tuple[int, int]:

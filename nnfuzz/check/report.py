@@ -22,10 +22,10 @@ class CheckReport:
     `requires` refuses. torch_only: further ones that are refused, PyTorch runs, and ONNX rejects
     or takes for something else.
     broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
-    needless: those that both judges accept, so that the condition asks for too much.
-    unconfirmed: solved instances whose values
-    no ONNX runtime can compute. outside: those for which no input within the domain was found, so
-    that nothing was run. notes: how often a runtime could not follow or differed.
+    needless: those that both judges accept, so that the condition asks for too much. unconfirmed:
+    solved instances whose values no ONNX runtime can compute. outside: those for which no input
+    within the domain was found, so that nothing was run. notes: how often a runtime could not
+    follow or differed.
     """
 
     operator: str
@@ -62,19 +62,9 @@ class CheckReport:
 
 
 COLUMNS = (
-    "operator",
-    "forward",
-    "backward",
-    "unsolved",
-    "unconfirmed",
-    "accepted",
-    "refused",
-    "torch only",
-    "broken",
-    "torch rejects",
-    "needless",
-    "problems",
-)
+    "operator, forward, backward, unsolved, unconfirmed, accepted, refused, torch only, broken, "
+    "torch rejects, needless, problems"
+).split(", ")
 
 
 def table(reports: Iterable[CheckReport]) -> Table:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.check.reference_implementations import Arrays
 from nnfuzz.execute.outcome import Stage
+from nnfuzz.materialize.walk import graphs
 
 if TYPE_CHECKING:
     import onnx
@@ -73,7 +74,7 @@ def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
     names = {op.__name__ for op in known}
 
     def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-        if names.isdisjoint(_operators(model.graph)):
+        if names.isdisjoint(n.op_type for part in graphs(model.graph) for n in part.node):
             raise Unavailable("no standard implementation is given of these operators")
         return run_reference(model, arrays, known)
 
@@ -100,15 +101,6 @@ def runtime_of(backend: Backend) -> Runtime:
         return [found[name] for name in imported.outputs]
 
     return run
-
-
-def _operators(graph: onnx.GraphProto) -> Iterator[str]:
-    """The types of all nodes, of sub-graphs too."""
-    for node in graph.node:
-        yield node.op_type
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _operators(attribute.g)
 
 
 def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnfuzz.check.arbitration import AGREES, STRICT, UNABLE, Arbitration, Example, Weighed
 from nnfuzz.check.runtimes import EVALUATOR
-from nnfuzz.cli.vocabulary import line
 from nnfuzz.ir.dtypes import plain
+from nnfuzz.report.templating import environment
 from nnfuzz.spec.waiver import Waiver
 
 if TYPE_CHECKING:
@@ -22,42 +21,6 @@ LONGEST = 300
 """Characters of what somebody raises."""
 SHOWN = 12
 """Elements of a tensor that the page shows."""
-COMMAND = (
-    "nnfuzz ops check --implementations tests/check/standard -b onnxruntime "
-    "--page docs/AGREEMENT.md"
-)
-INTRODUCTION = """\
-What `nnfuzz ops check` found with {versions}. Do not edit; made by
-
-    {command}
-
-Each operator's `torch` is compared with reference implementations of ONNX: **onnx.reference**, the
-**function body** that the operator's schema brings along (run by onnx.reference), a **standard
-implementation** in float64 (`tests/check/standard`, written from the specification only), and ONNX
-Runtime without optimisations. Instances are random: solved attributes, shapes and values, every
-dtype and opset that ONNX admits. They are drawn until onnx.reference has agreed with {wanted} of
-them, in their own dtypes; where it lacks the operator, until any of them has. Agreement is within
-the rounding error that the oracle grants (twice it, see `SLACK`); shapes and dtypes are exact.
-"""
-TOTALS = """\
-{total} operators; onnx.reference agrees {wanted} times or more with {served} of them{others}.
-{confirmed} of {drawn} instances are confirmed by one of them at least. Problems: {problems}."""
-COLUMNS = """\
-## Figures
-
-sound: solved instances, forward and backward, that ran and have the type and value claimed.
-refused: instances that both PyTorch and ONNX accept and `requires` refuses, of all drawn blindly.
-needless: broken conditions without which PyTorch and ONNX accept the instance, of all broken.
-Then how often each one agreed; "50 of 57" where it gave another answer 7 times, all of which are
-waived below (or a backend's). confirmed: instances with which at least one of them agreed.
-"""
-WAIVERS = """\
-## Where reference implementations are wrong
-
-Declared as `WAIVERS` beside the operators, each with the clause of the standard that decides;
-`tests/check/test_waivers.py` fails for what a new version of onnx mends. The example is the
-smallest of some hundred instances, its inputs are given where they are small.
-"""
 
 
 def table(found: Sequence[Weighed]) -> Table:
@@ -107,19 +70,37 @@ def markdown(
 ) -> str:
     """The text of docs/AGREEMENT.md. declared: (operator, waiver) for all that are declared."""
     found = sorted(found, key=lambda pair: pair[1].operator.lower())
-    head = INTRODUCTION.format(command=COMMAND, versions=versions, wanted=wanted)
-    lines = ["# Agreement", "", head, textwrap.fill(_totals(found, wanted), 100), "", COLUMNS]
-    lines += _figures(found)
-    lines += ["", WAIVERS]
-    shown = {(said.operator, d): (said, e) for _, said in found for d, e in said.examples.items()}
-    for name, waiver in sorted(declared, key=lambda pair: pair[0].lower()):
-        lines += entry(name, waiver)
-        said, example = shown.get((name, waiver), (None, None))
-        if said is not None and example is not None:
-            lines += ["", _shown(said, waiver), "", *(f"    {s}" for s in _example(example))]
-        lines.append("")
-    lines += [*_helpless(found), "", *_backends(found)]
-    return "\n".join(lines).rstrip() + "\n"
+    said = {arbitration.operator: arbitration for _, arbitration in found}
+    names = implementations(found)
+    rows = [
+        {
+            "report": report,
+            "said": one,
+            "agreements": one.agreed(EVALUATOR),
+            "answers": [_answers(one, name) for name in names],
+            "helpless": _brief(one.helpless.get(EVALUATOR, "")),
+            "unable": one.answers.get(EVALUATOR, Counter())[UNABLE],
+        }
+        for report, one in found
+    ]
+    page = environment().get_template("agreement.md.jinja")
+    return page.render(
+        versions=versions,
+        wanted=wanted,
+        found=rows,
+        names=names,
+        problems=sum(len(report.problems) for report, _ in found),
+        waivers=[
+            _waiver(name, waiver, said.get(name))
+            for name, waiver in sorted(declared, key=lambda pair: pair[0].lower())
+        ],
+        differing=[
+            f"{name}: {_brief(text)}"
+            for one in said.values()
+            for name, text in dict(one.unexplained).items()
+            if name not in STRICT
+        ],
+    )
 
 
 def entry(name: str, waiver: Waiver) -> list[str]:
@@ -130,72 +111,17 @@ def entry(name: str, waiver: Waiver) -> list[str]:
     return [first, f"Decided by {waiver.clause}{stop}{known}"]
 
 
-def _shown(said: Arbitration, waiver: Waiver) -> str:
-    count, settled = said.shown[waiver], said.settled[waiver]
-    where = f"of {said.drawn} instances"
-    if not count:
-        return f"None {where} above shows it, this one does. Example:"
-    return f"Shown by {count} {where}; another one confirms {settled} of them. Example:"
+def _waiver(name: str, waiver: Waiver, said: Arbitration | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"entry": "\n".join(entry(name, waiver)), "said": said, "example": ()}
+    if said and (example := said.examples.get(waiver)):
+        counts = {"shown": said.shown[waiver], "settled": said.settled[waiver]}
+        told |= {"example": _example(example), **counts}
+    return told
 
 
-def _totals(found: Sequence[Weighed], wanted: int) -> str:
-    said = [s for _, s in found]
-    rest = [s for s in said if s.agreed(EVALUATOR) < wanted]
-    texts = (f"{s.operator} {s.agreed(EVALUATOR)} ({s.confirmed} confirmed)" for s in rest)
-    return TOTALS.format(
-        wanted=wanted,
-        total=len(said),
-        served=len(said) - len(rest),
-        others=f"; the others: {', '.join(texts)}" if rest else "",
-        confirmed=sum(s.confirmed for s in said),
-        drawn=sum(s.drawn for s in said),
-        problems=sum(len(report.problems) for report, _ in found),
-    )
-
-
-def _figures(found: Sequence[Weighed]) -> Iterator[str]:
-    names = implementations(found)
-    yield line(("operator", "sound", "refused", "needless", *names, "confirmed"))
-    yield line(["---"] + ["---:"] * (len(names) + 4))
-    for report, said in found:
-        sound = str(report.forward + report.backward)
-        refused = f"{report.refused} of {report.accepted}"
-        needless = f"{report.needless} of {report.broken}"
-        cells = [_answers(said, name) for name in names]
-        last = f"{said.confirmed} of {said.drawn}"
-        yield line((f"`{said.operator}`", sound, refused, needless, *cells, last))
-
-
-def _helpless(found: Sequence[Weighed]) -> Iterator[str]:
-    """Lines that list operators with valid instances which onnx.reference cannot run."""
-    yield f"## What {EVALUATOR} can not run"
-    yield ""
-    yield "Valid models, all of them; another one runs nearly all. The first one of each."
-    yield ""
-    for _, said in found:
-        if EVALUATOR in said.helpless:
-            count = said.answers[EVALUATOR][UNABLE]
-            text = " ".join(said.helpless[EVALUATOR].split())
-            yield f"- {count} of {said.drawn}: {_cut(text)}"
-
-
-def _cut(text: str) -> str:
+def _brief(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
-
-
-def _backends(found: Sequence[Weighed]) -> Iterator[str]:
-    texts = [
-        f"- {name}: {_cut(text)}"
-        for _, said in found
-        for name, text in dict(said.unexplained).items()
-        if name not in STRICT
-    ]
-    if texts:
-        yield "## Where a backend differs from all of them"
-        yield ""
-        yield "Without optimisations; what is wrong there is for a campaign to find. One each."
-        yield ""
-        yield from texts
 
 
 def _example(example: Example) -> list[str]:

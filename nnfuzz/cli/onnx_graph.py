@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.errors import UsageError
+from nnfuzz.materialize.walk import reads
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+    from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 MOST_ELEMENTS = 8
 """A tensor among the attributes is written out up to here."""
@@ -66,26 +66,13 @@ def _inferred(model: ModelProto) -> ModelProto:
 
 def _node(node: NodeProto) -> dict[str, Any]:
     """Optional inputs that are left out are dropped, what bodies read from outside is added."""
-    bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    captured = dict.fromkeys(name for body in bodies for name in _captured(body))
-    further = (name for name in captured if name not in node.input)
+    further = (name for name in reads(node) if name not in node.input)
     return {
         "op": node.op_type if node.domain in OWN else f"{node.domain}.{node.op_type}",
         "attributes": {attribute.name: _shown(attribute) for attribute in node.attribute},
         "inputs": [name for name in (*node.input, *further) if name],
         "outputs": [name for name in node.output if name],
     }
-
-
-def _captured(body: GraphProto) -> Iterator[str]:
-    """Names that a body reads and does not define."""
-    known = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
-    for node in body.node:
-        inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-        read = [*node.input, *(name for graph in inner for name in _captured(graph))]
-        yield from (name for name in read if name and name not in known)
-        known.update(node.output)
-    yield from (value.name for value in body.output if value.name not in known)
 
 
 def _shown(attribute: AttributeProto) -> Any:

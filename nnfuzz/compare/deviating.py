@@ -8,19 +8,19 @@ result that wrapped around, is incomparable: what becomes of those is the habit'
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.envelope import Envelope, step
+from nnfuzz.compare.envelope import Envelope, envelope, step
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
-from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.carriers import array
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import flatten
 
@@ -61,10 +61,8 @@ def deviating(
                 dtype = graph.type(name).dtype
                 found = model.leaving(values[name], intervals[name], dtype)
                 intervals[name] = model.wrapped(node, name, values, found, dtype)
-    return {
-        name: _envelope(model, graph.type(name).dtype, values[name], intervals[name])
-        for name in graph.outputs
-    }
+    exact = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
+    return {n: replace(e, dtype=model.working(e.dtype)) for n, e in exact.items()}
 
 
 class _Habits:
@@ -88,8 +86,9 @@ class _Habits:
             )
         return found
 
-    def working(self, dtype: DType) -> Precision | None:
-        return self._narrow.get(dtype, PRECISIONS.get(dtype))
+    def working(self, dtype: DType) -> DType:
+        """What a dtype is computed in."""
+        return DType.of(self._narrow[dtype].dtype) if dtype in self._narrow else dtype
 
     def entering(self, value: Tensor, dtype: DType) -> Interval:
         """An input or weight, as it is or rounded to the narrower type."""
@@ -135,16 +134,6 @@ def _beyond(value: Tensor, narrow: DType) -> Tensor:
         return value.to(narrow.torch).to(torch.float64).long() != value.long()
     least, most = (int(end) for end in narrow.limits)
     return (value < least) | (value > most)
-
-
-def _envelope(model: _Habits, dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
-    middle, lo, hi = (
-        t.numpy() if dtype.is_float else plain(array(t, dtype))
-        for t in (ref, interval.lo, interval.hi)
-    )
-    working = model.working(dtype)
-    shown = DType.of(working.dtype) if working else dtype
-    return Envelope(shown, middle, lo, hi, interval.mask().numpy())
 
 
 def _agrees(

@@ -8,7 +8,7 @@ operator's domain or is undefined by ONNX becomes incomparable, with all that de
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,23 +60,15 @@ class Envelope:
         return self.lo - self.ulp, self.hi + self.ulp
 
 
-def envelopes(
-    graph: Graph,
-    params: Mapping[str, np.ndarray],
-    names: Iterable[str] | None = None,
-    values: Mapping[str, Tensor] | None = None,
-) -> dict[str, Envelope]:
-    """Envelopes of the named values (default: the graph's outputs).
-
-    values: the result of `reference`, where it is at hand. Raises: ReferenceFault.
-    """
-    values = reference(graph, params) if values is None else values
+def envelopes(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Envelope]:
+    """Envelopes of the graph's outputs. Raises: ReferenceFault."""
+    values = reference(graph, params)
     intervals = propagate(graph, values)
-    wanted = graph.outputs if names is None else names
-    return {n: _envelope(graph.type(n).dtype, values[n], intervals[n]) for n in wanted}
+    return {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
 
 
-def _envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
+def envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
+    """The envelope of one output of a dtype."""
     middle, lo, hi = (
         t.numpy() if dtype.is_float else plain(array(t, dtype))
         for t in (ref, interval.lo, interval.hi)
@@ -196,16 +188,17 @@ def enclosed(
     return result
 
 
-def admitted(op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType]) -> list[Interval]:
-    """Intervals of what correct implementations compute from exact inputs.
+def admitted(
+    op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType], u: float = 0.0
+) -> list[Interval]:
+    """Intervals of what correct implementations compute from exact inputs; floats in float64.
 
-    dtypes: of the outputs.
-
-    Floats come in float64. Raises: ReferenceFault.
+    dtypes: of the outputs. u: the greatest unit roundoff of the inputs' dtypes.
+    Raises: ReferenceFault.
     """
     refs = [y.double() if y.is_floating_point() else y for y in flatten(op.torch(*tensors))]
     inputs = [Tracked(x, Interval(x, x)) for x in tensors]
-    return enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes])
+    return enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes], u)
 
 
 def _composed(

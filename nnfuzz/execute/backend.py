@@ -47,6 +47,7 @@ from nnfuzz.execute.complaint import (
 )
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import CPU, Target
+from nnfuzz.execute.wire import has_wire_form
 
 Arrays = Mapping[str, np.ndarray]
 Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -69,6 +70,10 @@ class AdapterError(TypeError):
 
     It stops a campaign, and is no finding about the compiler.
     """
+
+
+class OutputError(ValueError):
+    """An output that no tensor can be: the compiler's doing, or its adapter's. It is a finding."""
 
 
 _SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
@@ -336,7 +341,7 @@ class Executable:
         """Runs the program on private copies of the inputs.
 
         Output dtypes and shapes are left to the oracle, since wrong ones are the compiler's doing.
-        Raises: InputError, AdapterError, or whatever the compiler raises.
+        Raises: InputError, AdapterError, OutputError, or whatever the compiler raises.
         """
         check_inputs(self.imported.inputs, inputs)
         outputs = self.program({name: np.array(inputs[name], order="C") for name in inputs})
@@ -355,6 +360,8 @@ class Executable:
                 raise AdapterError(
                     f"{self.backend}: output {name!r} is {type(value).__name__}, not a numpy array"
                 )
+            if not has_wire_form(value.dtype):
+                raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
         return {name: outputs[name] for name in wanted}
 
 

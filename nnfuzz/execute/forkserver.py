@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from nnfuzz.reading import read
+from nnfuzz.text import visible
 
 SINGLE_THREAD = {
     name: "1"
@@ -22,7 +30,20 @@ SINGLE_THREAD = {
         "NUMEXPR_NUM_THREADS",
     )
 }
+MARK = "NNFUZZ_FORK_SERVER"
+"""In the environment of a fork server and all that descend from it; its scratch folder."""
+LOG_BYTES = 1 << 16
+CLOSE_SECONDS = 10.0
 _MESSAGE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Message:
+    """Of the fork server: a worker has begun as a process, or ended (see `ForkServer.fork`)."""
+
+    worker: int
+    pid: int | None = None
+    status: int | None = None
 
 
 class ForkServer:
@@ -46,32 +67,40 @@ class ForkServer:
         self._on_end: dict[int, Callable[[int], None]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
         self._next = 0
+        self._log = _unnamed_file()
         self._launch()
 
     def _launch(self) -> None:
+        """Starts the process, which alone makes files in the file system, so that it alone has to
+        remove them, whoever is killed: here are only a name, and files without one.
+        """
         self.alive, self._forking = True, False
-        self.scratch = Path(tempfile.mkdtemp(prefix="nnfuzz-"))
-        self._log = self.scratch / "preload.log"
+        self.scratch = Path(tempfile.gettempdir()) / f"nnfuzz-{secrets.token_hex(8)}"
+        self._log.close()
+        self._log = _unnamed_file()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, self._log.open("wb") as log:
+        with theirs, _unnamed_file() as setup:
+            setup.write(json.dumps(self._setup()).encode())
+            setup.seek(0)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "nnfuzz.execute.zygote", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdin=setup,
+                stdout=self._log,
+                stderr=self._log,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **self._environment},
+                env={**os.environ, **self._environment, MARK: str(self.scratch)},
                 start_new_session=True,  # Ctrl-C in the terminal reaches the campaign alone
             )
-        path = [os.path.abspath(entry) for entry in sys.path]
-        setup = {
-            "path": path,
+        self._control.setblocking(False)
+
+    def _setup(self) -> dict[str, Any]:
+        return {
+            "campaign": os.getpid(),
+            "path": [os.path.abspath(entry) for entry in sys.path],
             "preload": self.preload,
             "warm": self.warm,
             "scratch": str(self.scratch),
         }
-        self._control.send(json.dumps(setup).encode())
-        self._control.setblocking(False)
 
     @property
     def pid(self) -> int:
@@ -94,8 +123,11 @@ class ForkServer:
             self._launch()
         self._next += 1
         worker = self._next
-        socket.send_fds(self._control, [_request("fork", worker)], fds)
         self._on_start[worker], self._on_end[worker] = on_start, on_end
+        try:
+            socket.send_fds(self._control, [_request("fork", worker)], fds)
+        except ConnectionError:  # it has died since
+            self._lost()
         return worker
 
     def kill(self, worker: int) -> None:
@@ -117,12 +149,17 @@ class ForkServer:
             if not data:
                 self._lost()
                 return
-            message = json.loads(data)
-            if "pid" in message:
-                self._forking = True
-                self._on_start.pop(message["worker"])(message["pid"])
-            else:
-                self._on_end.pop(message["worker"])(message["status"])
+            try:
+                self._told(read(_Message, json.loads(data)))
+            except (ValueError, RecursionError):  # a library that it has imported wrote there
+                self.restart()
+
+    def _told(self, message: _Message) -> None:
+        if message.pid is not None:
+            self._forking = True
+            self._on_start.pop(message.worker, print)(message.pid)
+        if message.status is not None:
+            self._on_end.pop(message.worker, print)(message.status)
 
     def restart(self) -> None:
         """Kills a fork server that no longer answers; its workers end with it."""
@@ -131,23 +168,14 @@ class ForkServer:
 
     def log(self) -> str:
         """What the libraries printed while they were imported."""
-        try:
-            return self._log.read_text(errors="replace")
-        except OSError:
-            return ""
+        return visible(os.pread(self._log.fileno(), LOG_BYTES, 0).decode(errors="replace"))
 
     def close(self) -> None:
         """Ends the process, all its workers and their descendants; idempotent."""
-        self._control.close()
-        self.alive = False
         if not self._forking:  # still importing, perhaps for seconds, and without any worker
             self._process.kill()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:  # stuck in an import
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._bury()
+        self._log.close()
 
     def __enter__(self) -> ForkServer:
         return self
@@ -156,14 +184,47 @@ class ForkServer:
         self.close()
 
     def _lost(self) -> None:
-        self.alive = False
-        self._control.close()
-        code = self._process.wait()
+        self._bury()
         self._on_start.clear()
         ends, self._on_end = self._on_end, {}
         for on_end in ends.values():
-            on_end(code)
+            on_end(-signal.SIGKILL)  # as every worker does then
+
+    def _bury(self) -> None:
+        """Waits for the end of the process, and does what it may not have lived to do."""
+        self.alive = False
+        self._control.close()
+        try:
+            code = self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:  # stuck in an import
+            self._process.kill()
+            code = self._process.wait()
+        if code:
+            _kill_all(f"{MARK}={self.scratch}".encode())
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _unnamed_file() -> IO[bytes]:
+    return tempfile.TemporaryFile()
+
+
+def _kill_all(mark: bytes) -> None:
+    """Kills every process with a variable "NAME=VALUE" in its environment, until there is none."""
+    for _ in range(10):  # what forks meanwhile is found again
+        found = [entry for entry in Path("/proc").glob("[0-9]*") if _carries(entry, mark)]
+        for entry in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(entry.name), signal.SIGKILL)
+        if not found:
+            return
+        time.sleep(0.01)
+
+
+def _carries(process: Path, mark: bytes) -> bool:
+    try:
+        return mark in (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or is somebody else's
+        return False
 
 
 def _request(action: str, worker: int) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import resource
 import select
 import socket
 import time
@@ -16,11 +15,10 @@ from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
 from nnfuzz.execute.events import DeathKind
 from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.worker import StatusPage
+from nnfuzz.execute.worker import StatusPage, private_bytes
 
 NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
 IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from one that tidies up
-_PAGE_BYTES = resource.getpagesize()
 _CPUCLOCK_SCHED = 2  # of a process, see clock_getcpuclockid(3)
 
 
@@ -91,7 +89,7 @@ class WorkerProcess:
         """Resident memory of the worker and its descendants that is not backed by files; 0 if
         unknown.
         """
-        return sum(map(_private_bytes, _tree(self.pid))) if self.pid else 0
+        return sum(map(private_bytes, _tree(self.pid))) if self.pid else 0
 
     def rest(self) -> None:
         """Notes that a job is over: from here on the worker should be idle."""
@@ -133,11 +131,3 @@ def _tree(pid: int) -> Iterator[int]:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in (thread / "children").read_text().split():
                 yield from _tree(int(child))
-
-
-def _private_bytes(pid: int) -> int:
-    try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-    except (OSError, ValueError):
-        return 0
-    return (int(resident) - int(shared)) * _PAGE_BYTES

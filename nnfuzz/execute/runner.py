@@ -233,7 +233,10 @@ class BackendRunner:
             self._seconds = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
         outcome = _outcome(death)
         text = CompilerError(outcome.stage, captured=outcome.captured)
-        outcome = replace(outcome, complaint=self.backend.complaint(text))
+        try:
+            outcome = replace(outcome, complaint=self.backend.complaint(text))
+        except Exception as error:  # no compiler is loaded here: it is the adapter's
+            raise AdapterFault(f"backend {self.spec}: complaint() failed: {error!r}") from error
         # An import that kills the process would kill it again at every other level.
         dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
         self._pending = self._pending[len(dead) :]

@@ -29,7 +29,7 @@ from nnfuzz.execute.events import (
 )
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.process import WorkerProcess
-from nnfuzz.reading import read_fields
+from nnfuzz.reading import read, read_fields
 from nnfuzz.text import visible
 
 TICK_SECONDS = 0.05
@@ -242,7 +242,11 @@ class Sandbox:
     ) -> list[Event]:
         """The one place where answers are read. Raises: whatever a damaged one causes."""
         if kind == channel.READY and not process.ready and not number:
-            process.ready, process.baseline = True, process.private_bytes()
+            # As the worker says: by now it may be deep in its first job.
+            told = read(int, wire.decode(payload)[0]["private_bytes"])
+            process.ready, process.baseline = True, min(told, process.private_bytes())
+            if self._job is not None:
+                self._job.baseline = process.baseline
             self._start_clock(starting=False)
             return []
         process.capture.drain()
@@ -259,8 +263,8 @@ class Sandbox:
         if kind == channel.REPLY and not starting:
             event = Reply(job.reply(header, blobs), captured)
         elif kind == channel.FAULT:
-            told = read_fields(Fault, header, "error_type", "message", "traceback")
-            event = Fault(**told, captured=captured, starting=starting)
+            texts = read_fields(Fault, header, "error_type", "message", "traceback")
+            event = Fault(**texts, captured=captured, starting=starting)
             process.spent = True  # what has failed may have left anything behind
         else:
             raise wire.WireError(f"a message of kind {kind!r} out of turn")

@@ -113,7 +113,7 @@ def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None
         status = StatusPage(status_fd)
         os.close(status_fd)
         with socket.socket(fileno=channel_fd) as sock:
-            _serve(sock, status, marks)
+            _serve(sock, status, marks, scratch)
         code = 0
     except (channel.Closed, ConnectionError):
         code = 0  # the campaign is done with this worker, or gone
@@ -126,7 +126,7 @@ def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None
         os._exit(code)  # no atexit handlers: they belong to the fork server's libraries
 
 
-def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
+def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -> None:
     number = 0
 
     def answer(kind: bytes, payload: bytes) -> None:
@@ -144,11 +144,13 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int) -> None:
         return
     # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
-    channel.send(sock, channel.READY, b"")
+    ready = {"private_bytes": private_bytes(os.getpid())}
+    channel.send(sock, channel.READY, wire.encode(ready))
     report = Report(answer, status)
     while True:
         _, frame = channel.receive(sock)
         number += 1
+        settle(scratch)
         status.begin(number)
         header, blobs = wire.decode(frame)
         del frame
@@ -190,6 +192,15 @@ def limit_memory(growth: int) -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
+def private_bytes(pid: int) -> int:
+    """Resident memory of a process that is not backed by files; 0 if unknown."""
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * PAGE_BYTES
+
+
 def flush() -> None:
     """Pushes everything printed so far, by Python and by C, into the pipe."""
     for stream in (sys.stdout, sys.stderr):
@@ -218,13 +229,20 @@ def _isolate(scratch: Path) -> None:
     """Own scratch directory, no core dumps, deaf to Ctrl-C, own numpy randomness."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    scratch.mkdir()
-    os.chdir(scratch)
+    settle(scratch)
     os.environ["TMPDIR"] = str(scratch)
     tempfile.tempdir = str(scratch)
     # `random` reseeds itself after a fork; numpy's global state does not.
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
+
+
+def settle(scratch: Path) -> None:
+    """Makes the scratch directory, or makes it again where somebody has tidied up; enters it."""
+    if not scratch.is_dir():
+        scratch.parent.mkdir(mode=0o700, exist_ok=True)
+        scratch.mkdir()
+        os.chdir(scratch)
 
 
 def build_service(service: str, arguments: dict[str, Any]) -> Service:

@@ -21,13 +21,15 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MESSAGE_BYTES = 1 << 16
+KILL_SECONDS = 10.0  # after which a process that SIGKILL does not end is the kernel's business
 
 
 def prctl(option: int, value: int) -> None:
@@ -43,6 +45,7 @@ class Zygote:
         self._scratch = scratch
         self._pids: dict[int, int] = {}  # worker id -> process id, equal to its process group
         self._fds: dict[int, int] = {}  # pidfd -> worker id
+        self._own = _children()  # of the libraries that were imported
 
     def serve(self) -> None:
         """Answers requests until the campaign is gone, then kills everything it started."""
@@ -50,8 +53,6 @@ class Zygote:
             while self._step():
                 pass
         finally:
-            for pid in self._pids.values():
-                _kill_group(pid)
             _kill_children()
             shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -63,7 +64,6 @@ class Zygote:
         ready = {fd for fd, _ in poll.poll()}
         for fd in ready & self._fds.keys():
             self._bury(fd)
-        _reap_orphans(set(self._pids.values()))
         return self._control.fileno() not in ready or self._request()
 
     def _request(self) -> bool:
@@ -82,11 +82,18 @@ class Zygote:
 
     def _fork(self, worker: int, fds: list[int]) -> None:
         zygote = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # too many processes
+            print(f"fork failed: {error}", file=sys.stderr, flush=True)
+            pid = -1
         if pid == 0:
             self._become_worker(worker, fds, zygote)
         for fd in fds:
             os.close(fd)
+        if pid < 0:
+            self._tell(worker=worker, status=1)
+            return
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # also done by the child: whoever comes first
         self._pids[worker] = pid
@@ -98,6 +105,9 @@ class Zygote:
         try:
             os.setpgid(0, 0)
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            # Descendants stay below it, whatever session they are in, and pass to the fork server
+            # when it dies: what the fork server has then, and did not start, is the dead worker's.
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
             if os.getppid() != zygote:
                 os._exit(1)
             self._control.close()
@@ -118,6 +128,7 @@ class Zygote:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         _kill_group(pid)
         _, status = os.waitpid(pid, 0)
+        _kill_children(self._own | {*self._pids.values()})
         self._tell(worker=worker, status=os.waitstatus_to_exitcode(status))
         shutil.rmtree(self._scratch / f"worker-{worker}", ignore_errors=True)
 
@@ -131,49 +142,36 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _reap_orphans(workers: set[int]) -> None:
-    """Reaps descendants of workers that this process inherited as their subreaper."""
-    while True:
-        try:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return
-        if found is None or found.si_pid in workers:
-            return
-        os.waitpid(found.si_pid, 0)
+def _children() -> set[int]:
+    """Process ids of the children of this process, inherited and dead ones included."""
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        found |= set(map(int, (thread / "children").read_text().split()))
+    return found
 
 
-def _kill_children() -> None:
-    """Kills every child, inherited ones included, until none is left."""
-    me = str(os.getpid())
-    for _ in range(10):
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _parent(entry) == me:
-                os.kill(int(entry.name), signal.SIGKILL)
-        try:
-            while os.waitpid(-1, 0):
-                pass
-        except ChildProcessError:
-            pass
+def _kill_children(spared: Collection[int] = ()) -> None:
+    """Kills and reaps all other children, and the descendants that these leave to this process."""
+    deadline = time.monotonic() + KILL_SECONDS
+    while (left := _children().difference(spared)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
 
 
-def _parent(entry: Path) -> str:
-    try:
-        return (entry / "stat").read_text().rpartition(")")[2].split()[1]
-    except OSError:
-        return ""
-
-
-def _watch_campaign() -> None:
+def _watch(campaign: int, scratch: str) -> None:
     """Leaves, once a second, if the campaign died while an import is still running."""
-    campaign = os.getppid()
 
     def check(signum: int, frame: object) -> None:
         if os.getppid() != campaign:
+            _kill_children()
+            shutil.rmtree(scratch, ignore_errors=True)
             os._exit(1)
 
     signal.signal(signal.SIGALRM, check)
-    signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 1.0)  # at once, too: it may be dead by now
 
 
 def _warm_up(factory: str, arguments: dict[str, Any]) -> None:
@@ -192,17 +190,18 @@ def _attempt(what: str, action: Callable[[], object]) -> None:
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    setup = json.loads(control.recv(MESSAGE_BYTES))
+    setup = json.load(sys.stdin)
     sys.path[:] = setup["path"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _watch_campaign()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    os.mkdir(setup["scratch"], 0o700)
+    _watch(setup["campaign"], setup["scratch"])
     for name in ("nnfuzz.execute.worker", *setup["preload"]):
         _attempt(f"preload of {name}", partial(importlib.import_module, name))
     if setup["warm"]:
         _attempt(f"warming up {setup['warm'][0]}", lambda: _warm_up(*setup["warm"]))
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
     gc.collect()
     gc.freeze()  # keeps the collector from touching, and so copying, the preloaded pages
     Zygote(control, Path(setup["scratch"])).serve()

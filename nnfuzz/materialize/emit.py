@@ -15,8 +15,8 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.errors import GraphFault, OpsetError
-from nnfuzz.materialize.facts import bodies
 from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.walk import bodies
 
 DEFAULT_OPSET = 20
 OPSETS = opset_range("direct")

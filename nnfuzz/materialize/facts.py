@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,26 +38,6 @@ class Facts:
     computed: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
-
-
-def reads(node: onnx.NodeProto) -> list[str]:
-    """All values that a node reads, those that its sub-graphs take from outside included."""
-    names = [name for name in node.input if name]
-    for graph in bodies(node):
-        own = {v.name for v in (*graph.input, *graph.initializer)}
-        for inner in graph.node:
-            names += [name for name in reads(inner) if name not in own]
-            own.update(inner.output)
-        names += [o.name for o in graph.output if o.name not in own]
-    return list(dict.fromkeys(names))
-
-
-def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The sub-graphs of a node."""
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def is_static(type_: onnx.TypeProto | None) -> bool:

@@ -19,10 +19,10 @@ import onnx
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.sizes import renamed
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.facts import bodies
 from nnfuzz.materialize.meaning import defaults, means
 from nnfuzz.materialize.regions import Region
 from nnfuzz.materialize.static import OnnxImportError, Source, static
+from nnfuzz.materialize.walk import bodies
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.spec.registry import OpRegistry

@@ -19,7 +19,6 @@ from nnfuzz.materialize.facts import (
     Facts,
     Types,
     Unknown,
-    bodies,
     drawn,
     expressed,
     is_complete,
@@ -27,11 +26,11 @@ from nnfuzz.materialize.facts import (
     kinds,
     line,
     outputs_of,
-    reads,
     run,
     tensor_type,
 )
 from nnfuzz.materialize.pinning import pinned
+from nnfuzz.materialize.walk import bodies, reads
 
 READ_SHAPES = ("Shape", "Size")
 RANDOM = frozenset(

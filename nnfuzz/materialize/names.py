@@ -9,6 +9,7 @@ import onnx
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
+from nnfuzz.materialize.walk import graphs
 
 
 def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
@@ -85,14 +86,11 @@ def _drop_loops(graph: onnx.GraphProto) -> bool:
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
     """Rename values wherever they are defined, read or declared, branches and bodies included."""
-    for node in graph.node:
-        for used in (node.input, node.output):
-            used[:] = [names.get(name, name) for name in used]
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _rename(attribute.g, names)
-    for declared in (graph.input, graph.output, graph.value_info, graph.initializer):
-        for item in declared:
+    for part in graphs(graph):
+        for node in part.node:
+            for used in (node.input, node.output):
+                used[:] = [names.get(name, name) for name in used]
+        for item in (*part.input, *part.output, *part.value_info, *part.initializer):
             item.name = names.get(item.name, item.name)
 
 

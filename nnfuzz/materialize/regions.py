@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx
 
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.facts import reads
+from nnfuzz.materialize.walk import reads
 
 
 @dataclass(frozen=True)

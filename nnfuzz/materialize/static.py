@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,11 @@ from onnx import inliner, version_converter
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.facts import Facts, bodies, expressed, is_static, reads
+from nnfuzz.materialize.facts import Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer
 from nnfuzz.materialize.regions import Region, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
+from nnfuzz.materialize.walk import graphs, reads
 
 MAX_NUMEL = 1 << 20
 
@@ -127,7 +128,7 @@ def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
     kept = [info for info in copy.input if info.name not in constants]
     del copy.input[:]
     copy.input.extend(kept)
-    for node in _nodes(copy):
+    for node in (node for part in graphs(copy) for node in part.node):
         node.domain = "" if node.domain == "ai.onnx" else node.domain
     return copy
 
@@ -144,20 +145,13 @@ def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
     model = inliner.inline_local_functions(model) if model.functions else model
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     version = versions.get("ai.onnx", opset)
-    if version == opset or not any(_changed(n, version, opset) for n in _nodes(model.graph)):
+    nodes = (node for part in graphs(model.graph) for node in part.node)
+    if version == opset or not any(_changed(node, version, opset) for node in nodes):
         return model
     try:
         return version_converter.convert_version(model, opset)
     except Exception:
         return model
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """All nodes of a graph, those of sub-graphs included."""
-    for node in graph.node:
-        yield node
-        for body in bodies(node):
-            yield from _nodes(body)
 
 
 def _changed(node: onnx.NodeProto, old: int, new: int) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize.walk import graphs
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import ModelProto, TensorProto
 
     from nnfuzz.testcase.case import TestCase
 
@@ -79,7 +80,7 @@ def _canonical(model: ModelProto) -> bytes:
     copy.ClearField("doc_string")
     for opset in copy.opset_import:
         _without_empty(opset)
-    for graph in _graphs(copy.graph):
+    for graph in graphs(copy.graph):
         for node in graph.node:
             _without_empty(node)
             for attribute in node.attribute:
@@ -88,14 +89,6 @@ def _canonical(model: ModelProto) -> bytes:
         for tensor in graph.initializer:
             _plain(tensor)
     return copy.SerializeToString(deterministic=True)
-
-
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
 
 
 def _plain(tensor: TensorProto) -> None:

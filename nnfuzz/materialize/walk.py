@@ -1,0 +1,37 @@
+"""Ways through an ONNX graph and the sub-graphs of its nodes. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+
+def bodies(node: NodeProto) -> Iterator[GraphProto]:
+    """The sub-graphs of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and all inside of it."""
+    yield graph
+    for node in graph.node:
+        for body in bodies(node):
+            yield from graphs(body)
+
+
+def reads(node: NodeProto) -> list[str]:
+    """All values that a node reads, those that its sub-graphs take from outside included."""
+    names = [name for name in node.input if name]
+    for graph in bodies(node):
+        own = {v.name for v in (*graph.input, *graph.initializer)}
+        for inner in graph.node:
+            names += [name for name in reads(inner) if name not in own]
+            own.update(inner.output)
+        names += [o.name for o in graph.output if o.name not in own]
+    return list(dict.fromkeys(names))
