@@ -18,15 +18,10 @@ def backends(incomplete: str) -> list[str]:
 
 def levels(incomplete: str) -> list[str]:
     """Levels of all installed backends; several may be given with commas between."""
-    from nnfuzz.execute.registry import BackendRegistry, RegistryError
+    from nnfuzz.execute.registry import BackendRegistry
 
     registry = BackendRegistry.discover()
-    found: list[str] = []
-    for name in registry.names():
-        try:
-            found += registry.get(name).levels
-        except RegistryError:  # a broken backend is nnfuzz backends' business
-            continue
+    found = [level for name in registry.usable() for level in registry.get(name).levels]
     return _listed(incomplete, dict.fromkeys(found))
 
 

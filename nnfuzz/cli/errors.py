@@ -4,10 +4,19 @@ from __future__ import annotations
 
 OK, FINDINGS, USAGE, FAULT = 0, 1, 2, 3
 """Exit codes: nothing found, findings, wrong usage, a fault of nnfuzz itself."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 
 class UsageError(Exception):
     """Bad input; the message names the fix. Exit code 2."""
+
+
+def tell(line: str) -> None:
+    """Shows a line to people, beside what a command prints."""
+    import sys
+
+    print(f"note: {line}", file=sys.stderr)
 
 
 def unwritable(path: object, error: OSError) -> UsageError:

@@ -14,7 +14,7 @@ import typer
 from nnfuzz.cli.backends import backends
 from nnfuzz.cli.check import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
-from nnfuzz.cli.errors import FAULT, USAGE, UsageError
+from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
 from nnfuzz.cli.reduce import reduce
@@ -51,6 +51,22 @@ class _Nnfuzz(GroupedGroup):
         if args and not ctx.resilient_parsing and not {"-h", "--help", "--version"} & {*args}:
             ctx.default_map = read_defaults(self)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """What a plug-in or a library raises to end the program is an error, no end of it.
+
+        Click would make exit code 1, which says "it fails", of the end of a file and of Ctrl-C.
+        """
+        try:
+            return super().invoke(ctx)
+        except SystemExit as error:
+            raise UsageError(
+                f"a plug-in or a library has ended the program (SystemExit: {error.code})"
+            ) from error
+        except EOFError as error:
+            raise RuntimeError("the end of a file that nobody has checked") from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(INTERRUPTED) from error
 
 
 def application() -> typer.Typer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import UsageError, unwritable
+from nnfuzz.cli.errors import UsageError, tell, unwritable
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import GroupedGroup
 
@@ -74,9 +74,12 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     from nnfuzz.spec.registry import OpRegistry
 
     try:
-        return OpRegistry.load(import_plugin(path) for path in plugins)
+        registry = OpRegistry.load(import_plugin(path) for path in plugins)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    for note in registry.notes:
+        tell(note)
+    return registry
 
 
 def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
@@ -106,8 +109,7 @@ def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
     from nnfuzz.execute.registry import BackendRegistry
 
     registry, cache = BackendRegistry.discover(), SupportCache(folder)
-    names = [name for name in registry.names() if not registry.get(name).missing()]
-    return {name: cache.known(name) for name in names}
+    return {name: cache.known(name) for name in registry.usable(tell)}
 
 
 def terminal() -> Console:

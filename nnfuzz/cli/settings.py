@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.errors import UsageError, tell
 from nnfuzz.cli.values import exporting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOST_PRODUCERS = 16
 def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[BackendSpec, ...]:
     """Parsed, installed backends. Raises: UsageError, RegistryError, OptionError."""
     if not texts:
-        here = [name for name in registry.names() if registry.get(name).missing() is None]
+        here = registry.usable(tell)
         raise UsageError(
             f"which compiler? Add --backend NAME; installed: {', '.join(here) or 'none'} "
             "(nnfuzz backends tells more)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -16,13 +17,13 @@ from types import ModuleType
 from typing import Any
 
 from nnfuzz.execute.backend import Backend, OptionError, suggest
-from nnfuzz.reading import read
+from nnfuzz.reading import Unreadable, read
 
 GROUP = "nnfuzz.backends"
 _MARK = "__nnfuzz_backend__"
 
 
-class RegistryError(ValueError):
+class RegistryError(Unreadable):
     """An unknown, duplicate or unusable backend."""
 
 
@@ -95,10 +96,11 @@ class BackendRegistry:
 
     @classmethod
     def discover(cls, plugins: Iterable[str | Path] = ()) -> BackendRegistry:
-        """All backends of installed packages and of the given plug-ins."""
+        """All backends of installed packages and of the given plug-ins. Raises: RegistryError."""
         registry = cls()
         for point in entry_points(group=GROUP):
-            registry._add(point.name, f"entry point {point.value}", point.load)
+            with contextlib.suppress(RegistryError):  # whoever came first has the name
+                registry._add(point.name, f"entry point {point.value}", point.load)
         for path in plugins:
             registry.add_plugin(path)
         return registry
@@ -128,13 +130,31 @@ class BackendRegistry:
         entry = self._entry(name)
         try:
             cls = entry.load()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise RegistryError(
                 f"backend {name} ({entry.source}) cannot be loaded: {error!r}"
             ) from error
         if not (isinstance(cls, type) and issubclass(cls, Backend)):
             raise RegistryError(f"backend {name} ({entry.source}) is not a Backend subclass")
         return cls
+
+    def usable(self, note: Callable[[str], None] = lambda line: None) -> list[str]:
+        """The names of the backends whose libraries are here, too.
+
+        note: gets a line for each that is broken, so that nobody can use it.
+        """
+        found = []
+        for name in self.names():
+            try:
+                found += [name] if self.get(name).missing() is None else []
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                broken = isinstance(error, RegistryError)
+                note(str(error) if broken else f"backend {name} is broken: {error!r}")
+        return found
 
     def spec(self, name: str, options: dict[str, Any] | None = None) -> BackendSpec:
         """A checked specification. Raises: RegistryError, OptionError."""
@@ -194,7 +214,9 @@ def import_plugin(path: str | Path) -> ModuleType:
     if _is_module(path):
         try:
             return importlib.import_module(str(path))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             why = f"{type(error).__name__}: {error}"
             raise RegistryError(f"plug-in {path} cannot be imported: {why}") from error
     file = Path(path).resolve()
@@ -211,13 +233,15 @@ def import_plugin(path: str | Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise RegistryError(f"plug-in {path} cannot be imported: {_told(error, file)}") from error
     return module
 
 
-def _told(error: Exception, file: Path) -> str:
+def _told(error: BaseException, file: Path) -> str:
     """The error with the last line of the file that it went through."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from types import ModuleType
 
@@ -17,11 +17,15 @@ ENTRY_POINTS = "nnfuzz.opspecs"
 
 
 class OpRegistry:
-    """Operator classes by name, in order of registration, and their waivers."""
+    """Operator classes by name, in order of registration, and their waivers.
+
+    notes: installed packages that are left out since they are broken, a line for each.
+    """
 
     def __init__(self, specs: Iterable[type[OpSpec]] = (), waivers: Waivers = NONE) -> None:
         self._specs: dict[str, type[OpSpec]] = {}
         self.waivers = waivers
+        self.notes: list[str] = []
         for spec in specs:
             self.add(spec)
 
@@ -64,14 +68,36 @@ class OpRegistry:
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
         """Everything installed under the entry-point group, then the given plug-in modules.
 
+        An installed package that is broken is left out, with a note; the built-in one is not.
         Raises: KeyError if there are waivers on an unknown operator.
         """
         registry = cls()
-        for module in (*installed(), *plugins):
+        for module in installed(registry.notes.append):
+            registry = registry._with_installed(module)
+        for module in plugins:
             registry.add_module(module)
-        for name in registry.waivers:
-            registry.get(name)
+        registry._check_waivers()
         return registry
+
+    def _with_installed(self, module: ModuleType) -> OpRegistry:
+        """The registry with the operators of a package; without them, and a note, if they clash."""
+        trial = OpRegistry(self.specs(), self.waivers)
+        trial.notes = self.notes
+        try:
+            trial.add_module(module)
+            trial._check_waivers()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not self._specs:
+                raise
+            self.notes.append(_left_out(module.__name__, error))
+            return self
+        return trial
+
+    def _check_waivers(self) -> None:
+        for name in self.waivers:
+            self.get(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._specs)
@@ -87,10 +113,25 @@ class OpRegistry:
         return list(self._specs.values())
 
 
-def installed() -> list[ModuleType]:
-    """The modules and packages of the entry-point group, the built-in one first."""
+def installed(note: Callable[[str], None] = lambda line: None) -> list[ModuleType]:
+    """The modules and packages of the entry-point group, the built-in one first.
+
+    Others that cannot be imported, or end the program, are left out. note: gets a line for each.
+    """
     points = sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name))
-    return [point.load() for point in points]
+    found = [point.load() for point in points[:1]]
+    for point in points[1:]:
+        try:
+            found.append(point.load())
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            note(_left_out(point.value, error))
+    return found
+
+
+def _left_out(name: str, error: BaseException) -> str:
+    return f"operators of {name} are left out: {type(error).__name__}: {error}"
 
 
 def modules(module: ModuleType) -> Iterator[ModuleType]:

@@ -68,7 +68,7 @@ class Producer:
             raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
         left_out = (f"exporter {name} is left out: {empty[name]}" for name in empty)
         seeds = (note for generator in self.generators.values() for note in generator.seeds.notes)
-        self.notes = tuple(dict.fromkeys((*left_out, *seeds)))
+        self.notes = tuple(dict.fromkeys((*self.registry.notes, *left_out, *seeds)))
 
     def signatures(self) -> dict[str, list[str]]:
         """Per exporter, the keys of all operator signatures that generation may use."""
