@@ -120,7 +120,7 @@ class Recorder:
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
-        self._ignored = KnownFailures.parse(known)
+        self._ignored = KnownFailures.stored(known)
         self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
         for finding in [*self.rows.values()]:

@@ -146,7 +146,7 @@ class _Session:
             "by_design": self.recorder.buckets.get(DESIGN, 0),
             "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
             "known_unseen": sorted(
-                KnownFailures.parse(self.config.known).hashes - self._known_seen()
+                KnownFailures.stored(self.config.known).hashes - self._known_seen()
             ),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
