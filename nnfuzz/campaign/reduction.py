@@ -228,7 +228,6 @@ def facts(reduced: Finding, registry: BackendRegistry) -> TriageFacts:
     found = facts_of(reduced.case, reduced.failure, reduced.verdict)
     return replace(
         found,
-        operator=localised.get("onnx_operator") or found.operator,
         passes=passes,
         apart=_apart(reduced, passes, registry),
         largest=largest_operand(reduced.case),

@@ -23,7 +23,6 @@ from nnfuzz.experiment.procedure import OWN_FORMS
 from nnfuzz.experiment.result import Result
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.inside import WrongNode, first_wrong_node
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import Failure, failures
 
@@ -55,9 +54,7 @@ class Ablation:
 class Localisation:
     """levels: outcome by level. level: the first that fails. passes: which, when switched off, cure
     it. operator, value: the first wrong value in topological order, and what computes it. party:
-    the accused; evidence: sentences. onnx_operator: the wrong node inside of the ONNX model, where
-    that has several nodes for one operator; onnx_model: the text of a model of that node alone, if
-    it is wrong alone.
+    the accused; evidence: sentences.
     """
 
     levels: Mapping[str, str]
@@ -68,8 +65,6 @@ class Localisation:
     ablation: tuple[Ablation, ...] = ()
     operator: str = ""
     value: str = ""
-    onnx_operator: str = ""
-    onnx_model: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -170,12 +165,9 @@ def localise(
         passes = search.culprits(level, fired) if fired else ()
         evidence.append(_ablated(level, fired, passes))
     operator = value = ""
-    inside: WrongNode | None = None
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, producer)
         evidence += [sentence, *_in_wider_dtypes(case, level, runner, producer)]
-        inside = _inside(case, level, runner)
-        evidence += [inside.sentence] if inside else []
     if accused.coordinate is Coordinate.COMPILER and case.exporter not in OWN_FORMS:
         search.other_forms(level)
         accused = search.blame(failing)
@@ -192,8 +184,6 @@ def localise(
         tuple(search.rows),
         operator,
         value,
-        inside.operator if inside else "",
-        _text(inside.model) if inside and inside.model else "",
     )
 
 
@@ -241,24 +231,6 @@ def _first_wrong(
     if not outcome.ok:
         return "", "", f"with every value as an output: {outcome.kind} in {outcome.stage}"
     return "", "", "with every value as an output nothing is wrong: it takes a fusion"
-
-
-def _inside(case: TestCase, level: str, runner: BackendRunner) -> WrongNode | None:
-    """The wrong node of the ONNX model of a single operator, if it has several nodes."""
-    if len(case.graph["nodes"]) != 1:
-        return None
-
-    def run(model: bytes, inputs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        (outcome,) = runner.run(model, dict(inputs), [level])
-        return outcome.outputs
-
-    return first_wrong_node(case.model, case.inputs, run)
-
-
-def _text(model: bytes) -> str:
-    import onnx
-
-    return onnx.printer.to_text(onnx.load_model_from_string(model))
 
 
 def _in_wider_dtypes(

@@ -2,7 +2,7 @@
 
 - Hypotheses on how the result comes about (explain.py), held against other inputs too.
 - What an operator that raises depends on: if that fails by itself, the error only follows.
-- The operators that an exporter made of a mismatch: the first one that is wrong is the one to show.
+- The operators of ONNX that one of ours became: the first one that is wrong is the one to show.
 - The dtype or operator of a known cause in place of this one's: if that fails alike, they are one.
 """
 
@@ -102,13 +102,14 @@ def _wrong(tried: Tried) -> list[Failure]:
 
 
 def wrong_inside(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried | None:
-    """The first operator that is wrong by itself of those that an exporter made of a mismatch;
-    None if that is nothing new.
+    """The first operator of ONNX that is wrong by itself, where one of ours became several or an
+    exporter wrote the model of a mismatch; None if that is nothing new.
     """
-    if best.case is None or best.case.exporter == DIRECT or not question.judged:
+    direct = best.case is None or best.case.exporter == DIRECT
+    if not question.judged or best.case is None or (direct and len(_nodes(best)) != 1):
         return None
     whole = slots.run(best.case, (Edit("importing"),), question)
-    alone: Tried | None = whole
+    alone: Tried | None = None if direct else whole
     if whole.case and len(_nodes(whole)) > 1:
         alone = _first_alone(slots, question, _exposed(slots, question, whole.case))
     return alone if alone and any(mark == wanted for _, mark in alone.failing) else None

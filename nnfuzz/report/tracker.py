@@ -36,7 +36,7 @@ def tracker_report(finding: Finding) -> str:
         environment()
         .get_template("report.md.jinja")
         .render(
-            title=title_of(finding),
+            title=finding.failure.signature.title,
             symptom=symptom(finding, outcome),
             values=_values(finding),
             sizes=_sizes(finding),
@@ -54,7 +54,6 @@ def tracker_report(finding: Finding) -> str:
             alone=bool(case.model) and inlined(finding) is not None,
             exit_codes=exit_codes(outcome, failure.kind),
             model_text=model_text(case.model) if case.model else "",
-            node_text=(finding.localisation or {}).get("onnx_model", ""),
             error=_error(outcome) if failed else "",
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
@@ -63,13 +62,6 @@ def tracker_report(finding: Finding) -> str:
             opset=case.opset,
         )
     )
-
-
-def title_of(finding: Finding) -> str:
-    """The failure in a line, with the operator of ONNX that is wrong where that is another one."""
-    title = finding.failure.signature.title
-    node = (finding.localisation or {}).get("onnx_operator", "")
-    return f"{title}, by {node} of ONNX" if node and node not in title.split() else title
 
 
 def _levels(finding: Finding) -> list[dict[str, str]]:

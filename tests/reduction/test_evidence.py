@@ -18,6 +18,7 @@ from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined
 from tests.reduction.conftest import judged_by
+from tests.reduction.faults import PLUGIN, Fault
 
 OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=OPERATORS, dtypes={"float32": 1})
@@ -110,3 +111,13 @@ def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_
             if finding.failure.kind == "mismatch":
                 assert nodes == ["MatMul"] and finding.case.exporter == "direct"
     assert kinds
+
+
+def test_of_an_operator_that_is_several_of_onnx_the_wrong_one_is_shown():
+    registry, config = BackendRegistry.discover([PLUGIN]), CaseConfig(exporter="direct")
+    operands = (("float32", (4, 9)),)
+    case = Fault("Swish", "many", operands, 40, {"alpha": 1.0}).case(Producer(0, config))
+    spec = registry.spec("elements", {"op": "Sigmoid", "rule": "many"})
+    with Servers(spec, registry) as servers:
+        finding, _ = reduced((registry, spec, Producer(0, config), servers), case)
+    assert [node["op"] for node in finding.case.graph["nodes"]] == ["Sigmoid"]
