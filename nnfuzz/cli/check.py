@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
 from nnfuzz.cli.ops import load_operators, ops, terminal
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import Grouped
@@ -172,8 +172,6 @@ def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: i
         except PackageNotFoundError:
             continue
     declared = [(name, d) for name in registry for d in registry.waivers.of(name)]
-    try:
+    with writing(page):
         page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
-    except OSError as error:
-        raise unwritable(page, error) from error
     print(f"wrote {page}: {len(found)} operators, {len(declared)} waivers")

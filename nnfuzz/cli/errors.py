@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 OK, FINDINGS, USAGE, FAULT = 0, 1, 2, 3
 """Exit codes: nothing found, findings, wrong usage, a fault of nnfuzz itself."""
 INTERRUPTED = 130
@@ -19,5 +22,10 @@ def tell(line: str) -> None:
     print(f"note: {line}", file=sys.stderr)
 
 
-def unwritable(path: object, error: OSError) -> UsageError:
-    return UsageError(f"{path} cannot be written: {error.strerror or error}")
+@contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Raises: UsageError that names the path for an OSError in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnfuzz.cli.errors import OK, UsageError, unwritable
+from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
     Dtypes,
     Exclude,
@@ -104,6 +104,7 @@ def _fill(out: Path, plan: Plan) -> None:
     skipped: list[NotProduced] = []
     try:
         with (
+            writing(out),
             ProducerClient(plan.seed, plan.config) as producer,
             steps("models", plan.count) as advance,
         ):
@@ -113,8 +114,6 @@ def _fill(out: Path, plan: Plan) -> None:
                 advance(f"{len(skipped)} indexes skipped" if skipped else "")
     except (CorpusError, ProducerSettingsError) as error:
         raise UsageError(str(error)) from error
-    except OSError as error:
-        raise unwritable(out, error) from error
     there = f", {kept} of them were there" if kept else ""
     passed = f"; {len(skipped)} indexes gave no model and were passed over" if skipped else ""
     typer.echo(f"{plan.count} models in {out}{there}{passed}")

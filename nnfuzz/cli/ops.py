@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import UsageError, tell, unwritable
+from nnfuzz.cli.errors import UsageError, tell, writing
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import GroupedGroup
 
@@ -96,10 +96,8 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
         console.print(rich_table(found, supports, console.width))
         print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
         return
-    try:
+    with writing(page):
         page.write_text(markdown(found, versions))
-    except OSError as error:
-        raise unwritable(page, error) from error
     print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
 
 

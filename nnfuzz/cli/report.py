@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import unwritable
+from nnfuzz.cli.errors import writing
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.rows import TestRow
@@ -39,10 +39,8 @@ def report(
     path = out or campaign / PAGE
     with Store.open(campaign, write=False) as store:
         page = campaign_page(read_campaign(store), path)
-    try:
+    with writing(path):
         write_atomically(path, page.encode("utf-8", errors="replace"))
-    except OSError as error:
-        raise unwritable(path, error) from error
     typer.echo(path)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnfuzz.cli.errors import UsageError, unwritable
+from nnfuzz.cli.errors import UsageError, writing
 from nnfuzz.cli.onnx_graph import model_graph
 
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
@@ -48,10 +48,8 @@ def show(
     if svg is None:
         typer.echo(text)
         return
-    try:
+    with writing(svg):
         svg.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise unwritable(svg, error) from error
     typer.echo(svg)
 
 

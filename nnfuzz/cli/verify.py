@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, unwritable
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import listed
 
@@ -165,11 +165,9 @@ def _write_junit(file: Path, results: Sequence[Result], folder: Path) -> None:
     from nnfuzz.corpus.junit import junit_xml
     from nnfuzz.report.files import write_atomically
 
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, junit_xml(results, folder.resolve().name))
-    except OSError as error:
-        raise unwritable(file, error) from error
 
 
 def _summary(results: Sequence[Result]) -> None:
