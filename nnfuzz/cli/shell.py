@@ -18,7 +18,7 @@ PANELS = {
     "What models are made of": "seed nodes operators exclude dtypes exclude_dtypes motifs dynamic "
     "seed_models",
     "How models are written": "exporter opset",
-    "What is reported": "known reduce throttle full_check junit rtol atol quiet",
+    "What is reported": "known reduce throttle full_check junit quiet",
     "What compilers do not support": "probe learn fresh",
     "Processes": "workers producers",
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,9 +17,8 @@ from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.layout import TestFolder
-    from nnfuzz.corpus.verify import Result, Tolerance
+    from nnfuzz.corpus.verify import Result
     from nnfuzz.execute.registry import BackendSpec
-    from nnfuzz.experiment.blocking import Judge
 
 MOST_SKIPPED = 10
 _SHOWN = 400  # characters of a message
@@ -50,22 +49,6 @@ def verify(
             help="Write the results as JUnit XML, one test case per model and level.",
         ),
     ] = None,
-    rtol: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="X",
-            help="Relative tolerance, instead of the envelope [default: by dtype].",
-        ),
-    ] = None,
-    atol: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="X",
-            help="Absolute tolerance, instead of the envelope [default: by dtype].",
-        ),
-    ] = None,
 ) -> None:
     """Run a folder of models against a compiler. Exit code 1 if any fails.
 
@@ -73,17 +56,16 @@ def verify(
     nnfuzz verify models --backend tvm
     nnfuzz verify onnx/backend/test/data/node --backend onnxruntime --junit results.xml
 
-    Models that nnfuzz generate has written are judged by the error envelope of their graph, unless
-    --rtol or --atol is given. Others need to agree to rtol, atol of 1e-6, 1e-7 (float64), 1e-3,
-    1e-6 (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. What
-    the compiler says it does not support is skipped.
+    Models that nnfuzz generate has written are judged by the error envelope of their graph. Others
+    need to agree to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6 (float32), 1e-2, 1e-3 (float16)
+    or 5e-2, 1e-2 (bfloat16), discrete values exactly. What the compiler says it does not support
+    is skipped.
     """
-    from nnfuzz.corpus.verify import Tolerance
     from nnfuzz.execute.registry import BackendRegistry
 
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = _tests(folder)
-    results = _run(tests, spec, listed(level), Tolerance(rtol, atol), folder)
+    results = _run(tests, spec, listed(level))
     if junit is not None:
         _write_junit(junit, results, folder)
     _summary(results)
@@ -106,48 +88,28 @@ def _run(
     tests: Sequence[TestFolder],
     spec: BackendSpec,
     levels: Sequence[str],
-    tolerance: Tolerance,
-    folder: Path,
 ) -> list[Result]:
     from nnfuzz.cli.steps import steps
+    from nnfuzz.corpus.layout import CASE
     from nnfuzz.corpus.verify import verify as run
     from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.testcase.case import CaseConfig
+    from nnfuzz.testcase.client import ProducerClient
 
-    own = tolerance.rtol is None and tolerance.atol is None and any(_is_ours(t) for t in tests)
+    config = CaseConfig(exporter="direct", plugins=tuple(spec.plugins)).to_json()
+    ours = any((test.path / CASE).exists() for test in tests)
     results: list[Result] = []
     with (
         BackendRunner(spec) as runner,
-        _judging(tests, spec) if own else nullcontext() as judge,
+        ProducerClient(0, config) if ours else nullcontext() as producer,
         steps("tests", len(tests)) as advance,
     ):
-        for found in run(tests, runner, judge, levels, tolerance):
+        for found in run(tests, runner, producer.judge if producer else None, levels):
             results += found
             _show([r for r in found if r.status in ("failed", "error")])
             failed = sum(r.status in ("failed", "error") for r in results)
             advance(f"{failed} failed" if failed else "")
     return results
-
-
-def _judging(tests: Sequence[TestFolder], spec: BackendSpec) -> AbstractContextManager[Judge]:
-    """A context that yields a function that judges outputs by the envelope, in a producer."""
-    from contextlib import contextmanager
-
-    from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.testcase.client import ProducerClient
-
-    @contextmanager
-    def judging() -> Iterator[Judge]:
-        config = CaseConfig(exporter="direct", plugins=tuple(spec.plugins))
-        with ProducerClient(0, config.to_json()) as producer:
-            yield producer.judge
-
-    return judging()
-
-
-def _is_ours(test: TestFolder) -> bool:
-    from nnfuzz.corpus.layout import CASE
-
-    return (test.path / CASE).exists()
 
 
 def _show(results: Sequence[Result]) -> None:

@@ -16,13 +16,11 @@ import numpy as np
 from nnfuzz.corpus.layout import DataSet, NotTensors, TestFolder
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import BackendRunner, RunnerError
-from nnfuzz.execute.target import Target
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
-from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
 
 TOLERANCES: Mapping[str, tuple[float, float]] = {
@@ -58,28 +56,11 @@ class Result:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """Overrides of TOLERANCES for every dtype, where given."""
-
-    rtol: float | None = None
-    atol: float | None = None
-
-    def of(self, dtype: np.dtype) -> tuple[float, float]:
-        """(rtol, atol) for a dtype."""
-        rtol, atol = TOLERANCES.get(dtype.name, OTHER_FLOATS)
-        return (
-            rtol if self.rtol is None else self.rtol,
-            atol if self.atol is None else self.atol,
-        )
-
-
 def verify(
     tests: Sequence[TestFolder],
     runner: BackendRunner,
     judge: Judge | None,
     levels: Sequence[str] | None = None,
-    tolerance: Tolerance = Tolerance(),
 ) -> Iterator[list[Result]]:
     """Yields the results of each test, one per level.
 
@@ -88,7 +69,7 @@ def verify(
     """
     levels = list(levels or runner.backend.default_levels())
     for test in tests:
-        yield _verify(test, runner, judge, levels, tolerance)
+        yield _verify(test, runner, judge, levels)
 
 
 def _verify(
@@ -96,7 +77,6 @@ def _verify(
     runner: BackendRunner,
     judge: Judge | None,
     levels: Sequence[str],
-    tolerance: Tolerance,
 ) -> list[Result]:
     def everywhere(status: Status, error: Exception) -> list[Result]:
         message, _, details = str(error).partition("\n")
@@ -106,7 +86,7 @@ def _verify(
         case = test.case() if judge else None
         if case is not None and judge is not None:
             return _by_envelope(test, case, runner, judge, levels)
-        return _by_tolerance(test, runner, levels, tolerance)
+        return _by_tolerance(test, runner, levels)
     except NotTensors as error:
         return everywhere(Status.SKIPPED, error)
     except (Unreadable, ProducerError, RunnerError) as error:
@@ -121,50 +101,36 @@ def _by_envelope(
     levels: Sequence[str],
 ) -> list[Result]:
     result = examine(case, runner, judge, levels)
-    wrong: dict[Target, list[str]] = {}
-    for w in wrong_outputs(result.verdict):
-        wrong.setdefault(w.target, []).append(f"{w.output}: {_said(w)}")
-    return [_result(test, o, wrong.get(o.target, [])) for o in result.outcomes]
+    found = result.verdict.mismatches if result.verdict else {}
+    return [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
 
 
-def _said(w: WrongOutput) -> str:
-    if w.worst is None:
-        return f"wrong {w.kind}: {w.actual or 'none'}, expected {w.expected}"
-    worst = w.worst
-    return (
-        f"wrong {w.kind} in {w.wrong} elements, worst {list(worst.index)}: {worst.actual}, "
-        f"expected {worst.expected} in [{worst.lo}, {worst.hi}]"
-    )
-
-
-def _by_tolerance(
-    test: TestFolder, runner: BackendRunner, levels: Sequence[str], tolerance: Tolerance
-) -> list[Result]:
+def _by_tolerance(test: TestFolder, runner: BackendRunner, levels: Sequence[str]) -> list[Result]:
     """Every data set of the test; the first one that does not pass decides about a level."""
     results: dict[str, Result] = {}
     model = test.model()
     for data_set in test.data_sets():
         for outcome in runner.run(model, data_set.inputs, levels):
-            result = _result(test, outcome, differences(data_set, outcome, tolerance))
+            result = _result(test, outcome, differences(data_set, outcome))
             previous = results.get(outcome.level)
             if previous is None or previous.status is Status.PASSED:
                 results[outcome.level] = result
     return [results[level] for level in levels]
 
 
-def differences(data_set: DataSet, outcome: Outcome, tolerance: Tolerance) -> list[str]:
+def differences(data_set: DataSet, outcome: Outcome) -> list[str]:
     """A line for every output that is off; [] where the outcome has none."""
     if outcome.outputs is None:
         return []
     lines = []
     for name, expected in data_set.outputs.items():
-        said = difference(expected, outcome.outputs.get(name), tolerance)
+        said = difference(expected, outcome.outputs.get(name))
         if said:
             lines.append(f"{data_set.name}, {name}: {said}")
     return lines
 
 
-def difference(expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance) -> str:
+def difference(expected: np.ndarray, actual: np.ndarray | None) -> str:
     """What is wrong with an output, or ""."""
     if actual is None:
         return "missing"
@@ -172,7 +138,7 @@ def difference(expected: np.ndarray, actual: np.ndarray | None, tolerance: Toler
         return (
             f"{actual.dtype}{list(actual.shape)}, expected {expected.dtype}{list(expected.shape)}"
         )
-    wrong = ~_close(expected, actual, tolerance)
+    wrong = ~_close(expected, actual)
     if not wrong.any():
         return ""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -182,11 +148,11 @@ def difference(expected: np.ndarray, actual: np.ndarray | None, tolerance: Toler
     )
 
 
-def _close(expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+def _close(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     kind = expected.dtype.kind
     if kind != "c" and not is_floating(expected):
         return expected == actual
-    rtol, atol = tolerance.of(expected.dtype)
+    rtol, atol = TOLERANCES.get(expected.dtype.name, OTHER_FLOATS)
     if kind != "c":  # ml_dtypes compute nothing by themselves
         expected, actual = expected.astype(np.float64), actual.astype(np.float64)
     return np.isclose(actual, expected, rtol, atol, equal_nan=True)

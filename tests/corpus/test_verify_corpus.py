@@ -8,7 +8,7 @@ import pytest
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.layout import find_tests, write_test
-from nnfuzz.corpus.verify import Result, Status, Tolerance, difference, verify
+from nnfuzz.corpus.verify import Result, Status, difference, verify
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.testcase.test_id import Numbered
@@ -46,7 +46,7 @@ def test_ours_are_judged(case, runner, tmp_path):
     assert [(r.level, r.status) for r in good] == [("O0", "passed"), ("O3", "passed")]
     bad = results_of(tmp_path, runner, judge_saying(WRONG), levels=["O1"])
     assert [(r.level, r.status) for r in bad] == [("O1", "failed")]
-    assert "worst [1]: 2.0, expected 1.0 in [0.9, 1.1]" in bad[0].message
+    assert "y[1] is 2.0, expected 1.0 in [0.9, 1.1]" in bad[0].message
 
 
 def test_others_by_tolerance(case, runner, tmp_path):
@@ -59,8 +59,6 @@ def test_others_by_tolerance(case, runner, tmp_path):
     output.write_bytes(tensor_bytes("y", case.expected["y"] * np.float32(1.01)))
     bad = results_of(tmp_path, runner, None)
     assert {r.status for r in bad} == {Status.FAILED} and "3 of 3 elements" in bad[0].message
-    loose = results_of(tmp_path, runner, None, tolerance=Tolerance(rtol=0.1))
-    assert {r.status for r in loose} == {Status.PASSED}
 
 
 def test_a_damaged_test_costs_only_itself(case, runner, tmp_path):
@@ -96,7 +94,7 @@ def test_a_damaged_test_costs_only_itself(case, runner, tmp_path):
 )
 def test_difference(expected, actual, said):
     actual = None if actual is None else np.asarray(actual)
-    found = difference(np.asarray(expected), actual, Tolerance())
+    found = difference(np.asarray(expected), actual)
     assert found.startswith(said) and bool(found) == bool(said)
 
 
