@@ -18,7 +18,8 @@ from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.worker import StatusPage, private_bytes
 
 NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
-IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from one that tidies up
+IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from an idle one
+TIDY_SECONDS = 0.005  # of computing behind a job, for freeing what it used
 _CPUCLOCK_SCHED = 2  # of a process, see clock_getcpuclockid(3)
 
 
@@ -38,6 +39,7 @@ class WorkerProcess:
         self.ready = False
         self.jobs = 0
         self.spent = False  # not to be given another job
+        self.belated = False  # it has answered an earlier job once more
         self.cause: DeathKind | None = None
         self.killed_at = 0.0
         self.note = ""
@@ -99,13 +101,13 @@ class WorkerProcess:
         """Whether threads that a finished job has left behind kept computing since `rest`."""
         if self._rested_cpu > 0:
             self._idle += time.monotonic() - self._rested_at
-            self._burnt += self._cpu_seconds() - self._rested_cpu
+            self._burnt += max(0.0, self._cpu_seconds() - self._rested_cpu - TIDY_SECONDS)
             self._rested_cpu = 0.0
         if self._idle < IDLE_SECONDS:
             return False
         share = self._burnt / self._idle
         self._idle = self._burnt = 0.0
-        return share > 0.5
+        return share > 0.1  # a thread gets no more than that where the machine is busy
 
     def _cpu_seconds(self) -> float:
         """CPU time of all threads of the worker; 0 if unknown."""

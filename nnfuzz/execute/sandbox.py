@@ -216,8 +216,9 @@ class Sandbox:
         process.capture.drain()
         events: list[Event] = []
         try:
-            for kind, job, payload in process.reader.messages():
-                events += self._message(process, kind, job, payload)
+            if process.open:
+                for kind, job, payload in process.reader.messages():
+                    events += self._message(process, kind, job, payload)
         except channel.Closed:
             process.open = False
         except Exception as error:  # whatever is read of it: its worker wrote where it should not
@@ -253,6 +254,7 @@ class Sandbox:
         captured = process.capture.take()
         job, starting = self._job, not process.ready
         if job is None or number != (0 if starting else process.jobs):
+            process.belated = 0 < number < process.jobs
             raise wire.WireError("an answer that nobody waits for")
         header, blobs = wire.decode(payload)
         if kind == channel.PARTIAL and not starting:
@@ -279,9 +281,10 @@ class Sandbox:
             return []
         # Damage to the page itself counts as begun.
         begun = process.ready and process.status.job != process.jobs - 1
-        # It died of an earlier job's doing before it began this one, or somebody else killed it.
-        innocent = (process.ready and not begun) or process.ended == -signal.SIGKILL
-        if innocent and not (process.cause or job.parts or job.retried):
+        # It ended by an earlier job's doing before it began this one, or somebody else killed it.
+        killed = process.ended == -signal.SIGKILL and not process.cause
+        innocent = killed or process.belated or (process.ready and not begun)
+        if innocent and not (job.parts or job.retried):
             self._discard()
             self.start()
             self._send(replace(job, retried=True))

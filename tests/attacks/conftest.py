@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+
+HERE = Path(__file__).parent
+INPUTS = {"x": np.arange(4, dtype=np.float32)}
+
+
+def model(how: str) -> bytes:
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    made = helper.make_model(graph, doc_string=how)
+    return made.SerializeToString()
+
+
+@pytest.fixture(scope="session")
+def registry():
+    return BackendRegistry.discover([HERE / "attacker.py"])
+
+
+@pytest.fixture(scope="session")
+def server():
+    with ForkServer(("numpy", "onnx", "nnfuzz.execute.service")) as server:
+        yield server
+
+
+@pytest.fixture
+def attacked(registry, server):
+    """A function that runs an attack at level O1: its outcome. Before and after it all is well."""
+    spec = registry.parse("attacker,timeout=10,memory=0.5")
+    with BackendRunner(spec, registry, server) as runner:
+
+        def attack(how: str):
+            assert [o.kind for o in runner.run(model("nothing"), INPUTS)] == ["ok", "ok"]
+            well, outcome = runner.run(model(how), INPUTS)
+            assert well.ok and well.level == "O0" and outcome.level == "O1"
+            assert [o.kind for o in runner.run(model("nothing"), INPUTS)] == ["ok", "ok"]
+            return outcome
+
+        yield attack

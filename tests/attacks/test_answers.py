@@ -1,0 +1,50 @@
+"""Whatever a worker sends or writes, its test ends in an outcome, and the next one is all right."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.runner import RunnerError
+
+FRAMES = """
+    deep_json deep_but_legal_json no_json header_is_a_list truncated_frame huge_index
+    shape_lies shape_is_negative shape_has_no_numbers empty_shape_of_huge_numbers
+    object_dtype struct_dtype time_dtype dtype_is_a_module_attribute
+    blobs_share_their_bytes blob_without_a_name two_blobs_of_one_name
+    message_is_a_number seconds_are_no_numbers seconds_are_not_finite unknown_field
+    unknown_stage stage_that_no_worker_has kind_that_no_worker_knows another_target no_target
+    bytes_as_output early_reply reply_to_another_job ready_again
+    unknown_kind_of_message fault_without_fields message_of_terabytes noise
+""".split()
+
+
+@pytest.mark.parametrize("how", FRAMES)
+def test_a_damaged_answer_is_a_crash_of_that_test(attacked, how):
+    outcome = attacked(how)
+    assert (outcome.kind, outcome.signal) == (OutcomeKind.CRASH, "")
+    assert outcome.message.startswith("the worker's answer is damaged: ")
+
+
+@pytest.mark.parametrize("how", ["one_part_too_many", "two_replies", "answer_and_linger"])
+def test_what_comes_behind_an_answer_changes_nothing(attacked, how):
+    assert attacked(how).kind is OutcomeKind.OK
+
+
+@pytest.mark.parametrize("how", ["stage_is_garbage", "stage_is_blank", "page_is_garbage"])
+def test_a_damaged_status_page_costs_no_more_than_the_stage(attacked, how):
+    outcome = attacked(how)
+    assert outcome.kind is OutcomeKind.CRASH
+
+
+@pytest.mark.parametrize("how", ["object_output", "text_output", "struct_output", "time_output"])
+def test_an_output_that_is_no_tensor_is_a_finding(attacked, how):
+    outcome = attacked(how)
+    assert outcome.kind is OutcomeKind.EXCEPTION
+    assert outcome.error_type.endswith("OutputError") and "'y' has dtype" in outcome.message
+
+
+def test_a_worker_whose_numpy_is_broken_costs_one_test(attacked):
+    with pytest.raises(RunnerError):
+        attacked("break_numpy")
+    assert attacked("nothing").ok
