@@ -14,25 +14,29 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
+from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.service import produce_job
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
-TICK_SECONDS = 0.25
+TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
 
 
@@ -67,8 +71,10 @@ class Loop:
         self._probing = False
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
-        done = recorder.store.done()
-        self._jobs = JobSource(config.seed, config.tests_limit, done, prober, self._produced)
+        self._suspects = Suspects(recorder, prober, waited_for=not config.timed)
+        self._overtime = self._time_is_up() and bool(self._suspects.earlier)
+        """Whether the session is there to decide what earlier ones have left, and nothing else."""
+        self._jobs = self._job_source()
         self._runs: set[TestRun] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
@@ -77,11 +83,14 @@ class Loop:
 
     def run(self) -> None:
         """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
+        if self._suspects.earlier:
+            count = counted(len(self._suspects.earlier), "suspected hang")
+            self.observer.note(f"{count} of earlier sessions will be confirmed or cleared")
         self._probe_first()
         while not self._over():
             self.epochs.advance(self._jobs.next_index)
             self._jobs.end = self.epochs.end
-            self._step(self._jobs.test)
+            self._step(self._next_job)
         self._settle()
         self.recorder.complete = True
         self.recorder.store.stop_clock()
@@ -92,7 +101,7 @@ class Loop:
 
     def probe(self, keys: Iterable[str]) -> None:
         """Probes the signatures, and nothing else. Raises: PoolError."""
-        self._probing = True
+        self._probing = self._suspects.waited_for = True
         self.prober.ask(keys)
         while not self._stopped() and (not self.prober.idle or self._busy()):
             self._step(self._jobs.probe)
@@ -131,15 +140,34 @@ class Loop:
             self._step(self._jobs.probe)
         self._probing = False
 
+    def _job_source(self) -> JobSource:
+        limit, done = self.config.tests_limit, self.recorder.store.done()
+        if self._overtime:
+            limit = max(self._suspects.indexes, default=-1) + 1
+            done = set(range(limit)) - self._suspects.indexes
+        return JobSource(self.config.seed, limit, done, self.prober, self._produced)
+
+    def _next_job(self) -> Job | None:
+        """Suspects of earlier sessions first: they take long, and are in nobody's way."""
+        probe = self._suspects.next_probe()
+        if probe is not None:
+            return Job(produce_job(probe), partial(self._produced, probe))
+        return self._jobs.test()
+
     def _settle(self) -> None:
-        """Gives verdicts and confirmations a few more seconds, unless the user is waiting."""
+        """Gives verdicts and confirmations a few more seconds, unless the user is waiting. What
+        looks like a hang is left to another session.
+        """
         deadline = time.monotonic() + SETTLE_SECONDS
         for pool in self.backends:
             pool.queue.clear()
         while not self._stopped() and time.monotonic() < deadline:
-            if not any(run.settling for run in self._runs):
-                return
+            settling = any(run.settling for run in self._runs - self._suspects.runs)
+            if not settling and not any(pool.undecided() for pool in self.backends):
+                break
             self._step(lambda: None)
+        for pool in self.backends:
+            pool.give_up()
 
     def _reduce_rest(self) -> None:
         """Reduces what could not be reduced on the way, for a time that is announced."""
@@ -171,7 +199,8 @@ class Loop:
         self._wait()
 
     def _wait(self) -> None:
-        for sandbox, event in wait(self._sandboxes(), TICK_SECONDS):
+        due = max(LEAST_TICK_SECONDS, min(pool.due for pool in self.backends))
+        for sandbox, event in wait(self._sandboxes(), min(TICK_SECONDS, due)):
             if not self.producers.feed(sandbox, event) and not self.reducer.feed(sandbox, event):
                 any(pool.feed(sandbox, event) for pool in self.backends)
         if time.monotonic() - self._last_tick > TICK_SECONDS:
@@ -187,38 +216,46 @@ class Loop:
     def _over(self) -> bool:
         if self._stopped():
             return True
-        limit = self.config.time_limit
-        if limit is not None and self.seconds() >= limit:
+        if self._time_is_up() and not self._overtime:
             return True
         return not self._probing and not self._jobs.left and not self._busy()
+
+    def _time_is_up(self) -> bool:
+        limit = self.config.time_limit
+        return limit is not None and self.seconds() >= limit
 
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
         depth = max(len(pool.queue) for pool in self.backends)
         room = 6 * self.config.workers + 2 * len(self.producers.slots)
-        return depth < room and len(self._runs) < 8 * room
+        return depth < room and len(self._runs - self._suspects.runs) < 8 * room
 
     def _produced(
         self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float
     ) -> None:
         if not isinstance(event, Reply):
             self._keep(lost(test, event, epoch))
-            if isinstance(test, Probe):
+            if isinstance(test, Probe) and not self._suspects.gives_up(test):
                 self.prober.finished(test, {})
         elif isinstance(failed := event.value, NotProduced):
             self._keep(not_produced(test, failed, epoch))
-            if isinstance(test, Probe):
+            if isinstance(test, Probe) and not self._suspects.gives_up(test):
                 self.prober.not_produced(test, failed)
         else:
             sampled = isinstance(test, Numbered) and self.config.sampled(test.index)
-            run = TestRun(self, test, event.value, self._pools_of(test), epoch, sampled)
+            slow = test in self._suspects.earlier
+            run = TestRun(self, test, event.value, self._pools_of(test), epoch, sampled, slow)
             self._runs.add(run)
+            if slow:
+                self._suspects.runs.add(run)
             run.start()
 
     def _pools_of(self, test: TestId) -> list[tuple[BackendPool, tuple[str, ...]]]:
         if not isinstance(test, Probe):
             return [(pool, pool.levels) for pool in self.backends]
-        names = self.prober.backends(test)
+        names: Collection[str] = self.prober.backends(test)
+        if self._suspects.gives_up(test):
+            names = self._suspects.earlier.get(test, ())
         levels = self.prober.levels
         return [(pool, tuple(levels[pool.name])) for pool in self.backends if pool.name in names]
 
@@ -233,7 +270,8 @@ class Loop:
 
     def landed(self, run: TestRun, evidence: Evidence) -> None:
         """For test runs: keeps the evidence and learns from it."""
-        self._runs.discard(run)
+        self.dropped(run)
+        self._suspects.earlier.pop(run.test, None)
         if run.sampled and run.agreed:
             figures = self.recorder.figures
             figures.full_checks += 1
@@ -241,8 +279,17 @@ class Loop:
                 failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
         self._keep(evidence)
-        if isinstance(run.test, Probe):
+        if isinstance(run.test, Probe) and not self._suspects.gives_up(run.test):
             self.prober.finished(run.test, run.outcomes)
+
+    def suspected(self, run: TestRun, waiting: Waiting) -> None:
+        """For test runs: one looks like a hang."""
+        self._suspects.add(run, waiting)
+
+    def dropped(self, run: TestRun) -> None:
+        """For test runs: there is nothing more to come of one."""
+        self._runs.discard(run)
+        self._suspects.runs.discard(run)
 
     def _keep(self, evidence: Evidence) -> None:
         self.faults += sum(event.kind == FAULT for event in evidence.events)
@@ -278,6 +325,8 @@ class Loop:
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
             avoided=len(self.epochs.throttle.avoided),
+            waiting=tuple(str(w) for pool in self.backends for w in pool.waiting()),
+            suspects=len(self.recorder.unconfirmed),
         )
 
     def _phase(self) -> str:

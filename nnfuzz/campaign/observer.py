@@ -14,7 +14,8 @@ class Snapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: signatures known to be supported or refused.
-    flaky: failures that did not repeat. unreduced: findings. avoided: see nnfuzz.campaign.throttle.
+    flaky: failures that did not repeat. waiting: for which hangs, the longest first. suspects:
+    hangs that are not confirmed yet. unreduced: findings. avoided: see nnfuzz.campaign.throttle.
     """
 
     phase: str
@@ -35,6 +36,8 @@ class Snapshot:
     flaky: int = 0
     unreduced: int = 0
     avoided: int = 0
+    waiting: tuple[str, ...] = ()
+    suspects: int = 0
 
 
 def counted(count: int, noun: str) -> str:

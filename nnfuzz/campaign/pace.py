@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from nnfuzz.execute.stage import Stage
+from nnfuzz.testcase.test_id import TestId
+
 LATEST = 200  # levels that are remembered, so that the pace follows the load of the machine
 TAIL = 0.95
 """Nineteen of twenty levels are faster: the slow end of what is usual, as far as 200 show it."""
@@ -24,13 +27,14 @@ UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
 class Waiting:
     """A run that is waited for: the level and stage that it is in, and for how many seconds."""
 
+    test: TestId
     backend: str
     level: str
-    stage: str
+    stage: Stage
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.backend} {self.level} {self.stage}, {self.seconds:.0f} s"
+        return f"{self.stage} of {self.test} by {self.backend} {self.level}, {self.seconds:.0f} s"
 
 
 class Pace:

@@ -29,7 +29,7 @@ from nnfuzz.execute.events import (
     unread,
 )
 from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import (
     AdapterFault,
@@ -352,7 +352,8 @@ class BackendPool:
 
     def waiting(self) -> list[Waiting]:
         """The suspects that are waited for, the longest first."""
-        found = [self._waiting(lane.runner) for lane in self.aside if lane.order.suspect]
+        suspects = (lane for lane in self.aside if lane.order.suspect)
+        found = [self._waiting(lane.runner, lane.order.run) for lane in suspects]
         return sorted(found, key=lambda waiting: -waiting.seconds)
 
     def undecided(self) -> bool:
@@ -363,9 +364,9 @@ class BackendPool:
         """Stops what takes long, which is suspected to hang, and forgets what is queued."""
         for slot in self.slots:
             if slot.order and slot.active and slot.active.sandbox.waited > self.pace.unusual:
-                slot.order.suspected(self._waiting(slot.active))
+                slot.order.suspected(self._waiting(slot.active, slot.order.run))
         for lane in [*self.aside]:
-            lane.order.suspected(self._waiting(lane.runner))
+            lane.order.suspected(self._waiting(lane.runner, lane.order.run))
             self._remove(lane)
         for queue in (self.queue, self.urgent, self.suspects):
             queue.clear()
@@ -404,7 +405,8 @@ class BackendPool:
         for outcome in [] if isinstance(result, RunnerError) else result:
             if outcome.kind is OutcomeKind.TIMEOUT:
                 seconds = sum(outcome.seconds.values())
-                order.suspected(Waiting(self.name, outcome.level, outcome.stage, seconds))
+                told = self.name, outcome.level, outcome.stage
+                order.suspected(Waiting(order.run.case.id, *told, seconds))
         order.answer.complete(result)
 
     def _count(self, result: list[Outcome] | RunnerError, beside: bool = False) -> None:
@@ -442,7 +444,7 @@ class BackendPool:
         slot.active = slot.order = None
 
     def _suspect(self, lane: _Aside) -> None:
-        lane.order.suspected(self._waiting(lane.runner))
+        lane.order.suspected(self._waiting(lane.runner, lane.order.run))
         if self._suspected() <= SUSPECTS:
             return
         self._remove(lane)
@@ -458,9 +460,12 @@ class BackendPool:
         self.aside.remove(lane)
         lane.runner.close()
 
-    def _waiting(self, runner: BackendRunner) -> Waiting:
-        stage, _, level = runner.sandbox.stage.partition(" ")
-        return Waiting(self.name, level, stage, runner.sandbox.waited)
+    def _waiting(self, runner: BackendRunner, run: Run) -> Waiting:
+        """What the worker says is not to be trusted: it becomes a level and stage of the run."""
+        told, _, level = runner.sandbox.stage.partition(" ")
+        level = level if level in run.levels else run.levels[0]
+        stage = next((stage for stage in Stage if stage == told), Stage.IMPORT)
+        return Waiting(run.case.id, self.name, level, stage, runner.sandbox.waited)
 
 
 def _fed(runner: BackendRunner, event: Event) -> list[Outcome] | RunnerError | None:

@@ -15,6 +15,8 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import (
     EventRow,
     FindingRow,
+    HangRow,
+    HangStatus,
     Occurrence,
     Record,
     ReductionRow,
@@ -102,7 +104,10 @@ class Recorder:
         backend: what they explain is no finding.
         """
         self.store = store
-        self.recorded = Prefix(store.done())
+        hangs = store.hangs()
+        late = {row.test.index for row in hangs if row.late and row.test.index is not None}
+        self.recorded = Prefix(store.done() | late)
+        self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}
         self._first_tests = store.first_tests()
@@ -176,7 +181,8 @@ class Recorder:
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))
         seen += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
-        self.store.record(Record(test, tuple(findings), tuple(seen), tuple(evidence.events)))
+        hangs = self._settled_hangs(evidence)
+        self.store.record(Record(test, tuple(findings), tuple(seen), tuple(evidence.events), hangs))
         if test:
             self.figures.add(test)
             self.recorded.add(test.index)
@@ -186,6 +192,23 @@ class Recorder:
         self._count(findings, seen)
         if seen:
             self._listed = None
+
+    def suspect(self, row: HangRow) -> None:
+        """Keeps a run that looks like a hang. When it returns, that cannot be lost."""
+        self.store.add_hang(row)
+        self.unconfirmed.add(row.test)
+        if row.late and row.test.index is not None:
+            self.recorded.add(row.test.index)
+
+    def _settled_hangs(self, evidence: Evidence) -> tuple[tuple[TestId, str, HangStatus], ...]:
+        """What came of the runs of a test that looked like hangs."""
+        if evidence.test not in self.unconfirmed:
+            return ()
+        self.unconfirmed.discard(evidence.test)
+        status = {o.backend: HangStatus.ANSWERED for o in evidence.outcomes}
+        status |= {f.backend: HangStatus.FLAKY for f in evidence.flaky if _hangs(f)}
+        status |= {f.backend: HangStatus.CONFIRMED for f in evidence.confirmed if _hangs(f)}
+        return tuple((evidence.test, backend, found) for backend, found in status.items())
 
     def findings(self) -> list[FindingRow]:
         """As Store.findings, out of memory; without `by_levels`. Made anew where one changes."""
@@ -304,7 +327,7 @@ class Recorder:
         made = evidence.case or evidence.failed
         graph = (made.graph if made else None) or {}
         self._patterns[signature] = pattern_of(graph)
-        self._items[signature] = frozenset(self._items_in(graph))
+        self._items[signature] = frozenset(self.items_in(graph))
         row = FindingRow(
             signature=signature,
             test=evidence.test,
@@ -368,11 +391,11 @@ class Recorder:
             evidence.case.motifs if evidence.case else (),
             made.digest() if made else "",
             made.generated_for if made else "",
-            self._items_in(made.graph) if made and made.graph else (),
+            self.items_in(made.graph) if made and made.graph else (),
             _said(evidence.outcomes, made.graph if made else None),
         )
 
-    def _items_in(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
+    def items_in(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
         """See nnfuzz.campaign.rows.Observed."""
         if not graph:
             return ()
@@ -410,6 +433,10 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
         tried,
         failure.signature.title if bucket == "flaky" else "",
     )
+
+
+def _hangs(failure: Failure) -> bool:
+    return failure.kind is OutcomeKind.TIMEOUT
 
 
 def _features(evidence: Evidence) -> Features | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from nnfuzz.campaign.tables.errors import Said
@@ -210,14 +211,50 @@ class EventRow:
     details: str = ""
 
 
+class HangStatus(StrEnum):
+    """What came of a run that looked like a hang: nothing yet, or what the time limit decided."""
+
+    UNCONFIRMED = "unconfirmed"
+    CONFIRMED = "confirmed"
+    FLAKY = "flaky"
+    ANSWERED = "answered"
+
+
+@dataclass(frozen=True)
+class HangRow:
+    """A run that looks like a hang, kept when that is first seen.
+
+    seconds: for which it had been waited. signature: that it will have if it is one. late: whether
+    epochs do not wait for it, and take it for one. exporter, items: see Observed.
+    """
+
+    test: TestId
+    epoch: int
+    backend: str
+    level: str
+    stage: str
+    seconds: float
+    signature: str
+    exporter: str
+    items: tuple[str, ...]
+    late: bool
+    status: HangStatus = HangStatus.UNCONFIRMED
+
+    def to_json(self) -> dict[str, Any]:
+        """What a summary tells of it."""
+        told = {name: getattr(self, name) for name in ("backend", "level", "stage")}
+        return {"test": str(self.test), **told, "seconds": round(self.seconds, 1)}
+
+
 @dataclass(frozen=True)
 class Record:
-    """What one test adds, written in one transaction."""
+    """What one test adds, written in one transaction. hangs: what came of which, by backend."""
 
     test: TestRow | None = None
     findings: tuple[FindingRow, ...] = ()
     occurrences: tuple[Occurrence, ...] = ()
     events: tuple[EventRow, ...] = ()
+    hangs: tuple[tuple[TestId, str, HangStatus], ...] = ()
 
 
 def merged(

@@ -46,8 +46,9 @@ class Prefix:
         self._grow()
 
     def add(self, index: int) -> None:
-        self._later.add(index)
-        self._grow()
+        if index >= self.length:
+            self._later.add(index)
+            self._grow()
 
     def _grow(self) -> None:
         while self.length in self._later:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -37,6 +39,9 @@ from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
 
+KEPT_HANGS = 32
+"""Suspected hangs of one backend that wait in memory, with models and inputs, for their turn in a
+campaign that the clock ends. A turn takes minutes, and --resume goes on with the others."""
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -137,12 +142,14 @@ class _Session:
         reasons = self.store.reasons()
         figures = self.recorder.figures
         self.store.touch()
-        shares = self.store.sut_shares()
+        shares, hangs = self.store.sut_shares(), self.store.hangs()
         extra = {
             **findings_figures(self.store),
             "faults": sum(event.kind == "fault" for event in self.store.events()),
             "flaky": self.recorder.buckets.get("flaky", 0),
             "flaky_failures": [asdict(row) for row in self.store.flaky()],
+            "hangs": dict(Counter(row.status.value for row in hangs)),
+            "unconfirmed_hangs": [row.to_json() for row in self.store.unconfirmed()],
             "by_design": self.recorder.buckets.get(DESIGN, 0),
             "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
             "known_unseen": sorted(
@@ -181,7 +188,8 @@ def _open(
         stack.callback(producers.close)
         pools = []
         for spec in config.backends:
-            pools.append(BackendPool(spec, registry, config.levels, config.workers))
+            backlog = KEPT_HANGS if config.timed else math.inf
+            pools.append(BackendPool(spec, registry, config.levels, config.workers, backlog))
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)

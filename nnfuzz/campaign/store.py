@@ -19,6 +19,7 @@ from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps
 from nnfuzz.campaign.tables.errors import Errors
 from nnfuzz.campaign.tables.findings import Findings
+from nnfuzz.campaign.tables.hangs import Hangs
 from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
@@ -28,7 +29,7 @@ from nnfuzz.testcase.test_id import Probe, parse_id
 __all__ = ["FILE", "Store", "StoreError"]
 
 
-class Store(Sessions, Restraints, Findings, Errors):
+class Store(Sessions, Restraints, Findings, Hangs, Errors):
     """The open file of a campaign: its tests, and all that is known beside them."""
 
     def record(self, record: Record) -> None:
@@ -46,6 +47,8 @@ class Store(Sessions, Restraints, Findings, Errors):
             self._add_occurrence(seen)
         for event in record.events:
             self._add_event(event, now)
+        for settled in record.hangs:
+            self._settle_hang(*settled)
 
     def _add_test(self, test: TestRow, now: float) -> None:
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
@@ -117,8 +120,8 @@ class Store(Sessions, Restraints, Findings, Errors):
         query = """
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
             WHERE idx >= ? AND idx < ? ORDER BY idx"""
-        return [
-            Observed(
+        found = {
+            index: Observed(
                 index,
                 epoch,
                 status,
@@ -130,7 +133,9 @@ class Store(Sessions, Restraints, Findings, Errors):
             for index, epoch, status, exporter, items, outcomes in self._db.execute(
                 query, [first, end]
             )
-        ]
+        }
+        found |= self._late_hangs(first, end)
+        return [found[index] for index in sorted(found)]
 
     def findings(self) -> list[FindingRow]:
         """All unique findings in the order of nnfuzz.campaign.order.

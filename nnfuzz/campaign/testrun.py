@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.pools import BackendPool, Job
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
@@ -19,7 +20,7 @@ from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.test_id import TestId
-from nnfuzz.triage.signature import Failure, export_failure
+from nnfuzz.triage.signature import Failure, export_failure, failures
 
 FAULT = procedure.FAULT
 
@@ -30,6 +31,8 @@ class Services(Protocol):
     def judge(self, job: Job) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
     def landed(self, run: TestRun, evidence: Evidence) -> None: ...
+    def suspected(self, run: TestRun, waiting: Waiting) -> None: ...
+    def dropped(self, run: TestRun) -> None: ...
 
 
 class TestRun(Asking):
@@ -47,14 +50,16 @@ class TestRun(Asking):
         backends: Sequence[tuple[BackendPool, tuple[str, ...]]],
         epoch: int,
         sampled: bool = False,
+        slow: bool = False,
     ) -> None:
+        """slow: whether it is known to hang."""
         self.services, self.test, self.case, self.sampled = services, test, case, sampled
         self.agreed = False
         self.outcomes: dict[str, list[Outcome]] = {pool.name: [] for pool, _ in backends}
-        self._epoch = epoch
+        self.epoch = epoch
         self._pools = {pool.name: pool for pool, _ in backends}
         plan = Plan(
-            runs=[Run(pool.name, case, levels) for pool, levels in backends],
+            runs=[Run(pool.name, case, levels, slow=slow) for pool, levels in backends],
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
             repeats=self._repeats,
             isolates=lambda failure: not self._knows(failure),
@@ -87,11 +92,35 @@ class TestRun(Asking):
     def _knows(self, failure: Failure) -> bool:
         return self.services.knows(failure.signature.hash, self.test)
 
+    # -- what takes long ------------------------------------------------------------------------
+
+    def suspected(self, waiting: Waiting) -> None:
+        self.services.suspected(self, waiting)
+
+    def dropped(self) -> None:
+        self.services.dropped(self)
+
+    def failure(self, waiting: Waiting) -> Failure:
+        """What it is if it never answers: the levels before that one did well."""
+        pool = self._pools[waiting.backend]
+        compiler = pool.spec.name
+        label = "" if waiting.backend == compiler else waiting.backend
+        fine = [level for level in pool.levels if level != waiting.level]
+        fine = fine[: pool.levels.index(waiting.level)] if waiting.level in pool.levels else []
+        ends = [(OutcomeKind.OK, Stage.EXECUTE, level) for level in fine]
+        ends.append((OutcomeKind.TIMEOUT, waiting.stage, waiting.level))
+        outcomes = [
+            Outcome(kind, stage, Target(compiler, pipeline=level), label=label)
+            for kind, stage, level in ends
+        ]
+        (found,) = failures(outcomes, graph=self.case.graph)
+        return found
+
     # -- services of the experiment -------------------------------------------------------------
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
         """What was planned waits for its turn; what settles a test goes first."""
-        return self._pools[run.backend].submit(run, urgent=self.settling)
+        return self._pools[run.backend].submit(run, urgent=self.settling, watcher=self)
 
     def ask(
         self, header: dict[str, Any], blobs: dict[str, Any], reading: Reading
@@ -112,7 +141,7 @@ class TestRun(Asking):
         ran = sum(sum(o.seconds.values()) for o in result.outcomes)
         evidence = Evidence(
             test=self.test,
-            epoch=self._epoch,
+            epoch=self.epoch,
             case=self.case,
             status="run" if result.outcomes else FAULT,
             outcomes=result.outcomes,

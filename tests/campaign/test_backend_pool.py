@@ -17,6 +17,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.experiment.result import Run
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.test_id import Numbered
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
 FINE, HANGS = "nothing import none", "hang compile O0"
@@ -53,7 +54,7 @@ def make(monkeypatch) -> Iterator:
 
 
 def order(pool, doc, watcher=None, **how):
-    header, blobs = stub_producer.frame(1, 0, doc)
+    header, blobs = stub_producer.frame(Numbered(1, 0), doc)
     case = TestCase.from_frame(header["case"], blobs)
     return pool.submit(Run("hostile", case, ("O0", "O2"), **how), watcher=watcher)
 

@@ -32,6 +32,10 @@ CREATE TABLE occurrences (signature TEXT NOT NULL, test TEXT NOT NULL, idx INTEG
 CREATE TABLE repeats (signature TEXT NOT NULL, test TEXT NOT NULL, levels TEXT NOT NULL,
     repeated INTEGER NOT NULL, tried INTEGER NOT NULL, title TEXT NOT NULL,
     PRIMARY KEY (signature, test)) WITHOUT ROWID;
+CREATE TABLE hangs (test TEXT NOT NULL, idx INTEGER, backend TEXT NOT NULL, level TEXT NOT NULL,
+    stage TEXT NOT NULL, seconds REAL NOT NULL, epoch INTEGER NOT NULL, signature TEXT NOT NULL,
+    exporter TEXT NOT NULL, items TEXT NOT NULL, late INTEGER NOT NULL, status TEXT NOT NULL,
+    PRIMARY KEY (test, backend)) WITHOUT ROWID;
 CREATE TABLE reductions (signature TEXT PRIMARY KEY, row TEXT NOT NULL);
 CREATE TABLE suspects (signature TEXT PRIMARY KEY, refined TEXT NOT NULL);
 CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, test TEXT NOT NULL,
