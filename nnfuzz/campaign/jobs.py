@@ -54,15 +54,15 @@ class JobSource:
             return self.probe()
         if waits:
             return None
-        job = self._job(Numbered(self._seed, self.next_index))
+        job = self.job(Numbered(self._seed, self.next_index))
         self._take()
         return job
 
     def probe(self) -> Job | None:
         probe = self._prober.next()
-        return None if probe is None else self._job(probe)
+        return None if probe is None else self.job(probe)
 
-    def _job(self, test: TestId) -> Job:
+    def job(self, test: TestId) -> Job:
         done = partial(self._produced, test)
         return Job(produce_job(test), done, reading=produced_as(test))
 

@@ -15,7 +15,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
@@ -33,7 +32,6 @@ from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.service import produce_job
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
@@ -151,7 +149,7 @@ class Loop:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""
         probe = self._suspects.next_probe()
         if probe is not None:
-            return Job(produce_job(probe), partial(self._produced, probe))
+            return self._jobs.job(probe)
         return self._jobs.test()
 
     def _settle(self) -> None:

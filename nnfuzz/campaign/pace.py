@@ -17,10 +17,12 @@ TAIL = 0.95
 """Nineteen of twenty levels are faster: the slow end of what is usual, as far as 200 show it."""
 UNUSUAL, SUSPICIOUS = 5.0, 20.0
 """Times the tail: what takes that long makes way; what takes that long looks like a hang."""
-LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.25, 5.0
-"""Seconds. Making way costs a fork, some 10 ms; 5 s is more than a busy machine keeps a process
-from running."""
+LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.25, 2.0
+"""Seconds. Making way costs a fork, some 10 ms; a busy machine seldom keeps a process from running
+for 2 s."""
 UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
+FEW = 20  # levels that do not show a tail
+LARGER = 4.0  # times as long as an elementary model of the survey a usual one may take
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,12 @@ class Pace:
     def __init__(self, ceiling: float) -> None:
         self.ceiling = ceiling
         self._seconds: deque[float] = deque(maxlen=LATEST)
-        self._tail: float | None = UNKNOWN
+        self._tail: float | None = None
+        self._expected = UNKNOWN
+
+    def expect(self, elementary: float) -> None:
+        """Takes the longest time of an elementary model, to begin with."""
+        self._expected, self._tail = LARGER * elementary, None
 
     def add(self, seconds: float) -> None:
         """Notes what a level took that has come to an end."""
@@ -55,7 +62,8 @@ class Pace:
         """What only one level in twenty exceeds."""
         if self._tail is None:
             ordered = sorted(self._seconds)
-            self._tail = ordered[int(TAIL * len(ordered))]
+            shown = ordered[int(TAIL * len(ordered))] if ordered else 0.0
+            self._tail = max(shown, self._expected if len(ordered) < FEW else 0.0)
         return self._tail
 
     @property

@@ -286,7 +286,9 @@ class BackendPool:
 
     def learn_habits(self) -> tuple[Deviation, ...]:
         """Asks the first worker. Raises: RunnerError."""
-        self.habits = learn_habits(self.slots[0].runner)
+        runner = self.slots[0].runner
+        self.habits = learn_habits(runner)
+        self.pace.expect(runner.elementary)
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:

@@ -221,6 +221,8 @@ def _refuse_finished(store: Store, config: CampaignConfig) -> None:
     limit = config.tests_limit
     tests = limit is not None and len([i for i in store.done() if i < limit]) >= limit
     seconds = store.seconds_before()
+    if store.unconfirmed():
+        return  # hangs, which are decided whatever the limits say
     if tests or (config.time_limit is not None and seconds >= config.time_limit):
         raise UsageError(
             f"the campaign in {store.folder} has reached its limit ({len(store.done())} tests, "

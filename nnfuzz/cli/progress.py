@@ -104,7 +104,8 @@ def line(s: Snapshot) -> str:
     left = f", {spoken(s.left)} left" if s.left is not None and s.phase != "done" else ""
     if not s.tests and s.signatures:
         return (
-            f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, {counted(s.findings, 'finding')}"
+            f"[{spoken(s.seconds)}{left}] {s.phase}: {_probed(s)}, "
+            f"{counted(s.findings, 'finding')}{_hangs(s)}"
         )
     faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
     about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
@@ -112,7 +113,7 @@ def line(s: Snapshot) -> str:
     return (
         f"[{spoken(s.seconds)}{left}] {s.phase}: {counted(s.tests, 'test')}, {s.rate:.1f}/s, "
         f"{counts(s)}, {found}, "
-        f"{s.sut_share:.0%} of the time in compilers{faults}"
+        f"{s.sut_share:.0%} of the time in compilers{faults}{_hangs(s)}"
     )
 
 
@@ -121,6 +122,12 @@ def _about(s: Snapshot) -> list[str]:
     parts = [counted(s.occurrences, "time")]
     parts += [f"{s.unreduced} to be reduced"] if s.unreduced else []
     return parts + ([f"{s.flaky} flaky failures besides"] if s.flaky else [])
+
+
+def _hangs(s: Snapshot) -> str:
+    """What is waited for, beside the tests."""
+    waiting = f": waiting for {s.waiting[0]}" if s.waiting else ""
+    return f", {counted(s.suspects, 'suspected hang')}{waiting}" if s.suspects else ""
 
 
 def _probed(s: Snapshot) -> str:
@@ -156,6 +163,8 @@ def panel(s: Snapshot) -> Any:
         rows.append(("notes", f"{notes}, {s.faults} faults of nnfuzz"))
     for name, text in rows:
         grid.add_row(Text(name, style="dim"), Text(text))
+    if s.suspects:
+        grid.add_row(Text("hangs", style="dim"), Text(_hangs(s).removeprefix(", ")))
     found = f"{s.findings} unique, {', '.join(_about(s))}"
     grid.add_row(Text("findings", style="dim"), Text(found, "bold red" if s.findings else ""))
     return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
 
 MOST_ROWS = 40
-MOST_FLAKY = 5
+MOST_FLAKY = MOST_HANGS = 5
 MOST_VARIANTS = 4
 MOST_AVOIDED = 3
 
@@ -106,6 +106,16 @@ def _notes(summary: dict[str, Any]) -> list[str]:
         notes += [
             f"  {row['title']}: {row['repeated']} of {row['tried']} repetitions failed"
             for row in summary["flaky_failures"][:MOST_FLAKY]
+        ]
+    if hangs := summary["unconfirmed_hangs"]:
+        notes.append(
+            f"{counted(len(hangs), 'suspected hang')} could not be confirmed in time: --resume "
+            "goes on with them:"
+        )
+        notes += [
+            f"  {row['backend']} {row['level']}: no end of {row['stage']} of {row['test']} after "
+            f"{row['seconds']:.0f} s"
+            for row in hangs[:MOST_HANGS]
         ]
     if summary["known"]:
         notes.append(f"{counted(summary['known'], 'occurrence')} of known failures")

@@ -56,7 +56,8 @@ class BackendRunner:
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
     `release` of the targets is known once the worker has told its versions or an outcome; `habits`
-    of the compiler once somebody has asked for them (nnfuzz.triage.survey.learn_habits).
+    of the compiler, and `elementary`, the seconds that its slowest model of one operator took, once
+    somebody has asked for them (nnfuzz.triage.survey.learn_habits).
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class BackendRunner:
         self.options = self._made.options
         self.release = self._made.declared("release")
         self.habits: tuple[Deviation, ...] = ()
+        self.elementary = 0.0
         self.sandbox = Sandbox(
             SERVICE,
             {"spec": spec.to_json()},
@@ -110,12 +112,14 @@ class BackendRunner:
         until: Stage = Stage.EXECUTE,
         lazy: bool = False,
         form: str = "",
+        seconds: float = math.inf,
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
         form: of the targets: who wrote the model. without: passes to switch off, where the backend
         can. until: the last stage; what gets through it is well, without outputs. lazy: whether
-        levels after one that does well are taken to do so too. Returns at once.
+        levels after one that does well are taken to do so too. seconds: of each level, where that
+        is less than the time limit. Returns at once.
         Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
@@ -128,7 +132,7 @@ class BackendRunner:
         self._model, self._inputs = model, dict(inputs)
         self._how = {"without": list(without), "until": until.value, "lazy": lazy}
         self._pending, self._done, self._form = levels, [], form
-        self._seconds = math.inf
+        self._seconds = seconds
         self._send()
 
     def feed(self, event: Event) -> list[Outcome] | None:
@@ -158,9 +162,10 @@ class BackendRunner:
         levels: Iterable[str] | None = None,
         without: Iterable[str] = (),
         form: str = "",
+        seconds: float = math.inf,
     ) -> list[Outcome]:
         """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
-        self.submit(model, inputs, levels, without, form=form)
+        self.submit(model, inputs, levels, without, form=form, seconds=seconds)
         return self.wait()
 
     def wait(self) -> list[Outcome]:
@@ -230,7 +235,8 @@ class BackendRunner:
         if not self._pending:  # every level was answered before it died
             return
         if death.kind is DeathKind.TIMEOUT:
-            self._seconds = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
+            short = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
+            self._seconds = min(self._seconds, short)
         outcome = _outcome(death)
         text = CompilerError(outcome.stage, captured=outcome.captured)
         try:

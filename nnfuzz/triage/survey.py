@@ -7,6 +7,7 @@ models of these operators, whose results are their inputs, tell the two apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.deviation import CONSIDERED, SATURATES, TF32, Deviation
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.dtypes import DType
 
@@ -22,6 +24,8 @@ Arrays = Mapping[str, np.ndarray]
 Run = Callable[[bytes, Arrays], Arrays | None]
 """Runs a model; None where the compiler does not take it or fails."""
 OPERATORS = ("Add", "Sub", "Mul", "Max")
+LEAST_SECONDS, HANGS = 2.0, 20.0
+"""A model hangs that takes as many seconds, and as many times as long as all before it."""
 OPSET, IR_VERSION = 17, 8
 
 
@@ -46,11 +50,17 @@ def survey(run: Run) -> tuple[Deviation, ...]:
 def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
     """Asks the compiler of a runner at its least optimised level, and notes what it finds there;
     what the adapter declares counts as well. Raises: RunnerError.
+
+    A model that takes much longer than all before it hangs, and is not waited for.
     """
     level = runner.backend.default_levels()[0]
 
     def run(model: bytes, inputs: Arrays) -> Arrays | None:
-        (outcome,) = runner.run(model, inputs, [level])
+        usual = runner.elementary
+        limit = max(LEAST_SECONDS, HANGS * usual) if usual else math.inf
+        (outcome,) = runner.run(model, inputs, [level], seconds=limit)
+        if outcome.kind is not OutcomeKind.TIMEOUT:
+            runner.elementary = max(usual, sum(outcome.seconds.values()))
         return outcome.outputs
 
     runner.habits = tuple(dict.fromkeys((*declared(runner.backend), *survey(run))))

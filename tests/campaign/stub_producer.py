@@ -85,10 +85,13 @@ class Stub:
         seed: int,
         plan: list[str] | Callable[[dict], list[str]],
         config: dict | None = None,
+        probes: str = "nothing import none",
     ) -> None:
+        """probes: the doc_string of all single-operator models."""
         self.seed = seed
         self.plan = plan
         self.config = config
+        self.probes = probes
 
     def handle(self, header, blobs, report):
         report("generate")
@@ -107,7 +110,7 @@ class Stub:
             return {"release": "1", "error": "no evaluator here"}, {}
         id_ = parse_id(header["id"])
         if isinstance(id_, Probe):
-            return frame(id_, "nothing import none")
+            return frame(id_, self.probes)
         plan = self.plan(self.config) if callable(self.plan) else self.plan
         doc = plan[id_.index % len(plan)]
         if self.avoids(id_.index, doc):
@@ -190,6 +193,16 @@ def failing(seed, config):
     """A good test, and one of each kind of error that takes no time."""
     plan = [how for how in HOSTILE if how.split()[0] in ("segfault", "raise", "os_exit", "panic")]
     return Stub(seed, ["nothing import none", *plan, "raise execute O0", "produce export"])
+
+
+def drowsy(seed, config):
+    """One model in twenty on which the compiler never returns."""
+    return Stub(seed, ["nothing import none"] * 19 + ["hang compile O0"])
+
+
+def dozing(seed, config):
+    """No single-operator model ever returns."""
+    return Stub(seed, ["nothing import none"], probes="hang compile O0")
 
 
 def sloppy(seed, config):

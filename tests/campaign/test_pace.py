@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.campaign.pace import LATEST, LEAST_SUSPICIOUS, LEAST_UNUSUAL, Pace
+from nnfuzz.campaign.pace import FEW, LARGER, LATEST, LEAST_SUSPICIOUS, LEAST_UNUSUAL, Pace
 
 
 def pace(seconds, ceiling=60.0):
@@ -37,4 +37,15 @@ def test_what_was_long_ago_is_forgotten():
 
 def test_before_anything_is_known_nothing_is_waited_for_to_the_limit():
     assert LEAST_UNUSUAL < pace([]).unusual < pace([]).suspicious < 60.0
-    assert pace([3.0]).tail == pytest.approx(3.0)
+
+
+def test_elementary_models_show_what_to_expect_until_others_do():
+    made = pace([])
+    made.expect(0.5)
+    made.add(0.01)
+    assert made.tail == pytest.approx(LARGER * 0.5)
+    made.add(3.0)
+    assert made.tail == pytest.approx(3.0)
+    for _ in range(FEW * 2):
+        made.add(0.01)
+    assert made.tail == pytest.approx(0.01)

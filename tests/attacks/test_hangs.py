@@ -1,0 +1,93 @@
+"""A backend that never returns from some models: the other tests run, and no hang is lost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
+
+import drive
+
+from nnfuzz.campaign.session import run_campaign
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.cli.progress import Silent, line
+
+TESTS, HANGS = 70, (19, 39, 59)
+
+
+class Watching(Silent):
+    """Remembers what was shown, and ends the session once so many tests are through."""
+
+    def __init__(self, enough: int) -> None:
+        self.enough = enough
+        self.shown = []
+
+    def update(self, snapshot) -> None:
+        self.shown.append(snapshot)
+
+    def stopped(self) -> bool:
+        return bool(self.shown) and self.shown[-1].tests >= self.enough
+
+
+def session(folder: Path, backend: str, enough: int = 10 * TESTS, plan: str = "drowsy", **more):
+    """One session, the first one or one more; summary and what was shown."""
+    config, registry = drive.settings(TESTS, plan, backend, **more)
+    begun = (folder / "campaign.sqlite").exists()
+    with Store.open(folder) if begun else Store.create(folder, config.to_json()) as store:
+        watching = Watching(enough)
+        cache = SupportCache(folder / "cache")
+        run_campaign(store, config, registry, watching, cache, watching.stopped)
+    return json.loads((folder / "summary.json").read_text()), watching.shown
+
+
+def hung(summary) -> list[int]:
+    return [int(row["test"].rpartition("/")[2]) for row in summary["unconfirmed_hangs"]]
+
+
+def test_a_hang_stops_nothing_and_is_told_at_the_end(tmp_path):
+    """A minute of time limit, and a session that ends long before."""
+    others = TESTS - len(HANGS)
+    summary, _ = session(tmp_path / "c", "hostile,timeout=60", others, time_limit=1000.0)
+    assert summary["tests"] == others
+    assert summary["outcomes"]["ok"] == 2 * others
+    assert hung(summary) == list(HANGS)
+    assert summary["hangs"] == {"unconfirmed": len(HANGS)}
+
+
+def test_what_is_not_confirmed_in_time_is_confirmed_by_another_session(tmp_path, monkeypatch):
+    monkeypatch.setattr("nnfuzz.campaign.pools.SUSPECTS", 3)
+    folder, backend = tmp_path / "c", "hostile,timeout=0.5"
+    first, _ = session(folder, backend, TESTS - len(HANGS), time_limit=1000.0)
+    assert sum(first["hangs"].values()) == len(HANGS)
+    # The time is up, but for what is left to be decided.
+    second, _ = session(folder, backend, time_limit=0.001)
+    assert second["hangs"] == {"confirmed": len(HANGS)}
+    assert second["unconfirmed_hangs"] == []
+    assert second["tests"] == TESTS and second["outcomes"]["timeout"] == len(HANGS)
+    assert (second["findings"], second["occurrences"]) == (1, len(HANGS))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr("nnfuzz.campaign.pools.SUSPECTS", 3)
+    summary, shown = session(tmp_path / "c", "hostile,timeout=0.6", workers=workers)
+    assert summary["hangs"] == {"confirmed": len(HANGS)}
+    assert summary["tests"] == TESTS and summary["outcomes"]["timeout"] == len(HANGS)
+    assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
+    waiting = [snapshot for snapshot in shown if snapshot.waiting]
+    assert "suspected hang" in line(waiting[0]) and "by hostile O0" in line(waiting[0])
+
+
+def test_a_hang_before_the_first_test_stops_nothing(tmp_path):
+    """Probes hang: each is left to itself, and no test waits for them."""
+    summary, _ = session(
+        tmp_path / "c", "hostile,timeout=60", 5, time_limit=1000.0, probe_seconds=1.0, plan="dozing"
+    )
+    assert summary["tests"] >= 5
+    assert all(row["test"].startswith("probe ") for row in summary["unconfirmed_hangs"])
+    assert summary["unconfirmed_hangs"]
