@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -233,7 +233,16 @@ def below(folder: str | Path, name: str) -> Path:
     return path
 
 
-def whole_or(default: T, read: Callable[[], T], what: str, missing: list[str]) -> T:
+def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
+    """The items that can be read, up to the first that cannot, of which `missing` tells."""
+    try:
+        with making_sense(what):
+            yield from items
+    except Unreadable as error:
+        missing.append(str(error))
+
+
+def whole_or(default: Any, read: Callable[[], Any], what: str, missing: list[str]) -> Any:
     """What `read` returns; if it cannot, the default, and `missing` tells of it."""
     try:
         with making_sense(what):

@@ -18,8 +18,10 @@ from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
+from nnfuzz.reading import read
 from nnfuzz.report.files import write_atomically
 from nnfuzz.triage.signature import Failure
+from nnfuzz.untrusted import read_json
 
 SUMMARY = "summary.json"
 SECONDS = 600.0
@@ -75,7 +77,7 @@ def findings_figures(store: Store) -> dict[str, Any]:
 def _mend_summary(store: Store) -> None:
     path = store.folder / SUMMARY
     if path.exists():
-        content = {**json.loads(path.read_text(encoding="utf-8")), **findings_figures(store)}
+        content = {**read(dict[str, Any], read_json(path)), **findings_figures(store)}
         write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 

@@ -28,6 +28,7 @@ from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
 from nnfuzz.campaign.tables.errors import Said
+from nnfuzz.campaign.tables.schema import DUPLICATES, FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Deviation
@@ -44,7 +45,6 @@ from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.refine import Pattern, pattern_of
 from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of, words_of
 
-FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
 _REPLACED = ".replaced-"
@@ -136,7 +136,7 @@ class Recorder:
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
-        for place in (FINDINGS, SUSPECTS, DUPLICATES):
+        for place in FOLDERS:
             mend(store.folder / place)
         self.arrange()
         for test in store.tests():

@@ -8,7 +8,6 @@ of tables are rooms of their own (nnfuzz.campaign.tables); what ties them togeth
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from nnfuzz.campaign.clusters import Clusters
 from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
-from nnfuzz.campaign.tables.database import StoreError, dumps
+from nnfuzz.campaign.tables.database import StoreError, dumps, loads
 from nnfuzz.campaign.tables.errors import Errors
 from nnfuzz.campaign.tables.findings import Findings
 from nnfuzz.campaign.tables.hangs import Hangs
@@ -26,6 +25,8 @@ from nnfuzz.campaign.tables.sessions import Sessions
 from nnfuzz.ir.features import Features
 from nnfuzz.testcase.test_id import Probe, parse_id
 
+Outcomes = dict[str, dict[str, str | dict[str, str]]]
+"""Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
 __all__ = ["FILE", "Store", "StoreError"]
 
 
@@ -99,8 +100,8 @@ class Store(Sessions, Restraints, Findings, Hangs, Errors):
                 index,
                 status,
                 epoch,
-                json.loads(outcomes),
-                json.loads(seconds),
+                loads(Outcomes, outcomes),
+                loads(dict[str, float], seconds),
                 comparable,
                 motifs=tuple(motifs.get(index, "").split()),
                 digest=digest,
@@ -127,7 +128,7 @@ class Store(Sessions, Restraints, Findings, Hangs, Errors):
                 status,
                 exporter,
                 tuple(items.splitlines()),
-                {name: _kinds(levels) for name, levels in json.loads(outcomes).items()},
+                {name: _kinds(levels) for name, levels in loads(Outcomes, outcomes).items()},
                 failures.get(index, {}),
             )
             for index, epoch, status, exporter, items, outcomes in self._db.execute(
@@ -167,7 +168,7 @@ class Store(Sessions, Restraints, Findings, Hangs, Errors):
         if latest is not None:
             query = f"SELECT * FROM ({query} DESC LIMIT {int(latest)}) ORDER BY idx"
         for index, text in self._db.execute(query):
-            yield index, Features.from_json(json.loads(text))
+            yield index, loads(Features, text)
 
     def events(self) -> list[EventRow]:
         query = """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import writing
+from nnfuzz.cli.errors import tell, writing
+from nnfuzz.untrusted import as_far_as, whole_or
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.rows import TestRow
@@ -38,7 +39,10 @@ def report(
 
     path = out or campaign / PAGE
     with Store.open(campaign, write=False) as store:
-        page = campaign_page(read_campaign(store), path)
+        content = read_campaign(store)
+        page = campaign_page(content, path)
+    for line in dict.fromkeys(content.missing):
+        tell(f"missing from the page: {line}")
     with writing(path):
         write_atomically(path, page.encode("utf-8", errors="replace"))
     typer.echo(path)
@@ -52,33 +56,38 @@ def read_campaign(store: Store) -> Campaign:
     from nnfuzz.campaign.statistics import Statistics, summary
     from nnfuzz.report.page import Campaign
 
+    missing: list[str] = []
     figures = Statistics()
-    for row in store.tests():
+    for row in as_far_as(store.tests(), "the tests", missing):
         figures.add(row)
-    findings = store.findings()
-    events = Counter(event.kind for event in store.events())
+    findings = whole_or([], store.findings, "the findings", missing)
+    events = Counter(event.kind for event in whole_or([], store.events, "the events", missing))
+    config = whole_or({}, store.config, "the settings", missing)
     extra = {
-        "versions": store.meta("versions", {}),
-        "seed": store.config().get("seed"),
-        "config": store.config(),
+        "versions": whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
+        "seed": config.get("seed"),
+        "config": config,
     }
-    share = fmean(store.sut_shares().values() or [0.0])
-    figures_so_far = summary(figures, findings, store.seconds_before(), share, extra)
+    shares = whole_or({}, store.sut_shares, "the time in compilers", missing)
+    seconds = whole_or(0.0, store.seconds_before, "the time", missing)
+    share = fmean(shares.values() or [0.0])
+    buckets = whole_or({}, store.buckets, "the counts of failures", missing)
     return Campaign(
         folder=store.folder,
-        summary={**figures_so_far, "sut_share": share},
+        summary={**summary(figures, findings, seconds, share, extra), "sut_share": share},
         findings=[row.to_json() for row in findings],
-        tests=_lines(store),
-        unsupported=store.reasons(),
-        events={**events, **{k: n for k, n in store.buckets().items() if k != "finding"}},
+        tests=_lines(store, missing),
+        unsupported=whole_or({}, store.reasons, "the refusals", missing),
+        events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
+        missing=missing,
     )
 
 
-def _lines(store: Store) -> Iterator[TestLine]:
+def _lines(store: Store, missing: list[str]) -> Iterator[TestLine]:
     from nnfuzz.report.page_figures import TestLine
 
-    times = store.elapsed()
-    for row, features in _with_features(store):
+    times = whole_or({}, store.elapsed, "the times of tests", missing)
+    for row, features in as_far_as(_with_features(store), "the tests and their graphs", missing):
         yield TestLine(times.get(row.index, 0.0), row.status, row.outcomes, features)
 
 

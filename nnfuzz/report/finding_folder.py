@@ -142,12 +142,12 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
 def rename_signature(folder: Path, signature: Signature) -> None:
     """Gives the finding in a folder another signature, in its report as well."""
     file, report = folder / "finding.json", folder / "report.md"
-    data = read_json(file)
+    data = read_json(below(folder, file.name))
     old = data["signature"]["hash"]
     text = json.dumps({**data, "signature": signature.to_json()}, indent=1) + "\n"
     write_atomically(file, text.encode())
     if report.is_file():
-        told = read_text(report).replace(old, signature.hash)
+        told = read_text(below(folder, report.name)).replace(old, signature.hash)
         write_atomically(report, told.encode())
 
 

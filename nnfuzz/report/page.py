@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
@@ -21,15 +21,17 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from nnfuzz.reading import Unreadable
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
+from nnfuzz.report.finding_folder import REDUCED, read_finding
 from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import level_row, symptom
 from nnfuzz.text import visible
+from nnfuzz.untrusted import MAX_TEXT_BYTES, below, read_bytes
 
 MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
@@ -48,7 +50,8 @@ class Campaign:
     backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, test and
     found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
     variants (see nnfuzz.campaign.rows.FindingRow). summary: as summary.json. unsupported: refused
-    signature -> why. events: kind -> how many.
+    signature -> why. events: kind -> how many. missing: what of the campaign cannot be read; it is
+    complete once the tests are read.
     """
 
     folder: Path
@@ -57,6 +60,7 @@ class Campaign:
     tests: Iterable[TestLine]
     unsupported: Mapping[str, str]
     events: Mapping[str, int]
+    missing: list[str] = field(default_factory=list)
 
 
 def campaign_page(campaign: Campaign, out: Path) -> str:
@@ -83,6 +87,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
             heat=_heat(figures),
             unsupported=sorted(campaign.unsupported.items()),
             events=campaign.events,
+            missing=list(dict.fromkeys(campaign.missing)),
             script=Markup(script),
             script_hash=_script_hash(script),
         )
@@ -97,14 +102,13 @@ def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any
     shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": ""}
     shown["about"] = _about(shown)
     try:
-        if not folder.resolve().is_relative_to(campaign.resolve()):
-            raise FindingError(f"{row['folder']} is not in the campaign")
+        below(campaign, row["folder"])
         whole = read_finding(folder)
         reduced = (folder / REDUCED / "finding.json").is_file()
         best = folder / REDUCED if reduced else folder
         shown["detail"] = _detail(read_finding(best) if reduced else whole, whole, best)
         shown["link"] = _link(best, out)
-    except FindingError as error:
+    except Unreadable as error:
         shown["damage"] = str(error)
     return shown
 
@@ -154,8 +158,9 @@ def _accused(finding: Finding) -> dict[str, Any] | None:
 
 def _file(path: Path) -> str:
     try:
-        return text.trimmed(visible(path.read_text("utf-8", errors="replace")), MAX_TEXT)
-    except OSError:
+        data = read_bytes(below(path.parent, path.name), MAX_TEXT_BYTES)
+        return text.trimmed(visible(data.decode(errors="replace")), MAX_TEXT)
+    except Unreadable:
         return ""
 
 

@@ -38,6 +38,8 @@ def reduce_folder(
     found = reduce_finding(finding, config, backend)
     program = repro_program(found[1], config.registry if config else None)
     target = folder / REDUCED
+    if target.is_symlink():
+        target.unlink()
     if target.exists():
         shutil.rmtree(target)
     write_finding(target, found[1], program)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nnfuzz.report.files import write_atomically
 from nnfuzz.report.finding_folder import REDUCED
 from nnfuzz.report.templating import environment
+from nnfuzz.untrusted import below, read_text
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.rows import Variant
@@ -26,5 +27,6 @@ def write_variants(campaign: Path, folder: str, variants: Sequence[Variant]) -> 
     section = environment().get_template("variants.md.jinja").render(variants=variants)
     for path in (campaign / folder / "report.md", campaign / folder / REDUCED / "report.md"):
         if path.is_file():
-            text = path.read_text(encoding="utf-8").partition(HEADING)[0]
+            text = read_text(below(campaign, str(path.relative_to(campaign))))
+            text = text.partition(HEADING)[0]
             write_atomically(path, (text + HEADING + section).encode())

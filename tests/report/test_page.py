@@ -177,7 +177,7 @@ def test_the_page_tells_everything(page):
         "nodes: 4, reduced to 2",
         "Accused: optimiser",
         "agrees at O0",
-        "elsewhere is not in the campaign",
+        "elsewhere', which is not inside of it",
         "1death events",
         "pairs of adjacent operators",
         "do not support them: 1",

@@ -7,15 +7,23 @@ import fcntl
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
-from nnfuzz.campaign.tables.schema import FILE, LOCK, SCHEMA, TABLES
+from nnfuzz.campaign.tables.schema import FILE, FOLDERS, LOCK, SCHEMA, TABLES
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.untrusted import below, parsed_json
+
+T = TypeVar("T")
 
 
-class StoreError(RuntimeError):
-    """The campaign's file is missing, in use, or of another version; the message names the fix."""
+class StoreError(Unreadable):
+    """The campaign's file is missing, in use, damaged or of another version; the message says how
+    to go on.
+    """
 
 
 class Database:
@@ -56,12 +64,17 @@ class Database:
 
     @classmethod
     def open(cls, folder: Path, write: bool = True) -> Self:
-        """Raises: StoreError if there is none, another process writes, or versions differ."""
+        """Whoever writes has a whole file; whoever reads sees what there is.
+
+        Raises: StoreError if there is none, another process writes, or versions differ.
+        """
         path = folder / FILE
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
+        _check_files(folder)
         lock = _lock(folder) if write else None
         db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+        db.text_factory = lambda data: data.decode(errors="replace")
         store = cls(folder, db, lock)
         try:
             store._prepare(write)
@@ -74,9 +87,7 @@ class Database:
         path = self.folder / FILE
         try:
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if write:
-                self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute("PRAGMA synchronous = NORMAL")
+            tables = _tables(self._db)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version != SCHEMA:
@@ -84,6 +95,33 @@ class Database:
                 f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
                 "that made it, or start a new campaign"
             )
+        if tables != _own_tables():  # views and triggers are programs
+            raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
+        if write:
+            self._check_whole()
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+
+    def _check_whole(self) -> None:
+        """Pages, types, and that the folders that are moved and deleted are the campaign's.
+
+        Raises: StoreError.
+        """
+        path = self.folder / FILE
+        try:
+            found = [row[0] for row in self._db.execute("PRAGMA quick_check(1)")]
+            folders = [row[0] for row in self._db.execute("SELECT folder FROM findings")]
+        except sqlite3.DatabaseError as error:
+            found, folders = [str(error)], []
+        if found != ["ok"]:
+            raise StoreError(
+                f"{path} is damaged ({found[0].splitlines()[-1]}): nnfuzz report shows what there "
+                "is of it; start a new campaign"
+            )
+        for name in [*FOLDERS, *folders]:
+            place = below(self.folder, name)
+            if place.is_symlink() or Path(name).parts[0] not in FOLDERS:
+                raise StoreError(f"{path} names the folder {name!r}, which no campaign has")
 
     def close(self) -> None:
         """Idempotent; lets another process write."""
@@ -102,7 +140,7 @@ class Database:
 
     def meta(self, key: str, default: Any = None) -> Any:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
-        return json.loads(row[0]) if row else default
+        return parsed_json(row[0], self.folder / FILE) if row else default
 
     def set_meta(self, key: str, value: Any) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value)])
@@ -124,6 +162,7 @@ def _write(path: Path, config: dict[str, Any]) -> None:
     draft.unlink(missing_ok=True)
     db = sqlite3.connect(draft)
     try:
+        db.execute("PRAGMA journal_mode = WAL")  # so that no journal is ever beside the file
         db.executescript(TABLES)
         db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
         db.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -135,13 +174,47 @@ def _write(path: Path, config: dict[str, Any]) -> None:
 
 def _lock(folder: Path) -> IO[str]:
     """Held until it is closed or the process ends in whatever way."""
-    lock = (folder / LOCK).open("w")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        lock = open(os.open(folder / LOCK, flags, 0o644), "w")  # noqa: SIM115 (held)
+    except OSError as error:
+        raise StoreError(f"{folder / LOCK} cannot be opened: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
         raise StoreError(f"the campaign in {folder} is running in another process") from None
     return lock
+
+
+def _check_files(folder: Path) -> None:
+    """SQLite would follow links, wait for pipes, and delete what a foreign journal names.
+
+    Raises: StoreError.
+    """
+    for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal"):
+        path = folder / name
+        if name.endswith("-journal") and os.path.lexists(path):
+            raise StoreError(f"{path} is of no campaign: remove it")
+        if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            raise StoreError(f"{path} is no regular file")
+
+
+def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """Tables, indexes, views and triggers with their definitions."""
+    return set(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master"))
+
+
+@cache
+def _own_tables() -> frozenset[tuple[str, str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        return frozenset(_tables(db))
+
+
+def loads(kind: type[T], text: str | bytes) -> T:
+    """JSON of a column as a type. Raises: Unreadable."""
+    return read(kind, parsed_json(text, FILE))
 
 
 def dumps(value: Any) -> str:

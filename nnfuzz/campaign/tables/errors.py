@@ -6,14 +6,16 @@ Each text is kept once, compressed; a compiler that says the same a thousand tim
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.campaign.tables.database import Database, dumps, loads
+from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.execute.complaint import CompilerError
-from nnfuzz.execute.stage import Stage
+from nnfuzz.reading import read
+from nnfuzz.untrusted import MAX_TEXT_BYTES, making_sense
 
 DIGEST_BYTES = 16
 """Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
@@ -52,8 +54,9 @@ class Errors(Database):
             WHERE idx = ? ORDER BY backend, level"""
         found = {}
         for backend, level, text in self._db.execute(query, [index]):
-            data = json.loads(zlib.decompress(text))
-            words = tuple(data.pop("words"))
-            fields = {"stage": Stage(data["stage"]), "bases": tuple(data["bases"])}
-            found[backend, level] = Said(CompilerError(**{**data, **fields}), words)
+            with making_sense(FILE):
+                whole = zlib.decompressobj().decompress(text, MAX_TEXT_BYTES)
+            data = loads(dict[str, Any], whole)
+            words = read(tuple[str, ...], data.pop("words", ()))
+            found[backend, level] = Said(read(CompilerError, data), words)
         return found

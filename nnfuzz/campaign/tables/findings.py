@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
-from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.testcase.test_id import TestId, parse_id
 
 
@@ -206,7 +205,7 @@ class Findings(Database):
     def reductions(self) -> dict[str, ReductionRow]:
         """What came of each reduction, by signature."""
         query = "SELECT signature, row FROM reductions ORDER BY signature"
-        return {s: ReductionRow.from_json(json.loads(row)) for s, row in self._db.execute(query)}
+        return {s: loads(ReductionRow, row) for s, row in self._db.execute(query)}
 
     def suspect(self, signature: str, refined: str) -> None:
         """Notes that the model of a signature contains the pattern of a reduced finding."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 
 from nnfuzz.campaign.rows import AvoidedRow
 from nnfuzz.campaign.support import Answer, Answers
-from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.campaign.tables.database import Database, dumps, loads
 
 
 class Restraints(Database):
@@ -67,13 +66,13 @@ class Restraints(Database):
         """The refused signatures of an epoch."""
         query = "SELECT refused FROM epochs WHERE id = ?"
         row = self._db.execute(query, [self._row(epoch)]).fetchone()
-        return tuple(json.loads(row[0])) if row else ()
+        return loads(tuple[str, ...], row[0]) if row else ()
 
     def reasons(self) -> dict[str, str]:
         """Refused signature -> why, over all epochs."""
         found: dict[str, str] = {}
         for (text,) in self._db.execute("SELECT reasons FROM epochs ORDER BY id"):
-            found.update(json.loads(text))
+            found.update(loads(dict[str, str], text))
         return found
 
     def add_answers(
@@ -91,8 +90,7 @@ class Restraints(Database):
         for key, instance, backend, text in self._db.execute(
             "SELECT key, instance, backend, answers FROM probes"
         ):
-            levels = {level: Answer(*told) for level, told in json.loads(text).items()}
-            answers.add(backend, key, instance, levels)
+            answers.add(backend, key, instance, loads(dict[str, Answer], text))
 
     def probed_first(self) -> list[str]:
         """The signatures that were probed before the first test."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections import Counter
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from nnfuzz.campaign.tables.database import Database, dumps
+from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.execute.deviation import Deviation, Habits
 
 
@@ -59,7 +58,7 @@ class Sessions(Database):
         lanes, busy = 0.0, Counter[str]()
         for seconds, workers, sut in self._db.execute("SELECT seconds, workers, sut FROM sessions"):
             lanes += seconds * workers
-            busy.update(json.loads(sut))
+            busy.update(loads(dict[str, float], sut))
         return {backend: spent / lanes for backend, spent in busy.items()} if lanes else {}
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
