@@ -11,8 +11,7 @@ from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
-from nnfuzz.spec.families.shape import extent, resized
-from nnfuzz.spec.families.zeros import Zeros
+from nnfuzz.spec.families.shape import Zeros, extent, resized
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, OpSpec, operator
 

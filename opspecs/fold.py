@@ -10,8 +10,8 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.shape import Zeros
 from nnfuzz.spec.families.sums import Summing, summed
-from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 

@@ -10,8 +10,8 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.families.shape import Zeros
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 

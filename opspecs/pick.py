@@ -15,9 +15,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import AXIS_OR_NONE
 from nnfuzz.spec.families.index import relocated
-from nnfuzz.spec.families.shape import extent, resized
+from nnfuzz.spec.families.shape import Zeros, extent, resized
 from nnfuzz.spec.families.sorting import gaps, settled
-from nnfuzz.spec.families.zeros import Zeros
 from nnfuzz.spec.intervals import Interval, everywhere
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK
-from nnfuzz.cli.options import Exporter, Opset, Plugins
+from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
 from nnfuzz.cli.values import exporting
 
 if TYPE_CHECKING:
@@ -30,10 +30,7 @@ def backends(
     ] = None,
     exporter: Exporter = None,
     opset: Opset = None,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Probe again what is known already."),
-    ] = False,
+    fresh: Fresh = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -54,34 +51,25 @@ def backends(
     registry = BackendRegistry.discover(plugin or [])
     if probe:
         raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
-    for row in _rows(registry):
-        _print(row)
+    for name in registry.names():
+        _print(registry, name)
 
 
-@dataclass(frozen=True)
-class _Row:
-    name: str
-    state: str
-    levels: str
-    options: list[tuple[str, Any, str]]
-    source: str
-
-
-def _rows(registry: BackendRegistry) -> list[_Row]:
+def _print(registry: BackendRegistry, name: str) -> None:
+    """Prints a backend's state, where it comes from, its levels and options."""
     from nnfuzz.execute.registry import RegistryError
 
-    rows = []
-    for name in registry.names():
-        try:
-            cls = registry.get(name)
-        except RegistryError as error:
-            rows.append(_Row(name, str(error), "", [], registry.source(name)))
-            continue
-        default = cls.default_levels()
-        levels = " ".join(f"{level}*" if level in default else level for level in cls.levels)
-        options = [(f.name, f.default, f.metadata.get("help", "")) for f in fields(cls.Options)]
-        rows.append(_Row(name, _state(registry, name), levels, options, registry.source(name)))
-    return rows
+    try:
+        cls = registry.get(name)
+    except RegistryError as error:
+        print(f"{name}: {error}\n    {registry.source(name)}")
+        return
+    print(f"{name}: {_state(registry, name)}\n    {registry.source(name)}")
+    default = cls.default_levels()
+    levels = " ".join(f"{level}*" if level in default else level for level in cls.levels)
+    print(f"    levels: {levels} (* compared by default)")
+    for option in fields(cls.Options):
+        print(f"    {option.name}={option.default}: {option.metadata.get('help', '')}")
 
 
 def _state(registry: BackendRegistry, name: str) -> str:
@@ -98,15 +86,6 @@ def _state(registry: BackendRegistry, name: str) -> str:
         return f"does not start: {str(error).splitlines()[0]}"
 
 
-def _print(row: _Row) -> None:
-    print(f"{row.name}: {row.state}")
-    print(f"    {row.source}")
-    if row.levels:
-        print(f"    levels: {row.levels} (* compared by default)")
-    for name, default, text in row.options:
-        print(f"    {name}={default}: {text}")
-
-
 def _probe(
     registry: BackendRegistry,
     texts: list[str],
@@ -119,10 +98,9 @@ def _probe(
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.support_cache import SupportCache
-    from nnfuzz.cli.folders import cache_folder, default_folder
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import chosen_backends, make_config
+    from nnfuzz.cli.settings import cache_folder, chosen_backends, default_folder, make_config
 
     specs = chosen_backends(registry, texts)
     given = {"exporters": exporting(exporter, opset), "opset": opset}

@@ -86,7 +86,7 @@ def check(
     """
     from nnfuzz.check.arbitration import weigh
     from nnfuzz.check.operators import check_operators
-    from nnfuzz.cli.steps import steps
+    from nnfuzz.cli.progress import steps
 
     if page and operators:
         raise UsageError("--page is about all operators: name none")

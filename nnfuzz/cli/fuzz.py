@@ -129,9 +129,9 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> None:
     from nnfuzz.campaign.config import ConfigError
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.campaign.support_cache import SupportCache
-    from nnfuzz.cli.folders import cache_folder
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
+    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.execute.runner import RunnerError
 
@@ -178,8 +178,7 @@ def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
 
 def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     from nnfuzz.campaign.store import Store
-    from nnfuzz.cli.folders import default_folder
-    from nnfuzz.cli.settings import chosen_backends, make_config
+    from nnfuzz.cli.settings import chosen_backends, default_folder, make_config
     from nnfuzz.execute.registry import BackendRegistry
 
     registry = BackendRegistry.discover(asked.plugins)

@@ -94,7 +94,7 @@ def _plan(count: int, seed: int, config: dict[Any, Any]) -> Plan:
 
 def _fill(out: Path, plan: Plan) -> None:
     """Writes the corpus and prints what became of it. Raises: UsageError."""
-    from nnfuzz.cli.steps import steps
+    from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.generate import fill
     from nnfuzz.corpus.layout import CorpusError
     from nnfuzz.testcase.client import ProducerClient, ProducerSettingsError

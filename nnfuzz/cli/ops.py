@@ -84,7 +84,7 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
 
 def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
-    from nnfuzz.cli.folders import cache_folder
+    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.cli.vocabulary import markdown, rich_table, rows
 
     supports, versions = {}, {}
@@ -122,7 +122,7 @@ def terminal() -> Console:
 def _show_support(name: str, plugins: list[Path]) -> None:
     """Prints a backend's newest support table for each exporter, whatever versions made it."""
     from nnfuzz.campaign.support_cache import SupportCache
-    from nnfuzz.cli.folders import cache_folder
+    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.execute.registry import BackendRegistry
 
     BackendRegistry.discover(plugins).get(name)

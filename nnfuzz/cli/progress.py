@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -168,3 +168,47 @@ def panel(s: Snapshot) -> Any:
     found = f"{s.findings} unique, {', '.join(_about(s))}"
     grid.add_row(Text("findings", style="dim"), Text(found, "bold red" if s.findings else ""))
     return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)
+
+
+# -- a known number of steps -------------------------------------------------------------------
+
+Advance = Callable[[str], None]
+"""Counts one step; the text says how things stand."""
+
+
+@contextmanager
+def steps(label: str, total: int) -> Iterator[Advance]:
+    """Yields what is to be called after each step; a bar in a terminal, else a line now and then.
+
+    Everything goes to stderr.
+    """
+    if not sys.stderr.isatty():
+        yield _counted(label, total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Left(),
+        TextColumn("{task.fields[note]}", markup=False),
+    )
+    with Progress(*columns, console=Console(file=sys.__stderr__)) as progress:
+        task = progress.add_task(label, total=total, note="")
+        yield lambda note: progress.update(task, advance=1, note=note)
+
+
+def _counted(label: str, total: int) -> Advance:
+    done, due = 0, time.monotonic() + LINE_SECONDS
+
+    def advance(note: str) -> None:
+        nonlocal done, due
+        done += 1
+        if done == total or time.monotonic() >= due:
+            due = time.monotonic() + LINE_SECONDS
+            print(f"{label}: {done} of {total}{', ' if note else ''}{note}", file=sys.stderr)
+
+    return advance

@@ -1,4 +1,4 @@
-"""From options to the settings of a new campaign."""
+"""From options to the settings of a new campaign, and the folders that nobody names."""
 
 from __future__ import annotations
 
@@ -156,3 +156,23 @@ def _random_seed() -> int:
     import secrets
 
     return secrets.randbelow(1 << 32)
+
+
+def cache_folder() -> Path:
+    """Where support tables are kept between campaigns."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("nnfuzz"))
+
+
+def default_folder(specs: tuple[BackendSpec, ...], prefix: str = "") -> Path:
+    """A folder that does not exist yet, named after the backends and the time."""
+    from datetime import datetime
+
+    names = "+".join(spec.name for spec in specs)
+    stem = Path("nnfuzz-out") / f"{prefix}{names}-{datetime.now():%Y%m%d-%H%M%S}"
+    folder, number = stem, 1
+    while folder.exists():
+        number += 1
+        folder = stem.with_name(f"{stem.name}-{number}")
+    return folder

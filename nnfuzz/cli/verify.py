@@ -89,7 +89,7 @@ def _run(
     spec: BackendSpec,
     levels: Sequence[str],
 ) -> list[Result]:
-    from nnfuzz.cli.steps import steps
+    from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.layout import CASE
     from nnfuzz.corpus.verify import verify as run
     from nnfuzz.execute.runner import BackendRunner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def model_text(model: bytes) -> str:
 
     proto = onnx.load_model_from_string(model)
     graph, note = proto.graph, ""
-    large = [t for t in graph.initializer if _elements(t) > _MANY]
+    large = [t for t in graph.initializer if math.prod(t.dims) > _MANY]
     for tensor in large:
         graph.input.append(
             helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
@@ -111,13 +112,6 @@ def _processor() -> str:
         return platform.processor()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
-
-
-def _elements(tensor: Any) -> int:
-    count = 1
-    for dim in tensor.dims:
-        count *= dim
-    return count
 
 
 def symptom(finding: Finding, outcome: Outcome | None) -> str:

@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import RankChanging
 from nnfuzz.spec.intervals import Interval, moved
-from nnfuzz.spec.operator import In, OpSpec, per_input
+from nnfuzz.spec.operator import In, OpSpec, Range, per_input
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,3 +122,10 @@ def resized(type_: TensorType, axis: int | None, size: Int) -> TensorType:
     shape = list(type_.shape)
     shape[axis] = size
     return type_.with_shape(shape)
+
+
+class Zeros(OpSpec):
+    """Some element may be 0 whatever the input: what is filled up, or reached by nothing."""
+
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        return ((0, 0),)
