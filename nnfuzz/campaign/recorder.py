@@ -42,7 +42,8 @@ from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
-from nnfuzz.triage.refine import Pattern, pattern_of
+from nnfuzz.triage.mismatch import first_wrong
+from nnfuzz.triage.refine import Pattern, pattern_of, upstream
 from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of, words_of
 
 DESIGN = "design"
@@ -326,7 +327,7 @@ class Recorder:
         before = self.rows.get(signature)
         made = evidence.case or evidence.failed
         graph = (made.graph if made else None) or {}
-        self._patterns[signature] = pattern_of(graph)
+        self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
         self._items[signature] = frozenset(self.items_in(graph))
         row = FindingRow(
             signature=signature,
@@ -418,6 +419,15 @@ def _said(
 def _alike(row: FindingRow) -> tuple[str, ...]:
     """What two mismatches must share to be suspected of being one."""
     return row.compiler, row.kind, row.level, row.party
+
+
+def _failing_part(
+    graph: Mapping[str, Any], failure: Failure, evidence: Evidence
+) -> Mapping[str, Any]:
+    """What the first wrong output of a mismatch depends on; else the whole graph."""
+    order = [name for node in graph.get("nodes", ()) for name in node["outputs"]]
+    wrong = first_wrong(evidence.verdict, failure.targets, order)
+    return upstream(graph, wrong.output) if wrong and graph else graph
 
 
 def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence:

@@ -144,8 +144,7 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
             best = engine.reduce()
         confirmed = 0
         if known.found is None:
-            best = known.in_plain_words(_in_full(slots, whole, best, wanted))
-        if known.found is None:
+            best = _in_full(slots, whole, best, wanted)
             history = [*engine.adopted[:-1], best]
             best, confirmed = _holding(slots, whole, history, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])

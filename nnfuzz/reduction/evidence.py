@@ -24,7 +24,7 @@ from nnfuzz.triage.general import general_message
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
-from nnfuzz.triage.signature import HABITS, Failure, Signature
+from nnfuzz.triage.signature import FAILURES, HABITS, Failure, Signature
 
 REDRAWS = 2
 """Further inputs that a hypothesis must predict: each leaves few coincidences."""
@@ -105,21 +105,28 @@ def wrong_inside(slots: Slots, question: Question, best: Tried, wanted: str) -> 
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
     exporter wrote the model of a mismatch; None if that is nothing new.
     """
+    alone = _inside(slots, question, best) if question.judged else None
+    return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
+
+
+def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
+    """That operator alone; what an exporter wrote in the direct form, if it is one operator."""
     direct = best.case is None or best.case.exporter == DIRECT
-    if not question.judged or best.case is None or (direct and len(_nodes(best)) != 1):
+    if best.case is None or (direct and len(_nodes(best)) != 1):
         return None
     whole = slots.run(best.case, (Edit("importing"),), question)
     alone: Tried | None = None if direct else whole
     if whole.case and len(_nodes(whole)) > 1:
         alone = _first_alone(slots, question, _exposed(slots, question, whole.case))
-    return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
+    return alone
 
 
 def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> Signature | None:
     """The refined signature of what fails before the last operator of a case that raises, if
     anything does: the error only follows from it, as it does not occur where right values are fed.
 
-    A wrong number is a cause only where there are numbers, while the model runs.
+    A wrong number is a cause only where there are numbers, while the model runs. What the least
+    optimised level says of the model is the cause of what others say, too.
     """
     if failure.kind is OutcomeKind.MISMATCH:
         return None
@@ -127,19 +134,45 @@ def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> 
     tried = best
     if best.case and best.case.exporter != DIRECT:
         tried = slots.run(best.case, (Edit("importing"),), replace(whole, judged=False))
+    if tried.case is None or _alone_as_well(slots, question, tried, failure):
+        return None
     found: Tried | None = None
     for count in range(len(_nodes(tried)) - 1, 0, -1)[:MOST_PREFIXES]:
-        assert tried.case is not None
         part = _exposed(slots, whole, tried.case, count)
         if not _causes(part, failure.stage):
             break
         found = part
     if found is None:
+        plain = _plainly(best, failure)
+        return _refined(best, plain) if plain else None
+    alone = _first_alone(slots, whole, found) or found
+    inner = _inside(slots, whole, alone) or alone
+    best = next(t for t in (inner, alone, found) if _causes(t, failure.stage))
+    return _refined(best, _causes(best, failure.stage)[0])
+
+
+def _refined(tried: Tried, failure: Failure) -> Signature:
+    assert tried.case is not None
+    return refined(failure, tried.case.graph, facts_of(tried.case, failure, tried.verdict))
+
+
+def _alone_as_well(slots: Slots, question: Question, tried: Tried, failure: Failure) -> bool:
+    """Whether the last of several operators says the same without the others."""
+    nodes = _nodes(tried)
+    if len(nodes) < 2 or tried.case is None:
+        return False
+    last = Edit("neighbourhoods", "input", nodes[-1]["outputs"][:1])
+    alone = slots.run(tried.case, (last,), question)
+    return any(_same_words(found, failure, tried, alone) for found, _ in alone.failing)
+
+
+def _plainly(best: Tried, failure: Failure) -> Failure | None:
+    """The error of the least optimised level, if that fails in another way."""
+    first = best.outcomes[0].level if best.outcomes else ""
+    if first in failure.levels:
         return None
-    found = _first_alone(slots, whole, found) or found
-    assert found.case is not None
-    cause = _causes(found, failure.stage)[0]
-    return refined(cause, found.case.graph, facts_of(found.case, cause, found.verdict))
+    errors = (found for found, _ in best.failing if found.kind in FAILURES)
+    return next((found for found in errors if first in found.levels), None)
 
 
 def _causes(tried: Tried, stage: Stage) -> list[Failure]:
@@ -190,6 +223,8 @@ def _alike(
         tried = slots.run(best.case, edits, question)
         if any(_same_words(f, failure, best, tried) for f, _ in tried.failing):
             yield cause
+        if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
+            return  # each would take as long
 
 
 def swap(graph: dict[str, Any], cause: Cause) -> Group:

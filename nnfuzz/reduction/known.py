@@ -4,9 +4,6 @@ Where the model contains the pattern that a known failure was reduced to, that p
 itself. If it fails for the known cause and the rest, fed with the right values, does not fail, this
 explains the failure; if the rest fails as well, the rest is what is reduced. Reduction is over as
 soon as what is left fails in a way that refines to a known signature.
-
-Where the least optimised level fails as well, for a known cause, the error of an optimised level is
-taken for a consequence of it if cutting that cause out cures both.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
-from nnfuzz.triage.signature import FAILURES
 
 MOST_PLACES = 3
 """Of one pattern in a model."""
@@ -68,7 +64,6 @@ class Known:
     ) -> None:
         """wanted: see nnfuzz.reduction.engine.Engine."""
         self.causes, self.slots, self.question, self.wanted = causes, slots, question, wanted
-        self.marks = {wanted}
         self.found: Cause | None = None
 
     def without(self, tried: Tried) -> Tried:
@@ -88,15 +83,6 @@ class Known:
                 return part
             tried = other
         return tried
-
-    def in_plain_words(self, reduced: Tried) -> Tried:
-        """The sub-model whose error at the least optimised level is known, if the rest of a reduced
-        case passes; otherwise the case.
-        """
-        plain = _plain_errors(reduced, self.wanted)
-        self.marks.update(plain)
-        part = self.without(reduced) if plain else reduced
-        return part if self.found else reduced
 
     def recognises(self, tried: Tried) -> bool:
         """Whether a candidate fails for a known cause."""
@@ -126,7 +112,7 @@ class Known:
     def _cause(self, tried: Tried) -> Cause | None:
         """Why a case fails, if that is known. It is run without the passes that are suspected."""
         case = tried.case
-        failing = [failure for failure, mark in tried.failing if mark in self.marks]
+        failing = [failure for failure, mark in tried.failing if mark == self.wanted]
         if case is None or not failing or not self.causes:
             return None
         plain = refined(failing[0], case.graph, facts_of(case, failing[0], tried.verdict)).hash
@@ -145,16 +131,7 @@ class Known:
             return False
         question = replace(self.question, without=cause.passes)
         again = self.slots.run(case, (), question)
-        return bool(again.outcomes) and not any(mark in self.marks for _, mark in again.failing)
-
-
-def _plain_errors(tried: Tried, wanted: str) -> list[str]:
-    """The failure keys of the least optimised level's errors, where others have a wanted one."""
-    first = tried.outcomes[0].level if tried.outcomes else ""
-    asked = next((failure for failure, mark in tried.failing if mark == wanted), None)
-    if asked is None or asked.kind not in FAILURES or first in asked.levels:
-        return []
-    return [m for f, m in tried.failing if f.kind in FAILURES and first in f.levels]
+        return bool(again.outcomes) and not self._alike(again)
 
 
 def _nodes(tried: Tried) -> list[Mapping[str, Any]]:

@@ -99,6 +99,16 @@ def first_copy(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node for copy, node in copies if copy == first]
 
 
+def upstream(graph: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """The part of a graph that a value depends on."""
+    needed, nodes = {output}, []
+    for node in reversed(graph["nodes"]):
+        if not needed.isdisjoint(node["outputs"]):
+            needed.update(node["inputs"])
+            nodes.append(node)
+    return {**graph, "nodes": nodes[::-1]}
+
+
 def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
     """The pattern of a concrete graph in its JSON form; empty without a graph.
 

@@ -16,7 +16,7 @@ from nnfuzz.triage.general import (
     sole_operator,
     sources,
 )
-from nnfuzz.triage.refine import Pattern, TriageFacts, pattern_of, refined
+from nnfuzz.triage.refine import Pattern, TriageFacts, pattern_of, refined, upstream
 from nnfuzz.triage.signature import failures, text_of
 
 from .test_signature import failed, outcome, verdict
@@ -70,6 +70,13 @@ def test_names_and_the_order_of_independent_nodes_do_not_matter():
     two = graph(("Exp", "q", "r"), ("Abs", "s", "t"), ("Add", "tr", "z"))
     assert pattern_of(one) == pattern_of(two)
     assert mismatch(one) == mismatch(two, "z")
+
+
+def test_what_a_value_depends_on():
+    whole = graph(("Abs", "x", "a"), ("Erf", "a", "b"), ("Exp", "a", "c"), ("Tan", "x", "y"))
+    assert [node["op"] for node in upstream(whole, "c")["nodes"]] == ["Abs", "Exp"]
+    assert pattern_of(single("Erf")).within(pattern_of(whole))
+    assert not pattern_of(single("Erf")).within(pattern_of(upstream(whole, "c")))
 
 
 def test_a_mismatch_is_known_by_operators_edges_levels_and_kinds_of_dtypes():
