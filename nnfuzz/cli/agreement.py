@@ -83,7 +83,7 @@ def markdown(
         }
         for report, one in found
     ]
-    page = environment().get_template("agreement.md.jinja")
+    page = environment(own=True).get_template("agreement.md.jinja")
     return page.render(
         versions=versions,
         wanted=wanted,

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.walk import graphs
+from nnfuzz.text import visible
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -29,7 +30,7 @@ def inline_model(model: bytes) -> str:
 
     proto = onnx.load_model_from_string(model)
     text = printer.to_text(proto)
-    if len(text) > MAX_CHARACTERS or '"""' in text or "\\" in text:
+    if len(text) > MAX_CHARACTERS or '"""' in text or visible(text) != text or "\\" in text:
         return ""
     try:
         same = _canonical(parser.parse_model(text)) == _canonical(proto)

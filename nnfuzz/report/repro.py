@@ -42,7 +42,7 @@ def inlined(finding: Finding) -> dict[str, str] | None:
     case = finding.case
     inputs = inline_arrays(case.inputs)
     model = inline_model(case.model) if case.model and inputs else ""
-    return {"model": model, "inputs": inputs} if model else None
+    return {"model": text.Quoted(model), "inputs": text.Quoted(inputs)} if model else None
 
 
 def program_of(
@@ -77,10 +77,11 @@ def repro_script(finding: Finding, program: str | None) -> str:
             kind=failure.kind.value,
             exit_codes=exit_codes(outcome, failure.kind),
             expectation=_expectation(finding, outcome),
-            program=program.strip("\n") + "\n",
+            program=text.Quoted(program.strip("\n") + "\n"),
             inline=inlined(finding),
             foreign=foreign(finding.case),
             sizes=finding.case.exporter == DYNAMIC,
+            runner=text.Quoted("run_sizes" if finding.case.exporter == DYNAMIC else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,
@@ -150,7 +151,7 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None
 def _number(value: Any) -> str:
     """inf and nan have no literal."""
     finite = not isinstance(value, float) or np.isfinite(value)
-    return repr(value) if finite else f"float({str(value)!r})"
+    return text.Quoted(repr(value) if finite else f"float({str(value)!r})")
 
 
 def _nodes(finding: Finding) -> list[Mapping[str, Any]]:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import pass_context
+from markupsafe import Markup
 
 from nnfuzz.report import text
+from nnfuzz.report.text import Quoted
 from nnfuzz.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from jinja2.runtime import Context
 
 
 @cache
-def environment(html: bool = False) -> Environment:
-    """Templates of Markdown and Python, whose filters escape; of HTML, escaped by themselves."""
+def environment(html: bool = False, own: bool = False) -> Environment:
+    """Templates of Markdown and Python, or of HTML.
+
+    Every text is quoted for its place: by a filter, or else by `_quoted`. own: the values are
+    nnfuzz's own, and may have Markdown in them.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(
@@ -24,7 +33,7 @@ def environment(html: bool = False) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=html,
-        finalize=_seen if html else None,
+        finalize=None if own else _quoted,
     )
     for filter_ in (text.inline, text.code, text.fenced, text.python, text.docstring, seconds):
         env.filters[filter_.__name__] = filter_
@@ -41,5 +50,12 @@ def seconds(value: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _seen(value: object) -> object:
-    return visible(value) if type(value) is str else value
+@pass_context
+def _quoted(context: Context, value: Any) -> Any:
+    """A value that no filter has made anything of, so that it stays inside of its place."""
+    if value is None or isinstance(value, int | float | Quoted | Markup):
+        return value
+    name = context.name or ""
+    if ".md" in name:
+        return text.inline(value)
+    return text.docstring(value) if ".py" in name else visible(str(value))

@@ -18,6 +18,10 @@ _SOURCE = Path(__file__).parents[2]
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
+class Quoted(str):
+    """Text that is Markdown or Python already, and goes into a template as it is."""
+
+
 def trimmed(text: str, limit: int) -> str:
     """The text, or its first and last characters with a note of how much is missing between."""
     if len(text) <= limit:
@@ -68,36 +72,38 @@ def located(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def inline(text: Any) -> str:
+def inline(text: Any) -> Quoted:
     """One line of plain Markdown text: every character stands for itself."""
-    return _SPECIAL.sub(r"\\\1", " ".join(visible(str(text)).split()))
+    return Quoted(_SPECIAL.sub(r"\\\1", " ".join(visible(str(text)).split())))
 
 
-def code(text: Any) -> str:
+def code(text: Any) -> Quoted:
     """A Markdown code span of one line, also inside of a table cell."""
     plain = " ".join(visible(str(text)).split()).replace("|", "\\|")
     ticks = "`" * (_longest_run(plain) + 1)
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
-    return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
+    return Quoted(f"{ticks}{pad}{plain}{pad}{ticks}" if plain else "")
 
 
-def fenced(text: str, language: str = "", limit: int = 6000) -> str:
+def fenced(text: str, language: str = "", limit: int = 6000) -> Quoted:
     """A fenced code block that nothing in the text can close, of `limit` characters at most."""
     body = trimmed(visible(text).strip("\n"), limit)
     fence = "`" * max(3, _longest_run(body) + 1)
-    return f"{fence}{language}\n{body}\n{fence}"
+    return Quoted(f"{fence}{language}\n{body}\n{fence}")
 
 
-def python(value: str | int | float | tuple[Any, ...] | list[Any] | dict[Any, Any] | None) -> str:
+def python(
+    value: str | int | float | tuple[Any, ...] | list[Any] | dict[Any, Any] | None,
+) -> Quoted:
     """The value as a Python literal in ASCII. Floats in it must be finite."""
     printed = pprint.pformat(value, width=88, sort_dicts=False)
-    return printed if printed.isascii() else ascii(value)
+    return Quoted(printed if printed.isascii() else ascii(value))
 
 
-def docstring(text: Any) -> str:
+def docstring(text: Any) -> Quoted:
     """One line that can stand inside of a triple-quoted Python string."""
     line = " ".join(visible(str(text)).split())
-    return ascii(line)[1:-1].replace('"', "'").replace("\\'", "'")
+    return Quoted(ascii(line)[1:-1].replace('"', "'").replace("\\'", "'"))
 
 
 def _longest_run(text: str) -> int:

@@ -38,9 +38,9 @@ def tracker_report(finding: Finding) -> str:
         .get_template("report.md.jinja")
         .render(
             title=finding.failure.signature.title,
-            symptom=symptom(finding, outcome),
+            symptom=text.Quoted(symptom(finding, outcome)),
             values=_values(finding),
-            sizes=_sizes(finding),
+            sizes=text.Quoted(_sizes(finding)),
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
             operands=operands(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
@@ -117,7 +117,7 @@ def _processor() -> str:
 def symptom(finding: Finding, outcome: Outcome | None) -> str:
     """One sentence on what is wrong, in Markdown."""
     failure, wrong = finding.failure, first_wrong(finding)
-    where = text.inline(failure.backend)
+    where: str = text.inline(failure.backend)
     if len({o.level for o in finding.outcomes if o.backend == failure.backend}) > 1:
         where += f" at {text.inline(', '.join(failure.levels))}"
     if not finding.case.model:
