@@ -18,7 +18,7 @@ from nnfuzz.execute.stage import Stage
 from nnfuzz.text import visible
 
 TEXT_CHARS = 8000
-"""Of a message or traceback that are kept."""
+"""Of a message or traceback that are kept; rules may need time that grows with its square."""
 
 
 class ComplaintKind(StrEnum):
@@ -69,7 +69,7 @@ def describe(error: BaseException) -> dict[str, str]:
         trace = ""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     texts = {"error_type": name, "message": message, "traceback": trace}
-    return {name: visible(_shorten(text)) for name, text in texts.items()}
+    return {name: _shorten(visible(_shorten(text))) for name, text in texts.items()}
 
 
 def _shorten(text: str) -> str:

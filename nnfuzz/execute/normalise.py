@@ -37,7 +37,7 @@ _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
 _NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
-_CALL = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+\(|[A-Za-z_]\w*\(\w+=")
+_CALL = re.compile(r"\b[A-Za-z_]\w*(?:(?:\.\w+)+\(|\(\w+=)")
 _COMMENT = re.compile(r"\s# .*")
 
 

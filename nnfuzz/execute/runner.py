@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnfuzz.execute.backend import OptionError, suggest
-from nnfuzz.execute.complaint import CompilerError
+from nnfuzz.execute.complaint import TEXT_CHARS, CompilerError
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer
@@ -210,17 +211,11 @@ class BackendRunner:
         self.sandbox.submit(job, blobs, self._read_end, self._read_outcome, self._seconds)
 
     def _read_outcome(self, header: dict[str, Any], blobs: dict[str, Any]) -> Outcome:
-        """The outcome of the next level. Raises: ValueError or IndexError if it is not."""
-        outcome = read(Outcome, header)
-        told = self._made.target(self._pending[0], outcome.target.release)
-        if outcome.target != told or (outcome.kind, outcome.stage) not in _POSSIBLE:
-            raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {told}")
-        outputs = {name.removeprefix(OUTPUT): array for name, array in blobs.items()}
-        if not all(isinstance(array, np.ndarray) for array in outputs.values()):
-            raise ValueError("an output that is no array")
-        self.release = visible(told.release)
+        """The outcome of the next level."""
+        outcome = read_outcome(header, blobs, partial(self._made.target, self._pending[0]))
+        self.release = outcome.target.release
         self._pending = self._pending[1:]
-        return replace(outcome, outputs=outputs if outcome.ok else None)
+        return outcome
 
     def _read_end(self, header: dict[str, Any], blobs: dict[str, Any]) -> None:
         if self._pending:
@@ -255,6 +250,27 @@ class BackendRunner:
         target = replace(outcome.target, release=self.release, form=self._form)
         label = self.spec.label if self.spec.label != target.compiler else ""
         return replace(outcome, target=target, label=label)
+
+
+def read_outcome(
+    header: dict[str, Any], blobs: dict[str, Any], told: Callable[[str], Target]
+) -> Outcome:
+    """An outcome that a worker has sent. told: the target that it was told to run, of a release.
+
+    Raises: ValueError for what is none, or that of another target.
+    """
+    outcome = read(Outcome, header)
+    target = told(visible(outcome.target.release))
+    if outcome.target != target or (outcome.kind, outcome.stage) not in _POSSIBLE:
+        raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")
+    texts = outcome.error_type, outcome.message, outcome.traceback
+    said = outcome.complaint.subject if outcome.complaint else ""
+    if max(map(len, (*texts, said))) > 2 * TEXT_CHARS:
+        raise ValueError("a text that is too long")
+    outputs = {visible(name.removeprefix(OUTPUT)): array for name, array in blobs.items()}
+    if not all(isinstance(array, np.ndarray) for array in outputs.values()):
+        raise ValueError("an output that is no array")
+    return replace(outcome, outputs=outputs if outcome.ok else None)
 
 
 def _versions(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[dict[str, str], str]:
