@@ -16,7 +16,7 @@ from attacks import Surface, Tally, run, surfaces
 from rich.console import Console
 from rich.table import Table
 
-from nnfuzz.cli.steps import steps
+from nnfuzz.cli.progress import steps
 
 LINES = 25  # of a traceback that are shown
 MOST = 5  # troubles of a surface that are shown
