@@ -48,9 +48,9 @@ def admitted_by_schema(config: GenerateConfig, specs: Iterable[type[OpSpec]]) ->
     return replace(config, refused=config.refused | illegal(specs, config.opset))
 
 
-def legal_signatures(spec: type[OpSpec], opset: int = OPSETS[1]) -> list[OpSignature]:
-    """The signatures of an operator that have a valid model at an opset (default: the newest)."""
-    judged = _judged(spec, opset)  # type: ignore[arg-type]
+def legal_signatures(spec: type[OpSpec]) -> list[OpSignature]:
+    """The signatures of an operator that have a valid model at the newest opset."""
+    judged = _judged(spec, OPSETS[1])  # type: ignore[arg-type]
     return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
 
 

@@ -159,11 +159,9 @@ def emit_model(
     graph: Graph,
     weights: Mapping[str, np.ndarray],
     opset: int = DEFAULT_OPSET,
-    annotate: bool = False,
 ) -> onnx.ModelProto:
     """The ONNX model of a concrete graph; `weights` become initializers.
 
-    annotate: declare the type of every value of the graph, not of inputs and outputs only.
     Equal arguments give equal bytes.
     Raises: OpsetError; GraphFault if an operator's lowering fails; KeyError for a missing weight.
     """
@@ -175,15 +173,12 @@ def emit_model(
         if node.op.since > opset:
             raise OpsetError(node.op.name, opset, (node.op.since, OPSETS[1]))
         emit.lower(node)
-    ends = {*graph.inputs, *graph.weights, *graph.outputs}
-    inner = [name for name in types if name not in ends]
     proto = onnx.GraphProto(
         name=protos.PRODUCER,
         node=emit.nodes,
         input=protos.declarations(types, graph.inputs),
         output=protos.declarations(types, graph.outputs),
         initializer=[_weight(name, types[name], weights[name]) for name in graph.weights],
-        value_info=protos.declarations(types, inner if annotate else ()),
     )
     proto.initializer.extend(emit.initializers)
     return protos.model(proto, opset)

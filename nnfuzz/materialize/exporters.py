@@ -57,20 +57,11 @@ class Exporter:
         if self.call is None:
             arrays = {name: _array(weights[name], graph.type(name)) for name in graph.weights}
             return self.lower(graph, arrays, opset).SerializeToString(deterministic=True)
-        return self._through_torch(graph, weights, inputs, opset)
-
-    def _through_torch(
-        self,
-        graph: Graph,
-        weights: Mapping[str, Array],
-        inputs: Mapping[str, Array],
-        opset: int,
-    ) -> bytes:
         module = GraphModule(graph, weights).eval()
         fed = tensors({name: inputs[name] for name in graph.inputs})
         names = module.input_names, module.output_names
         try:
-            data = self.call(module, tuple(fed.values()), *names, opset)  # type: ignore[misc]
+            data = self.call(module, tuple(fed.values()), *names, opset)
             return _finished(data, graph, *names, opset)
         except Exception as error:
             checked(graph, {**fed, **tensors({n: weights[n] for n in graph.weights})})
