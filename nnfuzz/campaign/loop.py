@@ -35,6 +35,7 @@ from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
+QUEUED_BYTES = 512 << 20  # of tests that are under way, with the outputs that are expected of them
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
 
 
@@ -226,7 +227,9 @@ class Loop:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
         depth = max(len(pool.queue) for pool in self.backends)
         room = 6 * self.config.workers + 2 * len(self.producers.slots)
-        return depth < room and len(self._runs - self._suspects.runs) < 8 * room
+        runs = self._runs - self._suspects.runs
+        queued = sum(run.bytes for run in runs)
+        return depth < room and len(runs) < 8 * room and queued < QUEUED_BYTES
 
     def _produced(
         self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float

@@ -264,6 +264,8 @@ class BackendPool:
         self.seconds = 0.0
         self.habits: tuple[Deviation, ...] = ()
         """What the compiler computes otherwise everywhere, as far as it was asked."""
+        self.hung = 0
+        """Elementary models that the compiler did not answer in time when it was asked."""
         self._backlog = backlog
         self._faults = 0
         self._release = ""
@@ -288,7 +290,9 @@ class BackendPool:
         """Asks the first worker. Raises: RunnerError."""
         runner = self.slots[0].runner
         self.habits = learn_habits(runner)
-        self.pace.expect(runner.elementary)
+        self.hung = runner.hung
+        if runner.elementary:
+            self.pace.expect(runner.elementary)
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:

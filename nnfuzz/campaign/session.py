@@ -16,7 +16,7 @@ from typing import Any
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.loop import Loop
-from nnfuzz.campaign.observer import Observer
+from nnfuzz.campaign.observer import Observer, counted
 from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
@@ -149,6 +149,7 @@ class _Session:
             "flaky": self.recorder.buckets.get("flaky", 0),
             "flaky_failures": [asdict(row) for row in self.store.flaky()],
             "hangs": dict(Counter(row.status.value for row in hangs)),
+            "hangs_of_survey": {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
             "unconfirmed_hangs": [row.to_json() for row in self.store.unconfirmed()],
             "by_design": self.recorder.buckets.get(DESIGN, 0),
             "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
@@ -226,7 +227,11 @@ def _ask_for_habits(pools: list[BackendPool], store: Store, observer: Observer) 
     Raises: RunnerError.
     """
     for pool in pools:
-        if habits := pool.learn_habits():
+        habits = pool.learn_habits()
+        if pool.hung:
+            told = counted(pool.hung, "elementary model")
+            observer.note(f"{pool.name}: {told} took too long and was not waited for")
+        if habits:
             told = "; ".join(map(str, habits))
             observer.note(f"{pool.name}: {told}. What only this explains is one finding")
     store.set_habits({pool.name: pool.habits for pool in pools})

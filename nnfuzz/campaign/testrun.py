@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.pools import BackendPool, Job
@@ -39,7 +41,8 @@ class TestRun(Asking):
     """A test case, or a probe, from its production to its record.
 
     `backends` are the pools to run on, each with its levels; `sampled` asks for the judge even if
-    the outputs agree. outcomes: by backend, once it landed.
+    the outputs agree. outcomes: by backend, once it landed. bytes: of its arrays, and of those to
+    come.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class TestRun(Asking):
         self.agreed = False
         self.outcomes: dict[str, list[Outcome]] = {pool.name: [] for pool, _ in backends}
         self.epoch = epoch
+        self.bytes = _size(case.inputs) + _size(case.weights)
+        self.bytes += _size(case.expected) * (1 + sum(len(levels) for _, levels in backends))
         self._pools = {pool.name: pool for pool, _ in backends}
         plan = Plan(
             runs=[Run(pool.name, case, levels, slow=slow) for pool, levels in backends],
@@ -155,6 +160,10 @@ class TestRun(Asking):
             events=tuple(EventRow(self.test, **vars(event)) for event in result.events),
         )
         self.services.landed(self, evidence)
+
+
+def _size(arrays: Mapping[str, np.ndarray]) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 # -- tests without a model ------------------------------------------------------------------------

@@ -15,7 +15,7 @@ READY, PARTIAL, REPLY, FAULT = b"R", b"P", b"D", b"F"  # worker -> campaign
 _ANSWERS = (READY, PARTIAL, REPLY, FAULT)
 _HEAD = struct.Struct("<cQQ")
 BUFFER_BYTES = 1 << 20
-MAX_BYTES = 1 << 31  # of one message: more is the garbage of a broken worker
+MAX_BYTES = 1 << 30  # of one message: more is the garbage of a broken worker
 
 
 class Closed(ConnectionError):

@@ -57,8 +57,8 @@ class BackendRunner:
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
     `release` of the targets is known once the worker has told its versions or an outcome; `habits`
-    of the compiler, and `elementary`, the seconds that its slowest model of one operator took, once
-    somebody has asked for them (nnfuzz.triage.survey.learn_habits).
+    of the compiler once somebody has asked for them (nnfuzz.triage.survey.learn_habits), as are
+    `elementary`, the seconds of its slowest model of one operator, and how many of them `hung`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BackendRunner:
         self.options = self._made.options
         self.release = self._made.declared("release")
         self.habits: tuple[Deviation, ...] = ()
-        self.elementary = 0.0
+        self.elementary, self.hung = 0.0, 0
         self.sandbox = Sandbox(
             SERVICE,
             {"spec": spec.to_json()},
@@ -114,13 +114,15 @@ class BackendRunner:
         lazy: bool = False,
         form: str = "",
         seconds: float = math.inf,
+        expected: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
         form: of the targets: who wrote the model. without: passes to switch off, where the backend
         can. until: the last stage; what gets through it is well, without outputs. lazy: whether
         levels after one that does well are taken to do so too. seconds: of each level, where that
-        is less than the time limit. Returns at once.
+        is less than the time limit. expected: outputs; of one that takes many times as much only
+        dtype and shape are told (nnfuzz.execute.wire.stand_in). Returns at once.
         Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
@@ -132,6 +134,8 @@ class BackendRunner:
             raise RuntimeError(f"runner {self.spec} is busy")
         self._model, self._inputs = model, dict(inputs)
         self._how = {"without": list(without), "until": until.value, "lazy": lazy}
+        if expected is not None:
+            self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
         self._pending, self._done, self._form = levels, [], form
         self._seconds = seconds
         self._send()

@@ -34,6 +34,10 @@ from nnfuzz.text import visible
 
 TICK_SECONDS = 0.05
 KILL_SECONDS = 10.0
+ROUND_BYTES = 64 << 20
+"""Of the answers of one worker, before the campaign has looked at them: the rest waits in the
+socket, and the worker with it.
+"""
 
 
 def _refused(header: dict[str, Any], blobs: dict[str, Any]) -> None:
@@ -216,9 +220,12 @@ class Sandbox:
         process.capture.drain()
         events: list[Event] = []
         try:
-            if process.open:
-                for kind, job, payload in process.reader.messages():
-                    events += self._message(process, kind, job, payload)
+            taken = 0
+            for kind, job, payload in process.reader.messages() if process.open else ():
+                events += self._message(process, kind, job, payload)
+                taken += len(payload)
+                if taken > ROUND_BYTES and not ended:
+                    break
         except channel.Closed:
             process.open = False
         except Exception as error:  # whatever is read of it: its worker wrote where it should not

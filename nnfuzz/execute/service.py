@@ -4,7 +4,8 @@ Jobs, by the header's "do":
   versions  -> {"versions": {...}, "release": that of the targets}
   passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
   run       header {"levels": [...], "without": passes to switch off, "until": stage after which
-            all is well, "lazy": whether levels after one that does well are taken to do so too},
+            all is well, "lazy": whether levels after one that does well are taken to do so too,
+            "expected": bytes by output; of much larger ones only dtype and shape are sent},
             blobs "model" and "input/NAME", at several sizes "input/NAME_atK" too
             (nnfuzz.ir.sizes); sends one partial answer per level, an outcome with blobs
             "output/NAME", then an empty reply.
@@ -13,7 +14,7 @@ Jobs, by the header's "do":
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -33,10 +34,14 @@ from nnfuzz.execute.complaint import ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.wire import stand_in
 from nnfuzz.execute.worker import Report
 from nnfuzz.ir.sizes import by_copy, together
 
 INPUT, OUTPUT = "input/", "output/"
+EXCESS, MOST_BYTES = 16, 1 << 20
+"""An output is sent that takes up to so many times what was expected, or so many bytes: the widest
+dtype has 16 times the bytes of the narrowest, so what exceeds it has more elements."""
 _NOT_THE_COMPILER = (
     AdapterError,
     InputError,
@@ -79,9 +84,11 @@ class BackendService:
         self._without = tuple(header.get("without", ()))
         self._until = Stage(header.get("until") or Stage.EXECUTE)
         self._lazy = header.get("lazy", False)
+        expected = header.get("expected")
         inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
         for outcome in self._run(blobs["model"], inputs, header["levels"], report):
-            outputs = {OUTPUT + k: v for k, v in (outcome.outputs or {}).items()}
+            found = _limited(outcome.outputs or {}, expected)
+            outputs = {OUTPUT + k: v for k, v in found.items()}
             report.partial(outcome.to_json(), outputs)
         return {}, {}
 
@@ -178,6 +185,19 @@ class BackendService:
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
         target = self._backend.target(level, self._release)
         return Outcome(target=target, seconds=dict(seconds), **fields)
+
+
+def _limited(
+    outputs: Mapping[str, np.ndarray], expected: Mapping[str, int] | None
+) -> dict[str, np.ndarray]:
+    """The outputs, with stand-ins for those that are much larger than expected.
+
+    Such an output has another shape, whatever its dtype, and that is all there is to say of it.
+    """
+    if expected is None:
+        return dict(outputs)
+    most = {name: max(MOST_BYTES, EXCESS * expected.get(name, 0)) for name in outputs}
+    return {k: a if a.nbytes <= most[k] else stand_in(a) for k, a in outputs.items()}
 
 
 def _runs(program: Executable, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

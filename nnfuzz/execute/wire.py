@@ -56,7 +56,7 @@ def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
 def decode(frame: Any) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
     """Frame (any buffer) -> (header, blobs). Arrays are views into the frame, bytes are copies.
 
-    Arrays are writable exactly when the frame's buffer is.
+    Arrays are writable exactly when the frame's buffer is, and not if one element stands for all.
     Raises: WireError if the frame is truncated or damaged.
     """
     view = memoryview(frame).cast("B")
@@ -105,8 +105,20 @@ def _describe(name: str, blob: np.ndarray | bytes) -> tuple[str | None, list[int
         raise WireError(f"blob {name!r} is {type(blob).__name__}, neither an array nor bytes")
     array = np.asarray(blob)
     dtype, shape = _dtype_name(name, array.dtype), list(array.shape)
+    if is_one(array):
+        array = array[(0,) * array.ndim]
     buffer = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     return dtype, shape, buffer
+
+
+def stand_in(array: np.ndarray) -> np.ndarray:
+    """Zeros of the same dtype and shape that take no memory, here and on the wire."""
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+
+def is_one(array: np.ndarray) -> bool:
+    """Whether all elements are the same one in memory, as in a stand-in: one is sent for all."""
+    return array.size > 1 and not any(array.strides)
 
 
 def _dtype_name(name: str, dtype: np.dtype) -> str:
@@ -135,6 +147,11 @@ def _blob(name: str, buffer: memoryview, dtype: str | None, shape: list[int]) ->
     if dtype is None:
         return bytes(buffer)
     element = _dtype(dtype)
-    if not has_wire_form(element) or math.prod(shape) * element.itemsize != len(buffer):
+    count = math.prod(shape)
+    whole, alike = count * element.itemsize, count > 1 and len(buffer) == element.itemsize
+    if not has_wire_form(element) or not (alike or len(buffer) == whole):
         raise WireError(f"array {name!r}: {dtype}{shape} does not fill {len(buffer)} bytes")
-    return np.frombuffer(buffer, np.uint8).view(element).reshape(shape)
+    array = np.frombuffer(buffer, np.uint8).view(element)
+    if alike:
+        return np.broadcast_to(array[0], shape)
+    return array.reshape(shape)

@@ -48,7 +48,9 @@ class Run:
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
         case, how = self.case, (self.without, self.until, self.lazy)
-        runner.submit(case.model, case.inputs, self.levels, *how, form=case.exporter)
+        runner.submit(
+            case.model, case.inputs, self.levels, *how, form=case.exporter, expected=case.expected
+        )
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ def whole_arrays(finding: Finding) -> str:
 
     Outputs that are the same at several levels are printed once.
     """
+    returned = (a for o in finding.outcomes for a in (o.outputs or {}).values())
+    if any(array.size > MOST_ELEMENTS for array in returned):
+        return ""
     listed = list(_listed(finding))
     if sum(array.size for _, array in listed) > MOST_ELEMENTS:
         return ""

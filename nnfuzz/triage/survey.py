@@ -7,7 +7,6 @@ models of these operators, whose results are their inputs, tell the two apart.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
@@ -24,8 +23,10 @@ Arrays = Mapping[str, np.ndarray]
 Run = Callable[[bytes, Arrays], Arrays | None]
 """Runs a model; None where the compiler does not take it or fails."""
 OPERATORS = ("Add", "Sub", "Mul", "Max")
-LEAST_SECONDS, HANGS = 2.0, 20.0
+LEAST_SECONDS, HANGS = 1.0, 20.0
 """A model hangs that takes as many seconds, and as many times as long as all before it."""
+FIRST_SECONDS = 5.0
+"""Of the first model, which loads the compiler; twice as long for the next while none answers."""
 OPSET, IR_VERSION = 17, 8
 
 
@@ -56,10 +57,12 @@ def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
     level = runner.backend.default_levels()[0]
 
     def run(model: bytes, inputs: Arrays) -> Arrays | None:
-        usual = runner.elementary
-        limit = max(LEAST_SECONDS, HANGS * usual) if usual else math.inf
+        usual, hung = runner.elementary, runner.hung
+        limit = max(LEAST_SECONDS, HANGS * usual) if usual else FIRST_SECONDS * 2**hung
         (outcome,) = runner.run(model, inputs, [level], seconds=limit)
-        if outcome.kind is not OutcomeKind.TIMEOUT:
+        if outcome.kind is OutcomeKind.TIMEOUT:
+            runner.hung += 1
+        else:
             runner.elementary = max(usual, sum(outcome.seconds.values()))
         return outcome.outputs
 

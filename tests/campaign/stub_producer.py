@@ -200,6 +200,11 @@ def drowsy(seed, config):
     return Stub(seed, ["nothing import none"] * 19 + ["hang compile O0"])
 
 
+def huge(seed, config):
+    """One model in ten of which a level returns 300 MB."""
+    return Stub(seed, ["nothing import none"] * 9 + ["huge execute O0"])
+
+
 def dozing(seed, config):
     """No single-operator model ever returns."""
     return Stub(seed, ["nothing import none"], probes="hang compile O0")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nnfuzz.execute.wire import ALIGNMENT, WireError, decode, encode
+from nnfuzz.execute.wire import ALIGNMENT, WireError, decode, encode, stand_in
 
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -52,6 +52,15 @@ def test_round_trip(header, blobs):
         else:
             assert (back[name].dtype, back[name].shape) == (blob.dtype, blob.shape)
             assert back[name].tobytes() == blob.tobytes()
+
+
+def test_a_stand_in_takes_no_memory_and_keeps_dtype_and_shape():
+    huge = stand_in(np.broadcast_to(np.float16(1), (1 << 20, 1 << 20)))
+    frame = encode({}, {"a": huge, "b": np.broadcast_to(np.int8(7), (2, 3))})
+    assert len(frame) < 1000
+    _, blobs = decode(frame)
+    assert (blobs["a"].dtype, blobs["a"].shape) == (np.float16, (1 << 20, 1 << 20))
+    np.testing.assert_array_equal(blobs["b"], np.full((2, 3), 7, np.int8))
 
 
 def test_arrays_are_aligned_views_of_the_frame():

@@ -1,0 +1,54 @@
+"""What has no end, or no measure, costs what its limits say, and no more."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
+
+import drive
+import stub_producer
+
+from nnfuzz.campaign.session import run_campaign
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.cli.progress import Silent
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.wire import is_one
+
+HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+HUGE = (300 << 20) // 4  # elements
+
+
+@pytest.fixture
+def runner():
+    registry = BackendRegistry.discover([HOSTILE])
+    with BackendRunner(registry.parse("hostile,memory=2"), registry) as runner:
+        yield runner
+
+
+def test_of_an_output_that_is_much_too_large_only_dtype_and_shape_are_sent(runner):
+    inputs = {"x": np.zeros(4, np.float32)}
+    model = stub_producer.model("huge execute O0")
+    runner.submit(model, inputs, ["O0", "O2"], expected={"y": np.zeros(4, np.float32)})
+    huge, usual = (outcome.outputs["y"] for outcome in runner.wait())
+    assert (huge.dtype, huge.shape) == (np.float32, (HUGE,)) and is_one(huge)
+    assert usual.shape == (4,) and not is_one(usual)
+
+
+def test_huge_outputs_are_mismatches_and_do_not_reach_the_parent(tmp_path):
+    config, registry = drive.settings(20, "huge", "hostile,memory=2")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        cache = SupportCache(tmp_path / "cache")
+        result = run_campaign(store, config, registry, Silent(), cache)
+    assert result.summary["outcomes"]["mismatch"] == 2
+    assert result.summary["outcomes"]["ok"] == 38
+    assert result.summary["findings"] == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KB
