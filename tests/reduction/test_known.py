@@ -52,7 +52,7 @@ class Slots:
 
     def run(self, case, edits, question):
         made = case.graph
-        for edit in edits:
+        for edit in (edit for edit in edits if edit.value):
             kept = [node for node in made["nodes"] if node["outputs"][0] in edit.value]
             made = {**made, "nodes": kept}
         self.tried.append([node["op"] for node in made["nodes"]])
