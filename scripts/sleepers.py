@@ -1,7 +1,8 @@
 """ONNX Runtime as two backends: `awake`, and `sleepy`, which never returns from one model in sixty.
 
-Which models these are follows from their bytes. Each is noted in the file that the option `log`
-names, so that a campaign's summary can be held against it.
+Which models these are follows from their bytes; one of those by which a compiler is asked for its
+habits is among them. Each is noted in the file that the option `log` names, so that a campaign's
+summary can be held against it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from nnfuzz.execute.backend import option
 from nnfuzz.execute.registry import backend
 
-ONE_IN = 60
+ONE_IN, MARK = 60, 4
 
 
 @backend
@@ -34,7 +35,7 @@ class Sleepy(OnnxRuntime):
 
     def load(self, model):
         mark = zlib.crc32(model)
-        if mark % ONE_IN == 0:
+        if mark % ONE_IN == MARK:
             with Path(self.options.log).open("a") as log:
                 log.write(f"{mark}\n")
             time.sleep(10_000)

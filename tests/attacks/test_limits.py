@@ -18,8 +18,10 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
+from nnfuzz.execute.events import Death, DeathKind, Limits
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.execute.wire import is_one
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
@@ -52,3 +54,28 @@ def test_huge_outputs_are_mismatches_and_do_not_reach_the_parent(tmp_path):
     assert result.summary["outcomes"]["ok"] == 38
     assert result.summary["findings"] == 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KB
+
+
+@pytest.fixture
+def sandbox(monkeypatch):
+    """256 MiB for a job, of which 64 may stay."""
+    monkeypatch.syspath_prepend(str(HOSTILE.parent))
+    limits = Limits(seconds=20.0, memory_bytes=256 << 20)
+    with Sandbox("hostile:make", limits=limits) as sandbox:
+        yield sandbox
+
+
+def test_a_worker_whose_jobs_leak_is_replaced_and_no_job_is_blamed(sandbox):
+    """Each job keeps a quarter of the limit; together they would exceed it many times."""
+
+    def told(header, blobs):
+        return header["pid"]
+
+    pids = [sandbox.call({"how": "leak"}, reply=told).value for _ in range(12)]
+    assert len(set(pids)) >= 6
+    assert sandbox.pid not in pids
+
+
+def test_memory_of_descendants_counts(sandbox):
+    death = sandbox.call({"how": "allocate_in_a_child"})
+    assert isinstance(death, Death) and death.kind is DeathKind.MEMORY
