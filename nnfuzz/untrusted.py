@@ -239,7 +239,7 @@ def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
         with making_sense(what):
             yield from items
     except Unreadable as error:
-        missing.append(str(error))
+        missing.append(f"{what}: {error}")
 
 
 def whole_or(default: Any, read: Callable[[], Any], what: str, missing: list[str]) -> Any:
@@ -248,5 +248,5 @@ def whole_or(default: Any, read: Callable[[], Any], what: str, missing: list[str
         with making_sense(what):
             return read()
     except Unreadable as error:
-        missing.append(str(error))
+        missing.append(f"{what}: {error}")
         return default

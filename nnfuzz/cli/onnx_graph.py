@@ -40,14 +40,13 @@ def model_graph(file: Path) -> dict[str, Any]:
 
 
 def _load(file: Path) -> ModelProto:
-    import onnx
-    from google.protobuf.message import DecodeError
+    from nnfuzz.reading import Unreadable
+    from nnfuzz.untrusted import parsed_model, read_bytes
 
+    data = read_bytes(file)
     try:
-        model = onnx.load(file, load_external_data=False)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
-    except (DecodeError, ValueError) as error:
+        model = parsed_model(data, file, alone=False)
+    except Unreadable as error:
         raise UsageError(f"{file} holds no graph: it is no ONNX model, or cut off") from error
     if not model.graph.node and not model.graph.output:
         raise UsageError(f"{file} holds no graph: it is no ONNX model, or an empty one")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from nnfuzz.cli.errors import UsageError, writing
 from nnfuzz.cli.onnx_graph import model_graph
+from nnfuzz.untrusted import read_json
 
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
 """What is looked for in a folder, in this order."""
@@ -61,12 +61,7 @@ def read_graph(path: Path) -> Mapping[str, Any]:
         raise UsageError(f"{path} holds no graph: {reason}")
     if file.suffix != ".json":
         return model_graph(file)
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError:
-        data = None
+    data = read_json(file)
     graph = data.get("graph", data) if isinstance(data, dict) else None
     if not isinstance(graph, dict) or "nodes" not in graph:
         raise UsageError(

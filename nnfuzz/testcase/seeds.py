@@ -36,7 +36,7 @@ def seed_files(folder: Path) -> list[Path]:
     if not files:
         what = "holds no .onnx file" if folder.is_dir() else "does not exist"
         raise SeedError(f"--seed-models: {folder} {what}")
-    return [path.resolve() for path in files]
+    return [path.absolute() for path in files]
 
 
 def digest(files: Sequence[str | Path]) -> str:

@@ -1,0 +1,121 @@
+"""A finding, a corpus and a campaign, made in milliseconds, for attacks on files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.campaign.store import Store
+from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Verdict
+from nnfuzz.corpus.layout import write_test
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.target import Target
+from nnfuzz.ir.features import features
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.triage.signature import failures
+
+X = np.arange(3, dtype=np.float32)
+S = np.array(0.5, np.float32)
+W = np.array([1, 2, 3], np.float32)
+GRAPH = {
+    "schema": 1,
+    "values": [
+        ["x", "float32", [3]],
+        ["s", "float32", []],
+        ["w", "float32", [3]],
+        ["h", "float32", [3]],
+        ["y", "float32", [3]],
+    ],
+    "nodes": [
+        {"op": "Add", "attributes": {}, "inputs": ["x", "s"], "outputs": ["h"]},
+        {"op": "Mul", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
+    ],
+    "inputs": ["x", "s"],
+    "weights": ["w"],
+    "outputs": ["y"],
+}
+RIGHT = Target("onnxruntime", "1.0", pipeline="O0", form="direct")
+WRONG = Target("onnxruntime", "1.0", pipeline="O3", form="direct")
+
+
+def model() -> bytes:
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "s"], ["h"]), helper.make_node("Mul", ["h", "w"], ["y"])],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info("s", TensorProto.FLOAT, []),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+        [numpy_helper.from_array(W, "w")],
+    )
+    opset = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=10).SerializeToString()
+
+
+def case() -> TestCase:
+    return TestCase(
+        Numbered(7, 3), GRAPH, model(), {"x": X, "s": S}, {"w": W}, {"y": (X + S) * W}, "direct", 18
+    )
+
+
+def finding(plugins: tuple[str, ...] = (), backend: str = "onnxruntime") -> Finding:
+    """ONNX Runtime is wrong at O3. plugins: what the finding says that it needs."""
+    found = (X + S) * W
+    worst = Element((1,), 3.0, 4.0, 2.9, 3.1, 10.0)
+    wrong = Mismatch("y", MismatchKind.VALUE, wrong=1, share=1 / 3, worst=worst)
+    verdict = Verdict({RIGHT: (), WRONG: (wrong,)}, {"y": 1.0})
+    outcomes = (
+        Outcome(OutcomeKind.OK, Stage.EXECUTE, RIGHT, outputs={"y": found}),
+        Outcome(OutcomeKind.OK, Stage.EXECUTE, WRONG, outputs={"y": found + np.float32(1)}),
+    )
+    (failure,) = failures(outcomes, verdict, GRAPH)
+    config = CaseConfig(plugins=plugins).to_json()
+    spec = BackendSpec(backend, {}, plugins)
+    return Finding(failure, case(), outcomes, spec, config, verdict, {"onnxruntime": "1.0"})
+
+
+def finding_folder(folder: Path, **more: object) -> Path:
+    return write_finding(folder, finding(**more), "def run(model, inputs, level):\n    pass\n")
+
+
+def corpus(folder: Path) -> Path:
+    folder.mkdir()
+    write_test(folder, case())
+    return folder
+
+
+def campaign(folder: Path, where: str = "findings/one", plugins: tuple[str, ...] = ()) -> Path:
+    """A campaign of 30 tests with one reduced finding. where: what its file says of the folder."""
+    spec = BackendRegistry.discover().spec("onnxruntime")
+    config = CampaignConfig((BackendSpec(spec.name, {}, plugins),), seed=9, tests_limit=30)
+    found = finding()
+    row = FindingRow(
+        found.signature.hash, Numbered(9, 1), "mismatch", "compare", "onnxruntime", "O3", "wrong y",
+        where, compiler="onnxruntime",
+    )  # fmt: skip
+    with Store.create(folder, config.to_json()) as store:
+        store.begin_session()
+        store.set_meta("versions", {"onnxruntime": "1.0"})
+        store.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "onnxruntime: no"})
+        for index in range(30):
+            levels = {"O0": "ok", "O3": {"kind": "exception", "message": "no"} if index else "ok"}
+            test = TestRow(
+                index, "run", 0, {"onnxruntime": levels}, {"execute": 0.25},
+                features=features(GRAPH), digest="d" * 16, exporter="direct", items=("Add", "Mul"),
+            )  # fmt: skip
+            seen = (Occurrence(row.signature, Numbered(9, 1)),) if index == 1 else ()
+            store.record(Record(test, (row,) if index == 1 else (), seen))
+        store.add_reduction(
+            ReductionRow(row.signature, "refined", "y is wrong", "Add", GRAPH, 4, 2)
+        )
+    finding_folder(folder / "findings" / "one")
+    return folder
