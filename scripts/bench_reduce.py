@@ -25,13 +25,13 @@ from nnfuzz.testcase.test_id import Numbered
 
 def rule_of(case: TestCase) -> str | None:
     """A pair SECOND/FIRST of the case whose result is a float and so can be negated."""
-    types = {name: dtype for name, dtype, _ in case.graph["values"]}
-    makers = {o: node["op"] for node in case.graph["nodes"] for o in node["outputs"]}
+    types = case.graph.dtypes
+    makers = {o: node.op for node in case.graph.nodes for o in node.outputs}
     pairs = [
         f"{node['op']}/{makers[name]}"
-        for node in case.graph["nodes"]
-        for name in node["inputs"]
-        if name in makers and types[node["outputs"][0]].startswith("float")
+        for node in case.graph.nodes
+        for name in node.inputs
+        if name in makers and types[node.outputs[0]].startswith("float")
     ]
     return random.Random(case.id.index).choice(pairs) if pairs else None
 
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def told(done: Reduction) -> str:
-    nodes = ", ".join(node["op"] for node in done.case.graph["nodes"])
+    nodes = ", ".join(node.op for node in done.case.graph.nodes)
     return (
         f"{done.before[0]:2} -> [{nodes}], {done.before[6]} -> {done.after[6]} elements, "
         f"{done.run} candidates in {done.seconds:.1f} s, confirmed {done.confirmed}; {spent(done)}"

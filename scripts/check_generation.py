@@ -101,7 +101,7 @@ def main(
             milliseconds.append(case.seconds["generate"] * 1000)
             checks.append(case.solver_checks)
             exporters[f"{case.exporter} {case.opset}"] += 1
-            operators.update(node["op"] for node in case.graph["nodes"])
+            operators.update(node.op for node in case.graph.nodes)
             try:
                 onnx.checker.check_model(case.model, full_check=True)
             except Exception as error:

@@ -35,6 +35,7 @@ from nnfuzz.execute.deviation import NO_HABITS, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
+from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
@@ -326,7 +327,7 @@ class Recorder:
         signature = failure.signature.hash
         before = self.rows.get(signature)
         made = evidence.case or evidence.failed
-        graph = (made.graph if made else None) or {}
+        graph = made.graph if made else NO_GRAPH
         self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
         self._items[signature] = frozenset(self.items_in(graph))
         row = FindingRow(
@@ -343,7 +344,7 @@ class Recorder:
             party=evidence.blame(failure).accused,
             occurrences=before.occurrences if before else 0,
             place=evidence.place,
-            size=len(graph.get("nodes", ())),
+            size=len(graph.nodes),
             complaint=complaint_of(failure),
         )
         self._suspect(row)
@@ -392,11 +393,11 @@ class Recorder:
             evidence.case.motifs if evidence.case else (),
             made.digest() if made else "",
             made.generated_for if made else "",
-            self.items_in(made.graph) if made and made.graph else (),
-            _said(evidence.outcomes, made.graph if made else None),
+            self.items_in(made.graph) if made else (),
+            _said(evidence.outcomes, made.graph if made else NO_GRAPH),
         )
 
-    def items_in(self, graph: Mapping[str, Any]) -> tuple[str, ...]:
+    def items_in(self, graph: GraphView) -> tuple[str, ...]:
         """See nnfuzz.campaign.rows.Observed."""
         if not graph:
             return ()
@@ -407,9 +408,7 @@ _SAID = (*FAILURES, OutcomeKind.UNSUPPORTED)
 """Outcomes of which the whole text is kept."""
 
 
-def _said(
-    outcomes: Iterable[Outcome], graph: Mapping[str, Any] | None
-) -> dict[tuple[str, str], Said]:
+def _said(outcomes: Iterable[Outcome], graph: GraphView) -> dict[tuple[str, str], Said]:
     """The whole texts of errors, by backend and level."""
     failed = [outcome for outcome in outcomes if outcome.kind in _SAID]
     words = words_of(graph) if failed else ()
@@ -421,11 +420,9 @@ def _alike(row: FindingRow) -> tuple[str, ...]:
     return row.compiler, row.kind, row.level, row.party
 
 
-def _failing_part(
-    graph: Mapping[str, Any], failure: Failure, evidence: Evidence
-) -> Mapping[str, Any]:
+def _failing_part(graph: GraphView, failure: Failure, evidence: Evidence) -> GraphView:
     """What the first wrong output of a mismatch depends on; else the whole graph."""
-    order = [name for node in graph.get("nodes", ()) for name in node["outputs"]]
+    order = [name for node in graph.nodes for name in node.outputs]
     wrong = first_wrong(evidence.verdict, failure.targets, order)
     return upstream(graph, wrong.output) if wrong and graph else graph
 

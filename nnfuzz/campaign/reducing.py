@@ -15,7 +15,6 @@ from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.ir.graph_json import checked_graph
 from nnfuzz.reading import read_fields
 from nnfuzz.report.finding_folder import REDUCED
 
@@ -209,6 +208,5 @@ _NOTHING = ReductionRow("")
 def _read(header: dict[str, Any], blobs: dict[str, Any]) -> ReductionRow:
     """What came of a reduction; of which finding is for the asker to say."""
     found = replace(_NOTHING, **read_fields(ReductionRow, header, *_RESULT))
-    if found.graph:
-        checked_graph(found.graph)
+    found.graph.checked()
     return found

@@ -109,7 +109,7 @@ class ReductionService:
             "explained": done.cause is not None,
             "title": " – ".join([signature.title, *done.evidence.explanations[:1]]),
             "pattern": str(pattern_of(graph)),
-            "graph": graph,
+            "graph": graph.to_json(),
             "before": done.nodes[0],
             "after": done.nodes[1],
             "seconds": round(done.seconds, 3),
@@ -142,7 +142,7 @@ class ReductionService:
 def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
     """What there is to recognise in a reduced finding. Raises: RegistryError."""
     told = facts(reduced, registry)
-    graph, failure = reduced.case.graph or {}, renewed(reduced, registry)
+    graph, failure = reduced.case.graph, renewed(reduced, registry)
     return Cause(
         refined(failure, graph, told).hash,
         graph,

@@ -26,6 +26,7 @@ from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.view import GraphView, ValueView
 from nnfuzz.report.finding_folder import FindingError, read_finding, rename_signature
 from nnfuzz.testcase.test_id import Numbered, TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
@@ -171,7 +172,7 @@ def _failures(
                 error = told.error
                 text = error.error_type, error.message, error.traceback
                 found.append(export_failure(label, *text))
-    graph = {"values": [[word] for word in sorted(words)], "nodes": []}
+    graph = GraphView(tuple(ValueView(word, "") for word in sorted(words)))
     return found + failures(outcomes, None, graph)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.ir.features import Features
+from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.test_id import TestId
 from nnfuzz.triage.keys import Key, KeyKind, grouped
 
@@ -160,7 +161,7 @@ class FlakyRow:
 class ReductionRow:
     """What came of reducing the finding of a signature. reason: why nothing did, else "".
 
-    refined: see nnfuzz.triage.refine. graph: the reduced one, as JSON. before, after: nodes.
+    refined: see nnfuzz.triage.refine. graph: the reduced one. before, after: nodes.
     explained: by another finding with the same refined signature, and so not reduced to the end.
     keys: see nnfuzz.triage.keys. explanations: hypotheses that predict what is wrong.
     """
@@ -169,7 +170,7 @@ class ReductionRow:
     refined: str = ""
     title: str = ""
     pattern: str = ""
-    graph: dict[str, Any] | None = None
+    graph: GraphView = NO_GRAPH
     before: int = 0
     after: int = 0
     seconds: float = 0.0
@@ -181,7 +182,11 @@ class ReductionRow:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReductionRow:
         lists = {name: tuple(data.get(name, ())) for name in ("keys", "explanations")}
-        return cls(**{**data, **lists})
+        graph = GraphView.from_json(data.get("graph") or {})
+        return cls(**{**data, **lists, "graph": graph})
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "graph": self.graph.to_json()}
 
 
 @dataclass(frozen=True)

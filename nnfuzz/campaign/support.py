@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.ir.view import GraphView
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
@@ -153,16 +153,16 @@ def describe(outcome: Outcome) -> str:
     return f"{outcome.kind} in {outcome.stage} at {outcome.level}: {lines[0][:200]}"
 
 
-def signature_keys(graph: Mapping[str, Any], variables: Mapping[str, Sequence[int]]) -> set[str]:
-    """The signatures in a graph's JSON form.
+def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> set[str]:
+    """The signatures in a graph.
 
     variables: per operator, the first input that each of its type variables binds, in the order
     in which a signature names them (the producer service tells).
     """
-    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+    dtypes = graph.dtypes
     keys = set()
-    for node in graph["nodes"]:
-        inputs = node["inputs"]
-        bound = [dtypes[inputs[i]] for i in variables.get(node["op"], ()) if i < len(inputs)]
-        keys.add(f"{node['op']}({','.join(bound)})->{dtypes[node['outputs'][0]]}")
+    for node in graph.nodes:
+        inputs = node.inputs
+        bound = [dtypes[inputs[i]] for i in variables.get(node.op, ()) if i < len(inputs)]
+        keys.add(f"{node.op}({','.join(bound)})->{dtypes[node.outputs[0]]}")
     return keys

@@ -66,4 +66,4 @@ def _made(evidence: Evidence) -> TestCase | NotProduced:
 
 def _case_without_model(config: CaseConfig, failed: NotProduced) -> TestCase:
     """What there is of a test case whose export failed."""
-    return TestCase(failed.id, failed.graph or {}, b"", {}, {}, {}, config.exporter, config.opset)
+    return TestCase(failed.id, failed.graph, b"", {}, {}, {}, config.exporter, config.opset)

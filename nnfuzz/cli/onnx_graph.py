@@ -1,4 +1,4 @@
-"""Any ONNX model as a graph in nnfuzz's JSON form, to be printed and drawn; nothing is checked."""
+"""Any ONNX model as a graph to be printed and drawn; nothing is checked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.errors import UsageError
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.materialize.walk import reads
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ OWN = ("", "ai.onnx")
 """Domains of ONNX's own operators, which are named without one."""
 
 
-def model_graph(file: Path) -> dict[str, Any]:
+def model_graph(file: Path) -> GraphView:
     """The graph of a model file: values with types as far as inference finds them, nodes, weights.
 
     Raises: UsageError if the file cannot be read or is no ONNX model.
@@ -27,16 +28,16 @@ def model_graph(file: Path) -> dict[str, Any]:
     weights = {tensor.name: _of_tensor(tensor) for tensor in graph.initializer}
     types = {v.name: _of_type(v.type) for v in (*graph.value_info, *graph.input, *graph.output)}
     nodes = [_node(node) for node in graph.node]
-    named = dict.fromkeys(name for node in nodes for name in (*node["inputs"], *node["outputs"]))
+    named = dict.fromkeys(name for node in nodes for name in (*node.inputs, *node.outputs))
     outputs = [value.name for value in graph.output]
     types = {**dict.fromkeys([*named, *outputs], (UNKNOWN, [UNKNOWN])), **types, **weights}
-    return {
-        "values": [[name, dtype, shape] for name, (dtype, shape) in types.items()],
-        "inputs": [value.name for value in graph.input if value.name not in weights],
-        "weights": list(weights),
-        "nodes": nodes,
-        "outputs": outputs,
-    }
+    return GraphView(
+        tuple(ValueView(name, dtype, tuple(shape)) for name, (dtype, shape) in types.items()),
+        tuple(nodes),
+        tuple(value.name for value in graph.input if value.name not in weights),
+        tuple(weights),
+        tuple(outputs),
+    )
 
 
 def _load(file: Path) -> ModelProto:
@@ -63,15 +64,15 @@ def _inferred(model: ModelProto) -> ModelProto:
         return model
 
 
-def _node(node: NodeProto) -> dict[str, Any]:
+def _node(node: NodeProto) -> NodeView:
     """Optional inputs that are left out are dropped, what bodies read from outside is added."""
     further = (name for name in reads(node) if name not in node.input)
-    return {
-        "op": node.op_type if node.domain in OWN else f"{node.domain}.{node.op_type}",
-        "attributes": {attribute.name: _shown(attribute) for attribute in node.attribute},
-        "inputs": [name for name in (*node.input, *further) if name],
-        "outputs": [name for name in node.output if name],
-    }
+    return NodeView(
+        node.op_type if node.domain in OWN else f"{node.domain}.{node.op_type}",
+        tuple(name for name in (*node.input, *further) if name),
+        tuple(name for name in node.output if name),
+        {attribute.name: _shown(attribute) for attribute in node.attribute},
+    )
 
 
 def _shown(attribute: AttributeProto) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from nnfuzz.cli.errors import UsageError, writing
 from nnfuzz.cli.onnx_graph import model_graph
+from nnfuzz.ir.view import GraphView
 from nnfuzz.untrusted import read_json
 
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
@@ -53,8 +53,8 @@ def show(
     typer.echo(svg)
 
 
-def read_graph(path: Path) -> Mapping[str, Any]:
-    """The graph in its JSON form, from a folder, a model or JSON. Raises: UsageError."""
+def read_graph(path: Path) -> GraphView:
+    """The graph from a folder, a model or JSON. Raises: UsageError."""
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
@@ -68,19 +68,22 @@ def read_graph(path: Path) -> Mapping[str, Any]:
             f"{path} holds no graph: expected the folder of a finding or of a generated model, an "
             "ONNX model, or a graph as JSON"
         )
-    return graph
+    try:
+        return GraphView.from_json(graph)
+    except ValueError as error:
+        raise UsageError(f"{path} holds a damaged graph: {error}") from error
 
 
-def listed(graph: Mapping[str, Any]) -> list[str]:
+def listed(graph: GraphView) -> list[str]:
     """One line per input, weight, node and output."""
     from nnfuzz.report.draw import shown_type
     from nnfuzz.spec.attributes import shown
 
-    types = {name: shown_type(dtype, shape) for name, dtype, shape in graph["values"]}
-    lines = [f"input  {name}: {types[name]}" for name in graph["inputs"]]
-    lines += [f"weight {name}: {types[name]}" for name in graph["weights"]]
-    for node in graph["nodes"]:
-        made = ", ".join(f"{name}: {types[name]}" for name in node["outputs"])
-        attributes = [f"{key}={shown(value)}" for key, value in node["attributes"].items()]
-        lines.append(f"{made} = {node['op']}({', '.join([*node['inputs'], *attributes])})")
-    return lines + [f"output {name}: {types[name]}" for name in graph["outputs"]]
+    types = {value.name: shown_type(value.dtype, value.shape) for value in graph.values}
+    lines = [f"input  {name}: {types[name]}" for name in graph.inputs]
+    lines += [f"weight {name}: {types[name]}" for name in graph.weights]
+    for node in graph.nodes:
+        made = ", ".join(f"{name}: {types[name]}" for name in node.outputs)
+        attributes = [f"{key}={shown(value)}" for key, value in node.attributes.items()]
+        lines.append(f"{made} = {node.op}({', '.join([*node.inputs, *attributes])})")
+    return lines + [f"output {name}: {types[name]}" for name in graph.outputs]

@@ -14,11 +14,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from nnfuzz.ir.graph_json import checked_graph
+from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import atomic_folder, npz_bytes
 from nnfuzz.testcase.case import TestCase
@@ -50,7 +49,7 @@ class _About:
     test: str
     exporter: str
     opset: int
-    graph: dict[str, Any]
+    graph: GraphView
     schema: int = 0
 
 
@@ -103,7 +102,7 @@ class TestFolder:
         data_set = self.data_sets()[0]
         return TestCase(
             id=parse_id(data.test),
-            graph=checked_graph(data.graph),
+            graph=data.graph.checked(),
             model=self.model(),
             inputs=dict(data_set.inputs),
             weights=read_npz(self.path / WEIGHTS),
@@ -153,7 +152,7 @@ def write_test(parent: Path, case: TestCase) -> Path:
         "test": str(case.id),
         "exporter": case.exporter,
         "opset": case.opset,
-        "graph": case.graph,
+        "graph": case.graph.to_json(),
     }
     folder = parent / test_name(case.id)
     with atomic_folder(folder) as made:

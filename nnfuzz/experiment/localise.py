@@ -223,11 +223,11 @@ def _first_wrong(
     result = examine(shown, runner, producer.judge, [level])
     (outcome,) = result.outcomes
     wrong = {m.output for m in wrong_outputs(result.verdict) if m.target == outcome.target}
-    for node in shown.graph["nodes"]:
-        for name in node["outputs"]:
+    for node in shown.graph.nodes:
+        for name in node.outputs:
             if name in wrong:
                 sentence = f"with every value as an output, the first wrong one is {name}, "
-                return node["op"], name, sentence + f"computed by {node['op']}"
+                return node.op, name, sentence + f"computed by {node.op}"
     if not outcome.ok:
         return "", "", f"with every value as an output: {outcome.kind} in {outcome.stage}"
     return "", "", "with every value as an output nothing is wrong: it takes a fusion"
@@ -242,8 +242,8 @@ def _in_wider_dtypes(
     except ProducerError:
         return []
     (outcome,) = examine(shown, runner, producer.judge, [level]).outcomes
-    then = {name: dtype for name, dtype, _ in shown.graph["values"]}
-    pairs = {(dtype, then[name]) for name, dtype, _ in case.graph["values"] if dtype != then[name]}
+    then = shown.graph.dtypes
+    pairs = {(old, then[name]) for name, old in case.graph.dtypes.items() if old != then[name]}
     told = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
     if outcome.kind is OutcomeKind.MISMATCH:
         return [f"with {told} the result is wrong as well"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from nnfuzz.ir.view import GraphView
 
 
 def edge_key(producer: str, consumer: str, dtype: str) -> str:
@@ -16,14 +15,14 @@ def is_edge(key: str) -> bool:
     return key.endswith(")")
 
 
-def edge_keys(graph: Mapping[str, Any]) -> tuple[str, ...]:
-    """The edges of a concrete graph in its JSON form, each once, in topological order."""
-    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
-    makers = {name: node["op"] for node in graph["nodes"] for name in node["outputs"]}
+def edge_keys(graph: GraphView) -> tuple[str, ...]:
+    """The edges of a concrete graph, each once, in topological order."""
+    dtypes = graph.dtypes
+    makers = {name: node.op for node in graph.nodes for name in node.outputs}
     found = (
-        edge_key(makers[name], node["op"], dtypes[name])
-        for node in graph["nodes"]
-        for name in node["inputs"]
+        edge_key(makers[name], node.op, dtypes[name])
+        for node in graph.nodes
+        for name in node.inputs
         if name in makers
     )
     return tuple(dict.fromkeys(found))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 
 
 @dataclass(frozen=True)
@@ -48,22 +50,22 @@ class Features:
         return cls(tuple(tuple(n) for n in nodes), tuple(tuple(e) for e in edges))
 
 
-def features(graph: Mapping[str, Any]) -> Features:
-    """The features of a concrete graph in its JSON form (Graph.to_json)."""
-    types = {name: (dtype, shape) for name, dtype, shape in graph["values"]}
-    nodes = tuple(_node(node, types) for node in graph["nodes"])
-    return Features(nodes, tuple(dict.fromkeys(_edges(graph["nodes"]))))
+def features(graph: GraphView) -> Features:
+    """The features of a concrete graph."""
+    types = {value.name: value for value in graph.values}
+    nodes = tuple(_node(node, types) for node in graph.nodes)
+    return Features(nodes, tuple(dict.fromkeys(_edges(graph.nodes))))
 
 
-def _node(node: Mapping[str, Any], types: Mapping[str, Any]) -> tuple[str, str, str]:
-    inputs = [types[name] for name in node["inputs"]]
-    whole = json.dumps([node["op"], node["attributes"], inputs], sort_keys=True)
+def _node(node: NodeView, types: Mapping[str, ValueView]) -> tuple[str, str, str]:
+    inputs = [(types[name].dtype, types[name].shape) for name in node.inputs]
+    whole = json.dumps([node.op, dict(node.attributes), inputs], sort_keys=True)
     vertex = f"{zlib.crc32(whole.encode()):08x}"
-    return node["op"], ",".join(dtype for dtype, _ in inputs), vertex
+    return node.op, ",".join(dtype for dtype, _ in inputs), vertex
 
 
-def _edges(nodes: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+def _edges(nodes: Iterable[NodeView]) -> Iterator[tuple[int, int]]:
     made: dict[str, int] = {}
     for place, node in enumerate(nodes):
-        yield from ((made[name], place) for name in node["inputs"] if name in made)
-        made.update(dict.fromkeys(node["outputs"], place))
+        yield from ((made[name], place) for name in node.inputs if name in made)
+        made.update(dict.fromkeys(node.outputs, place))

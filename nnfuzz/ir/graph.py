@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Var
 from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.view import GraphError, GraphView, NodeView, ValueView
 
 if TYPE_CHECKING:
     from nnfuzz.spec.operator import OpSpec
 
     SpecByName = Callable[[str], type[OpSpec]]
 
-SCHEMA = 1
-
-
-class GraphError(ValueError):
-    """A graph that breaks an invariant; the message names the culprit."""
+__all__ = ["Graph", "GraphError", "Node", "Value", "pruned"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,57 +127,45 @@ class Graph:
                 raise GraphError(f"{name} is defined twice, again by {node!r}")
             seen.add(name)
 
+    def view(self) -> GraphView:
+        """The graph with names for operators. It must be concrete."""
+        return GraphView(
+            tuple(
+                ValueView(v.name, v.type.dtype.value, v.type.sizes) for v in self.values.values()
+            ),
+            tuple(NodeView(n.op.name, n.inputs, n.outputs, n.op.to_json()) for n in self.nodes),
+            tuple(self.inputs),
+            tuple(self.weights),
+            tuple(self.outputs),
+            dict(self.prescribed),
+        )
+
+    @classmethod
+    def of(cls, view: GraphView, lookup: SpecByName) -> Graph:
+        """Inverse of `view`; `lookup` finds an operator class by name (see OpRegistry.get).
+
+        Raises: KeyError from `lookup`.
+        """
+        return cls(
+            {
+                v.name: Value(v.name, TensorType(DType(v.dtype), view.shapes[v.name]))
+                for v in view.values
+            },
+            [Node(lookup(n.op).from_json(n.attributes), n.inputs, n.outputs) for n in view.nodes],
+            list(view.inputs),
+            list(view.weights),
+            list(view.outputs),
+            dict(view.prescribed),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers. The graph must be concrete."""
-        return {
-            "schema": SCHEMA,
-            "values": [
-                [v.name, v.type.dtype.value, list(v.type.shape)] for v in self.values.values()
-            ],
-            "nodes": [
-                {
-                    "op": n.op.name,
-                    "attributes": n.op.to_json(),
-                    "inputs": list(n.inputs),
-                    "outputs": list(n.outputs),
-                }
-                for n in self.nodes
-            ],
-            "inputs": list(self.inputs),
-            "weights": list(self.weights),
-            "outputs": list(self.outputs),
-            **({"prescribed": self._prescribed()} if self.prescribed else {}),
-        }
-
-    def _prescribed(self) -> dict[str, list[float]]:
-        return {name: list(range_) for name, range_ in self.prescribed.items()}
+        return self.view().to_json()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], lookup: SpecByName) -> Graph:
-        """Inverse of `to_json`; `lookup` finds an operator class by name (see OpRegistry.get).
-
-        Raises: GraphError for an unknown schema; KeyError from `lookup`.
-        """
-        if data.get("schema") != SCHEMA:
-            raise GraphError(f"graph schema {data.get('schema')!r} is not {SCHEMA}")
-        return cls(
-            {
-                name: Value(name, TensorType(DType(dtype), tuple(shape)))
-                for name, dtype, shape in data["values"]
-            },
-            [
-                Node(
-                    lookup(n["op"]).from_json(n["attributes"]),
-                    tuple(n["inputs"]),
-                    tuple(n["outputs"]),
-                )
-                for n in data["nodes"]
-            ],
-            list(data["inputs"]),
-            list(data["weights"]),
-            list(data["outputs"]),
-            {name: (lo, hi) for name, (lo, hi) in data.get("prescribed", {}).items()},
-        )
+        """Inverse of `to_json`; see `of`. Raises: GraphError for an unknown schema; KeyError."""
+        return cls.of(GraphView.from_json(data), lookup)
 
 
 def pruned(

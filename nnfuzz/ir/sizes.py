@@ -8,9 +8,10 @@ several sizes as well. The names of copy K, K > 0, end in "_atK"; weights keep t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
+from nnfuzz.ir.view import GraphView
 
 T = TypeVar("T")
 MARK = "_at"
@@ -87,6 +88,6 @@ def together(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
 
 
-def operators(graph: Mapping[str, Any] | None) -> int:
-    """How many nodes one copy has, in a graph's JSON form."""
-    return sum(not split(node["outputs"][0])[1] for node in (graph or {}).get("nodes", ()))
+def operators(graph: GraphView) -> int:
+    """How many nodes one copy has."""
+    return sum(not split(node.outputs[0])[1] for node in graph.nodes)

@@ -72,7 +72,7 @@ class Finding(engine.Finding):
             ("evidence", self.blame.evidence),
         ]
         rows += [("wrong", str(self.verdict))] if self.verdict and not self.verdict.ok else []
-        drawing = draw(self.case.graph) if self.case.graph.get("nodes") else ""
+        drawing = draw(self.case.graph) if self.case.graph else ""
         return titled(self.signature.title, table(rows) + drawing)
 
 

@@ -61,7 +61,7 @@ class Oracle:
     def _graph(self, case: TestCase) -> Graph:
         from nnfuzz.ir.graph import Graph
 
-        return Graph.from_json(case.graph, self._registry.get)
+        return Graph.of(case.graph, self._registry.get)
 
     @cached_property
     def _registry(self) -> OpRegistry:

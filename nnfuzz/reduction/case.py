@@ -170,7 +170,7 @@ def asked(problem: Problem, config: ReduceConfig) -> Iterator[tuple[Slots, Quest
     """Workers, what they are asked about candidates, the case as it fails now, and the failure key
     that candidates must keep. Raises: as reduce_case does.
     """
-    if not (problem.case.graph or {}).get("nodes"):
+    if not problem.case.graph:
         raise NotReduced("there is no graph, only a model: nothing to reduce")
     with _slots(problem, config) as slots:
         slots.start()

@@ -144,7 +144,7 @@ class Engine:
         proposed = self._focused(proposed)
         if name != "neighbourhoods" or self.question.judged:
             return proposed
-        last = first_copy(self.case.graph or {})[-1]["outputs"][0]
+        last = first_copy(self.case.graph)[-1].outputs[0]
         return [group for group in proposed if last in group[0].value]
 
     def _focused(self, proposed: list[Group]) -> list[Group]:

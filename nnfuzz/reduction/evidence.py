@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import DIRECT
+from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.known import Cause
@@ -161,7 +161,7 @@ def _alone_as_well(slots: Slots, question: Question, tried: Tried, failure: Fail
     nodes = _nodes(tried)
     if len(nodes) < 2 or tried.case is None:
         return False
-    last = Edit("neighbourhoods", "input", nodes[-1]["outputs"][:1])
+    last = Edit("neighbourhoods", "input", [*nodes[-1].outputs[:1]])
     alone = slots.run(tried.case, (last,), question)
     return any(_same_words(found, failure, tried, alone) for found, _ in alone.failing)
 
@@ -188,23 +188,23 @@ def _causes(tried: Tried, stage: Stage) -> list[Failure]:
 
 def _exposed(slots: Slots, question: Question, case: TestCase, count: int | None = None) -> Tried:
     """The first nodes of a case with all that they compute as outputs."""
-    nodes = first_copy(case.graph or {})[:count]
-    names = [name for node in nodes for name in node["outputs"]]
+    nodes = first_copy(case.graph)[:count]
+    names = [name for node in nodes for name in node.outputs]
     return slots.run(case, (Edit("outputs", value=names),), question)
 
 
 def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None:
     """The operator of the first wrong value alone, fed with right ones, if it is wrong then."""
     wrong = {w.output for w in wrong_outputs(shown.verdict)}
-    first = [node["outputs"][0] for node in _nodes(shown) if not wrong.isdisjoint(node["outputs"])]
+    first = [node.outputs[0] for node in _nodes(shown) if not wrong.isdisjoint(node.outputs)]
     if not first or shown.case is None:
         return None
     alone = slots.run(shown.case, (Edit("neighbourhoods", "input", first[:1]),), question)
     return alone if _wrong(alone) else None
 
 
-def _nodes(tried: Tried) -> list[Mapping[str, Any]]:
-    return first_copy(tried.case.graph or {}) if tried.case else []
+def _nodes(tried: Tried) -> list[NodeView]:
+    return first_copy(tried.case.graph) if tried.case else []
 
 
 def _alike(
@@ -218,7 +218,7 @@ def _alike(
     """Known causes whose operator or dtype fails in the same way in place of this case's."""
     assert best.case is not None
     similar = [cause for cause in reversed(causes) if _may_be_one(failure, told, cause)]
-    swaps = ((cause, swap(best.case.graph or {}, cause)) for cause in similar)
+    swaps = ((cause, swap(best.case.graph, cause)) for cause in similar)
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
         tried = slots.run(best.case, edits, question)
         if any(_same_words(f, failure, best, tried) for f, _ in tried.failing):
@@ -227,21 +227,21 @@ def _alike(
             return  # each would take as long
 
 
-def swap(graph: dict[str, Any], cause: Cause) -> Group:
+def swap(graph: GraphView, cause: Cause) -> Group:
     """Edits that put the operator, or the dtypes, of a cause in place of those of a graph; none
     unless both are of a single operator.
     """
     mine, theirs = first_copy(graph), cause.nodes
-    if len(mine) != 1 or len(theirs) != 1 or len(mine[0]["inputs"]) != len(theirs[0]["inputs"]):
+    if len(mine) != 1 or len(theirs) != 1 or len(mine[0].inputs) != len(theirs[0].inputs):
         return ()
     (node,), (other,) = mine, theirs
-    if node["op"] != other["op"]:
-        return (Edit("operators", node["outputs"][0], other["op"]),)
-    have, want = ({v[0]: v[1] for v in g["values"]} for g in (graph, cause.graph))
+    if node.op != other.op:
+        return (Edit("operators", node.outputs[0], other.op),)
+    have, want = graph.dtypes, cause.graph.dtypes
     pairs = [
         (have[a], want[b])
         for side in ("inputs", "outputs")
-        for a, b in zip(node[side], other[side])
+        for a, b in zip(getattr(node, side), getattr(other, side))
         if have[a] != want[b]
     ]
     return tuple(Edit("dtypes", a, b) for a, b in dict.fromkeys(pairs))
@@ -274,8 +274,7 @@ def _same_words(found: Failure, wanted: Failure, one: Tried, other: Tried) -> bo
 
 
 def _general(failure: Failure, tried: Tried) -> tuple[str, str]:
-    parts, graph = failure.signature.parts, (tried.case.graph if tried.case else None) or {}
-    dtypes = {value[1] for value in graph.get("values", ())}
-    operators = {node["op"] for node in graph.get("nodes", ())}
-    said = general_message(parts.get("message", ""), dtypes, operators)
+    parts, graph = failure.signature.parts, tried.case.graph if tried.case else NO_GRAPH
+    dtypes = {*graph.dtypes.values()}
+    said = general_message(parts.get("message", ""), dtypes, graph.operators)
     return said, str(parts.get("wrong", parts.get("error", "")))

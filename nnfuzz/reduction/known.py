@@ -9,10 +9,10 @@ soon as what is left fails in a way that refines to a known signature.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
@@ -33,7 +33,7 @@ class Cause:
     """
 
     refined: str
-    graph: Mapping[str, Any]
+    graph: GraphView
     passes: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     kind: str = ""
@@ -49,10 +49,10 @@ class Cause:
     @property
     def operator(self) -> str:
         """The last one of the reduced graph; "" without a graph."""
-        return self.nodes[-1]["op"] if self.nodes else ""
+        return self.nodes[-1].op if self.nodes else ""
 
     @property
-    def nodes(self) -> list[Mapping[str, Any]]:
+    def nodes(self) -> list[NodeView]:
         return first_copy(self.graph) if self.graph else []
 
 
@@ -76,7 +76,7 @@ class Known:
             tried = emitted if self._alike(emitted) else tried
         while hit := self._hit(tried):
             cause, place, part = hit
-            rest = [n for node in _nodes(tried) if (n := node["outputs"][0]) not in place]
+            rest = [n for node in _nodes(tried) if (n := node.outputs[0]) not in place]
             other = self._run(tried, _alone(rest)) if rest else None
             if other is None or not self._alike(other):
                 self.found = cause
@@ -97,7 +97,7 @@ class Known:
                 return cause, place, part
         return None
 
-    def _places(self, nodes: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    def _places(self, nodes: Sequence[NodeView]) -> list[list[str]]:
         by_size = sorted(self.causes, key=lambda cause: len(cause.nodes))
         found = [place for cause in by_size for place in occurrences(cause.nodes, nodes)]
         return [list(place) for place in dict.fromkeys(map(tuple, found))][:MOST_HINTS]
@@ -134,7 +134,7 @@ class Known:
         return bool(again.outcomes) and not self._alike(again)
 
 
-def _nodes(tried: Tried) -> list[Mapping[str, Any]]:
+def _nodes(tried: Tried) -> list[NodeView]:
     return first_copy(tried.case.graph) if tried.case and tried.case.graph else []
 
 
@@ -143,19 +143,17 @@ def _alone(place: Sequence[str]) -> Edit:
     return Edit("neighbourhoods", "input", list(place))
 
 
-def occurrences(
-    wanted: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]]
-) -> Iterator[list[str]]:
+def occurrences(wanted: Sequence[NodeView], nodes: Sequence[NodeView]) -> Iterator[list[str]]:
     """Where all operators of a pattern are among some nodes, connected as there: the first outputs
     of these, in their order. At most MOST_PLACES.
     """
-    have, need = (Counter(node["op"] for node in part) for part in (nodes, wanted))
+    have, need = (Counter(node.op for node in part) for part in (nodes, wanted))
     if not wanted or need - have:
         return
-    position = {node["outputs"][0]: i for i, node in enumerate(nodes)}
+    position = {node.outputs[0]: i for i, node in enumerate(nodes)}
     seen = set()
     for match in _matches(wanted, nodes, []):
-        place = sorted((node["outputs"][0] for node in match), key=position.__getitem__)
+        place = sorted((node.outputs[0] for node in match), key=position.__getitem__)
         if tuple(place) not in seen:
             seen.add(tuple(place))
             yield place
@@ -164,19 +162,19 @@ def occurrences(
 
 
 def _matches(
-    wanted: Sequence[Mapping[str, Any]],
-    nodes: Sequence[Mapping[str, Any]],
-    chosen: list[Mapping[str, Any]],
-) -> Iterator[list[Mapping[str, Any]]]:
+    wanted: Sequence[NodeView],
+    nodes: Sequence[NodeView],
+    chosen: list[NodeView],
+) -> Iterator[list[NodeView]]:
     """Nodes that stand for the wanted ones, which are in topological order."""
     if len(chosen) == len(wanted):
         yield list(chosen)
         return
     node = wanted[len(chosen)]
-    makers = [i for i, n in enumerate(wanted[: len(chosen)]) if {*n["outputs"]} & {*node["inputs"]}]
+    makers = [i for i, n in enumerate(wanted[: len(chosen)]) if {*n.outputs} & {*node.inputs}]
     for candidate in nodes:
-        reads = {*candidate["inputs"]}
-        if candidate["op"] != node["op"] or any(candidate is other for other in chosen):
+        reads = {*candidate.inputs}
+        if candidate.op != node.op or any(candidate is other for other in chosen):
             continue
-        if all(reads & {*chosen[i]["outputs"]} for i in makers):
+        if all(reads & {*chosen[i].outputs} for i in makers):
             yield from _matches(wanted, nodes, [*chosen, candidate])

@@ -145,7 +145,7 @@ def _as_case(case: TestCase, subject: Subject, model: bytes, opset: int) -> Test
     graph = subject.graph
     return replace(
         case,
-        graph=graph.to_json(),
+        graph=graph.view(),
         model=model,
         inputs={name: subject.params[name] for name in graph.inputs},
         weights={name: subject.params[name] for name in graph.weights},

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.ir.view import GraphView
 from nnfuzz.report.draw_layout import Layout, layout
 from nnfuzz.report.templating import environment
 from nnfuzz.spec.attributes import shown
@@ -87,12 +88,12 @@ class _Box:
         return self.x + self.width * shift, self.y + self.height
 
 
-def draw(graph: Mapping[str, Any], style: bool = True) -> str:
-    """The SVG text of a concrete graph in its JSON form (Graph.to_json).
+def draw(graph: GraphView, style: bool = True) -> str:
+    """The SVG text of a concrete graph.
 
     style: False leaves out the CSS, for a page that holds it already.
     """
-    types = {name: shown_type(dtype, shape) for name, dtype, shape in graph["values"]}
+    types = {value.name: shown_type(value.dtype, value.shape) for value in graph.values}
     boxes = _boxes(graph, types)
     edges = list(_edges(boxes))
     ports = [(a, b, (place + 1) / (len(boxes[b].ins) + 1)) for a, b, _, place in edges]
@@ -121,7 +122,7 @@ def draw(graph: Mapping[str, Any], style: bool = True) -> str:
     )
 
 
-def shown_type(dtype: str, shape: Sequence[int]) -> str:
+def shown_type(dtype: str, shape: Sequence[int | str]) -> str:
     """f32[2, 3] for ("float32", [2, 3])."""
     for long, short in _DTYPES.items():
         if str(dtype).startswith(long):
@@ -130,25 +131,25 @@ def shown_type(dtype: str, shape: Sequence[int]) -> str:
     return _cut(f"{dtype}[{', '.join(map(str, shape))}]", 60)
 
 
-def _boxes(graph: Mapping[str, Any], types: Mapping[str, str]) -> list[_Box]:
+def _boxes(graph: GraphView, types: Mapping[str, str]) -> list[_Box]:
     """Inputs and weights, nodes, outputs: in topological order."""
     boxes = []
-    for kind in ("input", "weight"):
-        for name in graph[f"{kind}s"]:
+    for kind, names in (("input", graph.inputs), ("weight", graph.weights)):
+        for name in names:
             boxes.append(_Box(kind, _cut(name, 24), [types[name]], name, outs=(name,)))
-    for node in graph["nodes"]:
-        attributes = [f"{k} = {shown(v)}" for k, v in node["attributes"].items() if v is not None]
+    for node in graph.nodes:
+        attributes = [f"{k} = {shown(v)}" for k, v in node.attributes.items() if v is not None]
         boxes.append(
             _Box(
-                family(node["op"]),
-                _cut(node["op"], 28),
+                family(node.op),
+                _cut(node.op, 28),
                 _shortened(attributes),
-                "\n".join([node["op"], *attributes]),
-                tuple(node["inputs"]),
-                tuple(node["outputs"]),
+                "\n".join([node.op, *attributes]),
+                tuple(node.inputs),
+                tuple(node.outputs),
             )
         )
-    for name in graph["outputs"]:
+    for name in graph.outputs:
         boxes.append(_Box("output", _cut(name, 24), [types[name]], name, (name,)))
     for box in boxes:
         box.room = max(box.width, _label_room(box, types) if box.is_node else 0.0)

@@ -22,7 +22,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.localise import Localisation
-from nnfuzz.ir.graph_json import checked_graph
+from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import Unreadable, read, read_fields
 from nnfuzz.report.files import atomic_folder, npz_bytes, write_atomically
 from nnfuzz.report.finding import Finding
@@ -58,7 +58,7 @@ class FindingError(Unreadable):
 
 @dataclass(frozen=True)
 class _Document:
-    """What finding.json holds. graph: see nnfuzz.ir.graph_json; it may be empty."""
+    """What finding.json holds. graph: may be empty."""
 
     schema: int
     signature: Signature
@@ -76,7 +76,7 @@ class _Document:
     blame: Blame
     localisation: Mapping[str, Any] | None
     outcomes: tuple[Outcome, ...]
-    graph: Mapping[str, Any]
+    graph: GraphView
     campaign: Mapping[str, Any]
 
 
@@ -170,7 +170,7 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "blame": finding.blame.to_json(),
         "localisation": finding.localisation,
         "outcomes": [outcome.to_json() for outcome in finding.outcomes],
-        "graph": case.graph,
+        "graph": case.graph.to_json(),
         "campaign": dict(finding.campaign),
     }
 
@@ -211,7 +211,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
     model = below(folder, "model.onnx")
     return TestCase(
         id=parse_id(data.test),
-        graph=checked_graph(data.graph) if data.graph else {},
+        graph=data.graph.checked(),
         model=read_bytes(model) if os.path.lexists(model) else b"",
         inputs=read_npz(below(folder, "inputs.npz")),
         weights=read_npz(below(folder, "weights.npz")),

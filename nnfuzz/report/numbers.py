@@ -21,7 +21,7 @@ def operands(finding: Finding, wrong: WrongOutput) -> list[str]:
 
     Empty unless the model is a single operator and broadcasting takes all of them to its output.
     """
-    nodes = (finding.case.graph or {}).get("nodes", ())
+    nodes = finding.case.graph.nodes
     expected = finding.case.expected.get(wrong.output)
     if len(nodes) != 1 or not wrong.worst or expected is None:
         return []

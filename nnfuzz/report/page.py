@@ -124,7 +124,7 @@ def _about(row: Mapping[str, Any]) -> str:
 
 
 def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
-    nodes = [len((f.case.graph or {}).get("nodes", ())) for f in (finding, whole)]
+    nodes = [len(f.case.graph.nodes) for f in (finding, whole)]
     return {
         "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
         "nodes": nodes[0],
@@ -138,7 +138,7 @@ def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
 
 def _drawing(finding: Finding) -> Markup | None:
     graph = finding.case.graph
-    if not graph or len(graph["nodes"]) > MAX_NODES:
+    if not graph or len(graph.nodes) > MAX_NODES:
         return None
     try:
         return Markup(draw(graph, style=False))  # draw escapes

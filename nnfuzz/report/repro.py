@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def first_wrong(finding: Finding) -> WrongOutput | None:
         return None
     mine = [w for w in wrong_outputs(finding.verdict) if w.target in failure.targets]
     kind = failure.signature.parts.get("wrong")
-    order = {n: i for i, node in enumerate(_nodes(finding)) for n in node["outputs"]}
+    order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
     mine = [w for w in mine if w.kind == kind] or mine
     return min(mine, key=lambda w: order.get(w.output, len(order)), default=None)
 
@@ -152,10 +151,6 @@ def _number(value: Any) -> str:
     """inf and nan have no literal."""
     finite = not isinstance(value, float) or np.isfinite(value)
     return text.Quoted(repr(value) if finite else f"float({str(value)!r})")
-
-
-def _nodes(finding: Finding) -> list[Mapping[str, Any]]:
-    return (finding.case.graph or {}).get("nodes", [])
 
 
 def _spec_json(finding: Finding) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.testcase.test_id import TestId, parse_id
@@ -102,7 +103,7 @@ def refusal(exporter: str, signature: str) -> str:
 class TestCase:
     """One model with its inputs, and what native PyTorch computes from them.
 
-    id: with the configuration it determines everything but times. graph: Graph.to_json(); at
+    id: with the configuration it determines everything but times. graph: at
     several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for
     each. model: serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the
     graph. seconds: per phase (generate, materialize, export, inputs). discarded: graphs that were
@@ -114,7 +115,7 @@ class TestCase:
     __test__ = False  # not a pytest class
 
     id: TestId
-    graph: dict[str, Any]
+    graph: GraphView
     model: bytes
     inputs: dict[str, np.ndarray]
     weights: dict[str, np.ndarray]
@@ -129,7 +130,8 @@ class TestCase:
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""
-        found = hashlib.sha256(json.dumps([self.graph, self.exporter], sort_keys=True).encode())
+        graph = json.dumps([self.graph.to_json(), self.exporter], sort_keys=True)
+        found = hashlib.sha256(graph.encode())
         found.update(self.model)
         for group in _GROUPS:
             for name, array in sorted(getattr(self, group).items()):
@@ -141,7 +143,7 @@ class TestCase:
         """Header and blobs for nnfuzz.execute.wire."""
         header = {
             "id": str(self.id),
-            "graph": self.graph,
+            "graph": self.graph.to_json(),
             "exporter": self.exporter,
             "opset": self.opset,
             "seconds": self.seconds,
@@ -186,12 +188,13 @@ class NotProduced:
     error_type: str = ""
     traceback: str = ""
     unsupported: bool = False
-    graph: dict[str, Any] | None = None
+    graph: GraphView = NO_GRAPH
     seconds: dict[str, float] = field(default_factory=dict)
     generated_for: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "id": str(self.id)}
+        told = {"id": str(self.id), "graph": self.graph.to_json(), "seconds": self.seconds}
+        return {**vars(self), **told}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NotProduced:
@@ -201,6 +204,6 @@ class NotProduced:
     def digest(self) -> str:
         """16 hexadecimal digits over the graph and why nothing came of it."""
         text = json.dumps(
-            [self.graph, self.generated_for, self.stage, self.error_type], sort_keys=True
+            [self.graph.to_json(), self.generated_for, self.stage, self.error_type], sort_keys=True
         )
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import joined
+from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
@@ -124,7 +124,7 @@ class CaseGenerator:
                     made = generate(targets.catalog, config, rng, start, target)
                     made.graph.verify()
                     graph, exporter = _sized(made, self.config, rng, dynamic)
-                    case.graph = written = graph.to_json()
+                    case.graph = written = graph.view()
                 with case.phase("inputs"):
                     budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
                     found = search(graph, random.Random(rng.random()), budget)
@@ -184,7 +184,7 @@ class _Attempt:
         self.report = report
         self.now = "start"
         self.seconds: dict[str, float] = {}
-        self.graph: dict[str, Any] | None = None
+        self.graph = NO_GRAPH
         self.discarded = 0
 
     @contextmanager

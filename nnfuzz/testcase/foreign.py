@@ -57,7 +57,7 @@ def case_of_model(
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
         id=Foreign(seed),
-        graph=graph.to_json(),
+        graph=graph.view(),
         model=data,
         inputs=dict(inputs),
         weights=weights,

@@ -103,7 +103,7 @@ class Producer:
 
     def load(self, case: TestCase) -> Graph:
         """The concrete graph of a test case."""
-        return Graph.from_json(case.graph, self.registry.get)
+        return Graph.of(case.graph, self.registry.get)
 
     def check(self, case: TestCase) -> None:
         """Raises: Unreadable if the case has no valid graph, or inputs that are not for it."""
@@ -150,7 +150,7 @@ class Producer:
         values = execute(graph, tensors({**case.inputs, **case.weights}))
         model = self.exporters[case.exporter].export(graph, case.weights, case.inputs, case.opset)
         expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
-        return replace(case, graph=graph.to_json(), model=model, expected=expected)
+        return replace(case, graph=graph.view(), model=model, expected=expected)
 
     def judge(
         self,

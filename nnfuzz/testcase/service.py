@@ -33,7 +33,6 @@ from nnfuzz.execute.events import Reading
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.execute.worker import Report
-from nnfuzz.ir.graph_json import checked_graph
 from nnfuzz.reading import read
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.test_id import TestId, parse_id
@@ -119,11 +118,11 @@ def _reference(case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
 def read_case(header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
     """The case of an answer, with a graph that holds together and arrays for what it declares."""
     case = TestCase.from_frame(header["case"], blobs)
-    graph = checked_graph(case.graph)
+    graph = case.graph.checked()
     arrays = {**case.inputs, **case.weights, **case.expected}
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ValueError("an input, weight or output that is no array")
-    if {*graph["inputs"]} - {*case.inputs} or {*case.expected} - {*graph["outputs"]}:
+    if {*graph.inputs} - {*case.inputs} or {*case.expected} - {*graph.outputs}:
         raise ValueError("inputs or outputs that are not those of the graph")
     return case
 
@@ -133,8 +132,8 @@ def produced_as(test: TestId) -> Reading:
 
     def produced(header: dict[str, Any], blobs: dict[str, Any]) -> TestCase | NotProduced:
         failed = NotProduced.from_json(header["failed"]) if "failed" in header else None
-        if failed and failed.graph:
-            checked_graph(failed.graph)
+        if failed:
+            failed.graph.checked()
         made = failed or read_case(header, blobs)
         if made.id != test:
             raise ValueError(f"{made.id} instead of {test}")

@@ -8,10 +8,11 @@ are the same wherever one change of the compiler would mend the failures.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nnfuzz.execute.outcome import Stage
+from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.general import (
     before_last,
     between,
@@ -34,7 +35,7 @@ _ERROR = ("kind", "stage", "error", "message", "about", "at", "location", "frame
 
 
 def blamed(
-    failure: Failure, graph: Mapping[str, Any], operator: str = "", branches: bool = False
+    failure: Failure, graph: GraphView, operator: str = "", branches: bool = False
 ) -> dict[str, Any]:
     """Parts that replace those of an error with a message; None: not part of it.
 
@@ -57,10 +58,10 @@ def blamed(
     - Else the message counts, and the operator unless a native frame says where: whoever calls
       it, at import or later.
     """
-    parts, several = failure.signature.parts, len(graph["nodes"]) > 1
+    parts, several = failure.signature.parts, len(graph.nodes) > 1
     message, stage = parts["message"], failure.stage
     imported = stage is Stage.IMPORT
-    own = operator or graph["nodes"][0]["op"]
+    own = operator or graph.nodes[0].op
     told = parts.get("about", "")
     if branches and told in ("", "shape") and stage is not Stage.EXECUTE:
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
@@ -95,14 +96,14 @@ def _said(general: str) -> dict[str, Any]:
     return {"message": general, "about": None, "at": None, "location": None}
 
 
-def _unlike(message: str, graph: Mapping[str, Any]) -> bool:
+def _unlike(message: str, graph: GraphView) -> bool:
     """Whether the message names several of the dtypes that are read in the model."""
-    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
-    read = {dtypes[name] for node in graph["nodes"] for name in node["inputs"]}
+    dtypes = graph.dtypes
+    read = {dtypes[name] for node in graph.nodes for name in node.inputs}
     return sum(bool(re.search(rf"\b{dtype}\b", message)) for dtype in read) > 1
 
 
-def _suspects(what: str, at: Sequence[str], graph: Mapping[str, Any]) -> dict[str, Any] | None:
+def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, Any] | None:
     """Parts for a complaint about an input that is not as in the model.
 
     at: the operators that the compiler says it failed at.
@@ -116,15 +117,15 @@ def _result(what: str, suspects: Sequence[str]) -> dict[str, Any] | None:
     return dict.fromkeys(_ERROR) | {RESULT: what, "of": list(suspects)} if suspects else None
 
 
-def _generalised(message: str, graph: Mapping[str, Any], stage: Stage, operator: str) -> str:
+def _generalised(message: str, graph: GraphView, stage: Stage, operator: str) -> str:
     """The message with placeholders for dtypes, operators and what these are lowered to."""
-    dtypes = {dtype for _, dtype, _ in graph["values"]}
+    dtypes = {*graph.dtypes.values()}
     message = without_calls(message)
     message = message if stage is Stage.IMPORT else without_intrinsics(message)
     return general_message(message, dtypes, _operators(graph, operator))
 
 
-def _operators(graph: Mapping[str, Any], operator: str = "") -> list[str]:
+def _operators(graph: GraphView, operator: str = "") -> list[str]:
     """In order of computation; and that of the ONNX model, if it is only one."""
-    found = [*(node["op"] for node in graph["nodes"]), operator]
+    found = [*graph.operators, operator]
     return list(dict.fromkeys(name for name in found if name))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 
 _SPELLINGS = {
     "bool": ("bool", "boolean"),
@@ -81,13 +83,13 @@ def located(message: str) -> str:
     return _BOUND.sub("", message[found[-1] :])[:_LOCATED] if found else ""
 
 
-def coarse_graph(graph: Mapping[str, Any], operator: str = "") -> dict[str, Any]:
+def coarse_graph(graph: GraphView, operator: str = "") -> GraphView:
     """The graph with "float", "integer" or "bool" for dtypes; `operator` for its only node's."""
-    values = [[name, dtype_class(dtype), shape] for name, dtype, shape in graph["values"]]
-    nodes = graph["nodes"]
+    values = tuple(replace(value, dtype=dtype_class(value.dtype)) for value in graph.values)
+    nodes = graph.nodes
     if operator and len(nodes) == 1:
-        nodes = [{**nodes[0], "op": operator}]
-    return {**graph, "values": values, "nodes": nodes}
+        nodes = (replace(nodes[0], op=operator),)
+    return replace(graph, values=values, nodes=nodes)
 
 
 def data_operators(model: bytes) -> list[str]:
@@ -114,25 +116,25 @@ def operator_types(model: bytes) -> set[str]:
     return {node.op_type for node in onnx.load_model_from_string(model).graph.node} - {"Constant"}
 
 
-def sole_operator(model: bytes, graph: Mapping[str, Any] | None = None) -> str:
+def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     """The only operator that a serialized ONNX model applies to its inputs, or "".
 
     graph: that it was made from; if that is a single operator of ONNX, or one mode of it, it is
     the one, whatever it takes to lower it.
     """
-    own = {node["op"] for node in graph["nodes"]} if graph else set()
+    own = {*graph.operators} if graph else set()
     if len(own) == 1 and (called := _type_of(min(own), operator_types(model))):
         return called
     found = data_operators(model)
     return found[0] if len(found) == 1 else ""
 
 
-def branches_added(model: bytes, graph: Mapping[str, Any] | None) -> bool:
+def branches_added(model: bytes, graph: GraphView) -> bool:
     """Whether a serialized ONNX model has an If that the graph it was made from has not: exporters
     of PyTorch write some operators so, and reduction would have had them emitted directly if the
     failure did not need it.
     """
-    wanted = {node["op"] for node in graph["nodes"]} if graph else {"If"}
+    wanted = {*graph.operators} if graph else {"If"}
     return "If" not in wanted and "If" in operator_types(model)
 
 
@@ -141,49 +143,49 @@ def _type_of(operator: str, types: Collection[str]) -> str:
     return max((name for name in types if operator.startswith(name)), key=len, default="")
 
 
-def sources(graph: Mapping[str, Any]) -> list[str]:
+def sources(graph: GraphView) -> list[str]:
     """The operators that no other feeds, sorted, if there are others; else none.
 
     In a reduced graph all the rest needs something that they make, and inputs of the same types
     would not do.
     """
-    made = {name for node in graph["nodes"] for name in node["outputs"]}
-    first = [node for node in graph["nodes"] if made.isdisjoint(node["inputs"])]
-    return sorted({node["op"] for node in first}) if len(first) < len(graph["nodes"]) else []
+    made = {name for node in graph.nodes for name in node.outputs}
+    first = [node for node in graph.nodes if made.isdisjoint(node.inputs)]
+    return sorted({node.op for node in first}) if len(first) < len(graph.nodes) else []
 
 
-def before_last(graph: Mapping[str, Any], what: str = "dtype") -> list[str]:
+def before_last(graph: GraphView, what: str = "dtype") -> list[str]:
     """The operators that the last one reads, sorted; through those that hand on what is in
     question, "dtype" or "shape".
     """
-    makers = {name: node for node in graph["nodes"] for name in node["outputs"]}
+    makers = graph.makers
     through = _MOVERS | _RETYPERS if what == "shape" else _MOVERS
-    return sorted({node["op"] for node in _computing(graph["nodes"][-1], makers, through)})
+    return sorted({node.op for node in _computing(graph.nodes[-1], makers, through)})
 
 
 def _computing(
-    node: Mapping[str, Any], makers: Mapping[str, Mapping[str, Any]], through: Collection[str]
-) -> Iterator[Mapping[str, Any]]:
-    for name in node["inputs"]:
+    node: NodeView, makers: Mapping[str, NodeView], through: Collection[str]
+) -> Iterator[NodeView]:
+    for name in node.inputs:
         if name in makers:
             behind = list(_computing(makers[name], makers, through))
-            yield from behind if behind and makers[name]["op"] in through else [makers[name]]
+            yield from behind if behind and makers[name].op in through else [makers[name]]
 
 
-def between(graph: Mapping[str, Any], operator: str) -> list[str]:
+def between(graph: GraphView, operator: str) -> list[str]:
     """The operators that feed the last one of a name and are themselves fed; else that one.
 
     For inference that fails at an operator: what reads inputs of the graph has inferred from types
     that are known, so that it is to blame only if nothing else can be.
     """
-    makers = {name: node for node in graph["nodes"] for name in node["outputs"]}
-    failing = [node for node in graph["nodes"] if node["op"] == operator][-1]
-    feeding = [makers[name] for name in failing["inputs"] if name in makers]
-    middle = {n["op"] for n in feeding if not makers.keys().isdisjoint(n["inputs"])}
+    makers = graph.makers
+    failing = [node for node in graph.nodes if node.op == operator][-1]
+    feeding = [makers[name] for name in failing.inputs if name in makers]
+    middle = {n.op for n in feeding if not makers.keys().isdisjoint(n.inputs)}
     return sorted(middle) or [operator]
 
 
-def switches(graph: Mapping[str, Any], operator: str) -> list[str]:
+def switches(graph: GraphView, operator: str) -> list[str]:
     """What is switched on at the nodes of a graph of a single operator of ONNX: modes by name that
     are no default of the operator, and flags. Sorted; none if ONNX has no such operator.
 
@@ -192,8 +194,8 @@ def switches(graph: Mapping[str, Any], operator: str) -> list[str]:
     usual = schema_defaults(operator)
     flags = {name for name, value in usual.items() if value == 0} - _POSITIONS
     found = set()
-    for node in graph["nodes"]:
-        for name, value in node["attributes"].items():
+    for node in graph.nodes:
+        for name, value in node.attributes.items():
             if isinstance(value, str) and value.isidentifier() and value not in usual.values():
                 found.add(f"{name}={value}")
             elif name in flags and value == 1:
@@ -223,17 +225,17 @@ def _default(attribute: Any) -> Any:
     return found.decode() if isinstance(found, bytes) else found
 
 
-def signatures(graph: Mapping[str, Any]) -> list[str]:
+def signatures(graph: GraphView) -> list[str]:
     """ "Op(dtype, ...)->dtype" per operator, each dtype and each such text once, sorted.
 
     How many inputs an operator with optional ones has does not matter.
     """
-    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+    dtypes = graph.dtypes
 
     def side(names: Iterable[str]) -> str:
         return ",".join(sorted({dtypes[name] for name in names}))
 
-    return sorted({f"{n['op']}({side(n['inputs'])})->{side(n['outputs'])}" for n in graph["nodes"]})
+    return sorted({f"{n.op}({side(n.inputs)})->{side(n.outputs)}" for n in graph.nodes})
 
 
 def dtype_class(dtype: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.signature import OTHERS, Failure
 
@@ -70,7 +71,7 @@ class Key:
 
 
 def error_keys(
-    failure: Failure, refined: Mapping[str, Any], graph: Mapping[str, Any] | None, line: str = ""
+    failure: Failure, refined: Mapping[str, Any], graph: GraphView, line: str = ""
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
@@ -79,13 +80,11 @@ def error_keys(
     known. Operators stay in the clause: a compiler that lacks two of them has two gaps.
     """
     parts = failure.signature.parts
-    nodes = (graph or {}).get("nodes", ())
-    values = (graph or {}).get("values", ())
-    found = {Key(KeyKind.OPERATORS, ",".join(sorted({node["op"] for node in nodes})))}
+    found = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
     first = (parts.get("message", ""), parts.get("location", ""))
     for message, location in (first, *parts.get(OTHERS, ())):
         if clause := last_clause(message):
-            found.add(Key(KeyKind.CLAUSE, general_message(clause, {v[1] for v in values}, ())))
+            found.add(Key(KeyKind.CLAUSE, general_message(clause, {*graph.dtypes.values()}, ())))
         if location:
             found.add(Key(KeyKind.LOCATION, location))
     if line:

@@ -19,8 +19,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import Unreadable
 from nnfuzz.triage.keys import Key, same
 from nnfuzz.triage.signature import HASH_DIGITS
@@ -45,11 +45,8 @@ class ReducedFacts:
     dtypes: Collection[str] = ()
 
     @classmethod
-    def of(
-        cls, backend: str, kind: str, stage: str, graph: Mapping[str, Any] | None
-    ) -> ReducedFacts:
-        nodes, values = (graph or {}).get("nodes", ()), (graph or {}).get("values", ())
-        return cls(backend, kind, stage, {n["op"] for n in nodes}, {v[1] for v in values})
+    def of(cls, backend: str, kind: str, stage: str, graph: GraphView) -> ReducedFacts:
+        return cls(backend, kind, stage, graph.operators, {*graph.dtypes.values()})
 
     def has(self, name: str, value: str) -> bool:
         if name in ("operator", "dtype"):

@@ -19,15 +19,15 @@ def wide_operands(case: TestCase, failure: Failure, verdict: Verdict | None) -> 
     """The 64-bit integers at the place of the worst element, in inputs and weights of a model of a
     single operator; none unless all of these can be broadcast to its result.
     """
-    graph = case.graph or {}
-    nodes = graph.get("nodes", ())
+    graph = case.graph
+    nodes = graph.nodes
     if len(nodes) != 1 or not case.model:
         return ()
-    wrong = first_wrong(verdict, failure.targets, nodes[0]["outputs"])
+    wrong = first_wrong(verdict, failure.targets, nodes[0].outputs)
     if wrong is None or wrong.worst is None:
         return ()
-    shapes = {name: tuple(shape) for name, _, shape in graph["values"]}
-    arrays = list(_read(case, nodes[0]["inputs"]))
+    shapes = graph.shapes
+    arrays = list(_read(case, nodes[0].inputs))
     try:
         found = [np.broadcast_to(a, shapes[wrong.output])[wrong.worst.index] for a in arrays]
     except (ValueError, KeyError, IndexError):
@@ -39,10 +39,10 @@ def largest_operand(case: TestCase) -> float:
     """The largest magnitude of a finite float that a model of a single operator reads; 0 if none
     does, and of several operators.
     """
-    nodes = (case.graph or {}).get("nodes", ())
+    nodes = case.graph.nodes
     if len(nodes) != 1 or not case.model:
         return 0.0
-    arrays = (a.astype(float) for a in _read(case, nodes[0]["inputs"]) if is_floating(a))
+    arrays = (a.astype(float) for a in _read(case, nodes[0].inputs) if is_floating(a))
     return max((float(np.abs(a[np.isfinite(a)]).max(initial=0.0)) for a in arrays), default=0.0)
 
 

@@ -7,8 +7,7 @@ would not do, but another one might.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -17,6 +16,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
+from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.triage.blame import RESULT, blamed
 from nnfuzz.triage.general import (
     coarse_graph,
@@ -92,41 +92,43 @@ class Pattern:
         return [dtype for dtype in found if dtype]
 
 
-def first_copy(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def first_copy(graph: GraphView) -> list[NodeView]:
     """The nodes of a graph; of one at several sizes (nnfuzz.ir.sizes), those of the first copy."""
-    copies = [(split(node["outputs"][0])[1], node) for node in graph["nodes"]]
+    copies = [(split(node.outputs[0])[1], node) for node in graph.nodes]
     first = min((copy for copy, _ in copies), default=0)
     return [node for copy, node in copies if copy == first]
 
 
-def upstream(graph: Mapping[str, Any], output: str) -> dict[str, Any]:
+def upstream(graph: GraphView, output: str) -> GraphView:
     """The part of a graph that a value depends on."""
     needed, nodes = {output}, []
-    for node in reversed(graph["nodes"]):
-        if not needed.isdisjoint(node["outputs"]):
-            needed.update(node["inputs"])
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
             nodes.append(node)
-    return {**graph, "nodes": nodes[::-1]}
+    return replace(graph, nodes=tuple(nodes[::-1]))
 
 
-def pattern_of(graph: Mapping[str, Any] | None) -> Pattern:
-    """The pattern of a concrete graph in its JSON form; empty without a graph.
+def pattern_of(graph: GraphView) -> Pattern:
+    """The pattern of a concrete graph; empty without a graph.
 
     Of a graph at several sizes (nnfuzz.ir.sizes) one copy counts, and that there are several.
     """
     if not graph:
         return Pattern((), ())
     nodes = first_copy(graph)
-    sized = len(nodes) < len(graph["nodes"])
-    graph = {**graph, "nodes": nodes}
-    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
+    sized = len(nodes) < len(graph.nodes)
+    graph = replace(graph, nodes=tuple(nodes))
+    dtypes = graph.dtypes
     depth: dict[str, int] = {}
     found = []
-    for node in graph["nodes"]:
-        inputs, outputs = ([dtypes[n] for n in node[side]] for side in ("inputs", "outputs"))
-        level = 1 + max((depth.get(name, 0) for name in node["inputs"]), default=0)
-        depth.update(dict.fromkeys(node["outputs"], level))
-        found.append((level, f"{node['op']}({','.join(inputs)})->{','.join(outputs)}"))
+    for node in graph.nodes:
+        inputs, outputs = (
+            [dtypes[n] for n in getattr(node, side)] for side in ("inputs", "outputs")
+        )
+        level = 1 + max((depth.get(name, 0) for name in node.inputs), default=0)
+        depth.update(dict.fromkeys(node.outputs, level))
+        found.append((level, f"{node.op}({','.join(inputs)})->{','.join(outputs)}"))
     texts = [text for _, text in sorted(found)] + [SIZED] * sized
     return Pattern(tuple(texts), tuple(sorted(edge_keys(graph))))
 
@@ -151,9 +153,7 @@ class TriageFacts:
     branches: bool = False
 
 
-def refined(
-    failure: Failure, graph: Mapping[str, Any] | None, facts: TriageFacts | None = None
-) -> Signature:
+def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None) -> Signature:
     """The signature of a reduced failure: what it shares with others of the same cause.
 
     A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
@@ -168,7 +168,7 @@ def refined(
     elif facts.passes:
         message = parts.get("message", "")
         parts = {"passes": sorted(facts.passes)}
-        parts |= _apart(message, graph or {}, facts) if facts.apart else {}
+        parts |= _apart(message, graph, facts) if facts.apart else {}
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, facts)
     elif graph and parts.get("message"):
@@ -179,22 +179,19 @@ def refined(
     return Signature(digest_of(parts), failure.signature.title, parts)
 
 
-def _apart(message: str, graph: Mapping[str, Any], facts: TriageFacts) -> dict[str, Any]:
+def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
     """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
     the operators.
     """
     if not message:
         return {"apart": sorted(facts.apart)}
-    dtypes = {dtype for _, dtype, _ in graph.get("values", ())}
-    operators = {node["op"] for node in graph.get("nodes", ())}
+    dtypes = {*graph.dtypes.values()}
+    operators = {*graph.operators}
     return {"message": located(message) or general_message(message, dtypes, operators)}
 
 
-def _mismatch(
-    failure: Failure, graph: Mapping[str, Any] | None, facts: TriageFacts
-) -> dict[str, Any]:
+def _mismatch(failure: Failure, graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
     """Parts that replace those of a mismatch; None: not part of it."""
-    graph = graph or {}
     kind = failure.signature.parts.get("wrong", "")
     if kind in _NUMBERS and graph:
         kind = _kind_of_number(failure, graph, facts)
@@ -226,30 +223,30 @@ def _family(operator: str) -> str:
     return next((name for name in _FAMILIES if operator.startswith(name)), operator)
 
 
-def _sums_integers(failure: Failure, graph: Mapping[str, Any], facts: TriageFacts) -> bool:
+def _sums_integers(failure: Failure, graph: GraphView, facts: TriageFacts) -> bool:
     """Whether an operator makes fewer integers of more, or sums along an axis of one, which takes
     an accumulator.
     """
     first, dtype = _first(failure, graph, facts)
     if first is None or dtype_class(dtype) != "integer":
         return False
-    shapes = {name: shape for name, _, shape in graph["values"]}
+    shapes = graph.shapes
     made = shapes[first.output]
-    read = [shapes[name] for node in graph["nodes"] for name in node["inputs"]]
+    read = [shapes[name] for node in graph.nodes for name in node.inputs]
     return any(prod(shape) > prod(made) or len(shape) > len(made) for shape in read)
 
 
-def _without_axes(graph: Mapping[str, Any] | None) -> bool:
+def _without_axes(graph: GraphView) -> bool:
     """Whether nothing is reduced: what is forgotten then is forgotten for the whole family."""
-    nodes = (graph or {}).get("nodes", ())
-    return any(node.get("attributes", {}).get("axes") == [] for node in nodes)
+    nodes = graph.nodes
+    return any(node.attributes.get("axes") == [] for node in nodes)
 
 
-def _casts(graph: Mapping[str, Any] | None) -> list[str]:
-    return [node["op"] for node in (graph or {}).get("nodes", ()) if node["op"] in _CASTS]
+def _casts(graph: GraphView) -> list[str]:
+    return [node.op for node in graph.nodes if node.op in _CASTS]
 
 
-def _kind_of_number(failure: Failure, graph: Mapping[str, Any], facts: TriageFacts) -> str:
+def _kind_of_number(failure: Failure, graph: GraphView, facts: TriageFacts) -> str:
     """ "digits" where a number is nearly right, an integer stops at the end of its range, or it
     takes large floats to make NaN or Inf: signs of too narrow a type in between, such as a float
     for integers. "low words" where integers were compared by these. Else "number".
@@ -263,20 +260,20 @@ def _kind_of_number(failure: Failure, graph: Mapping[str, Any], facts: TriageFac
 
 
 def _first(
-    failure: Failure, graph: Mapping[str, Any], facts: TriageFacts
+    failure: Failure, graph: GraphView, facts: TriageFacts
 ) -> tuple[WrongOutput | None, str]:
     """The first wrong output and its dtype; None and "" if the verdict does not tell."""
-    dtypes = {name: dtype for name, dtype, _ in graph["values"]}
-    order = [name for node in graph["nodes"] for name in node["outputs"]]
+    dtypes = graph.dtypes
+    order = [name for node in graph.nodes for name in node.outputs]
     first = first_wrong(facts.verdict, failure.targets, order)
     return first, dtypes.get(first.output, "") if first else ""
 
 
-def _where(graph: Mapping[str, Any] | None, facts: TriageFacts) -> dict[str, Any]:
+def _where(graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
     """The only operator; or the pattern without the exact dtypes."""
     if not graph:
         return {}
-    operators = {node["op"] for node in graph["nodes"]}
+    operators = {*graph.operators}
     sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
     if facts.operator or len(operators) == 1:
         found: dict[str, Any] = {"operator": facts.operator or min(operators)}

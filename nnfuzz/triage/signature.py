@@ -22,6 +22,7 @@ from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target, levels_of
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.triage.frames import native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
@@ -85,11 +86,11 @@ class Failure:
 def failures(
     outcomes: Sequence[Outcome],
     verdict: Verdict | None = None,
-    graph: Mapping[str, Any] | None = None,
+    graph: GraphView = NO_GRAPH,
 ) -> list[Failure]:
     """Every distinct failure among the outcomes of a test case, by backend in order.
 
-    verdict: on the outcomes that are ok; graph: Graph.to_json(), which names
+    verdict: on the outcomes that are ok; graph: it names
     the operators. Failures of one backend at several levels are one if their errors are.
     """
     found = []
@@ -156,7 +157,7 @@ def text_of(outcome: Outcome) -> CompilerError:
     return CompilerError(outcome.stage, outcome.error_type, outcome.message, outcome.traceback)
 
 
-def _errors(ran: Sequence[Outcome], graph: Mapping[str, Any] | None) -> Iterable[Failure]:
+def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
     names = words_of(graph)
     groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
     for outcome in ran:
@@ -170,12 +171,11 @@ def _errors(ran: Sequence[Outcome], graph: Mapping[str, Any] | None) -> Iterable
         yield _failure(first.kind, first.stage, targets, ran, parts, _error_title(parts))
 
 
-def words_of(graph: Mapping[str, Any] | None) -> list[str]:
+def words_of(graph: GraphView) -> list[str]:
     """Names of values and texts in attributes: what of a message is the model's, not the cause."""
-    graph = graph or {}
-    names = [value[0] for value in graph.get("values", ())]
-    for node in graph.get("nodes", ()):
-        for value in node.get("attributes", {}).values():
+    names = [value.name for value in graph.values]
+    for node in graph.nodes:
+        for value in node.attributes.values():
             texts = value if isinstance(value, list) else [value]
             names += [text for text in texts if isinstance(text, str) and len(text) > 1]
     return [name for name in names if name not in _DTYPES]
@@ -199,7 +199,7 @@ def _habitual(
 def _mismatches(
     ran: Sequence[Outcome],
     wrong: Sequence[WrongOutput],
-    graph: Mapping[str, Any] | None,
+    graph: GraphView,
 ) -> Iterable[Failure]:
     """One failure for the first wrong output of the graph; later ones are taken to follow it."""
     if not wrong:
@@ -214,14 +214,14 @@ def _mismatches(
     yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, title)
 
 
-def neighbourhood(graph: Mapping[str, Any] | None, output: str) -> list[str]:
+def neighbourhood(graph: GraphView, output: str) -> list[str]:
     """The operator that computes a value, then those that compute its inputs, sorted."""
-    producer = {name: n for n in (graph or {}).get("nodes", ()) for name in n["outputs"]}
+    producer = graph.makers
     if output not in producer:
         return []
     node = producer[output]
-    before = {producer[name]["op"] for name in node["inputs"] if name in producer}
-    return [node["op"], *sorted(before)]
+    before = {producer[name].op for name in node.inputs if name in producer}
+    return [node.op, *sorted(before)]
 
 
 def _failure(
@@ -265,9 +265,9 @@ def _pattern(operators: Sequence[str]) -> str:
     return operators[0] + (f" after {', '.join(operators[1:])}" if operators[1:] else "")
 
 
-def _output_order(graph: Mapping[str, Any] | None) -> dict[str, int]:
-    nodes = (graph or {}).get("nodes", ())
-    return {name: i for i, name in enumerate(n for node in nodes for n in node["outputs"])}
+def _output_order(graph: GraphView) -> dict[str, int]:
+    nodes = graph.nodes
+    return {name: i for i, name in enumerate(n for node in nodes for n in node.outputs)}
 
 
 def _short(text: str) -> str:

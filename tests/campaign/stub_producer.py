@@ -6,23 +6,27 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.test_id import Probe, TestId, parse_id
 
 GENERATED_FOR = "direct"
 KEY = "Identity(float32)->float32"
 MORE = [f"{op}(float32)->float32" for op in ("Relu", "Conv", "Abs", "Exp")]
 VARIABLES = {op: [0] for op in ("Identity", "Relu", "Conv", "Abs", "Exp")}
-GRAPH = {
-    "schema": 1,
-    "values": [["x", "float32", [4]], ["y", "float32", [4]]],
-    "nodes": [{"op": "Identity", "attributes": {}, "inputs": ["x"], "outputs": ["y"]}],
-    "inputs": ["x"],
-    "weights": [],
-    "outputs": ["y"],
-}
+GRAPH = GraphView.from_json(
+    {
+        "schema": 1,
+        "values": [["x", "float32", [4]], ["y", "float32", [4]]],
+        "nodes": [{"op": "Identity", "attributes": {}, "inputs": ["x"], "outputs": ["y"]}],
+        "inputs": ["x"],
+        "weights": [],
+        "outputs": ["y"],
+    }
+)
 
 
 def model(doc: str) -> bytes:
@@ -39,14 +43,12 @@ def model(doc: str) -> bytes:
     return made.SerializeToString()
 
 
-def chain(operators: list[str]) -> dict:
+def chain(operators: list[str]) -> GraphView:
     """The graph of operators one behind the other; the model stays an identity."""
     names = ["x", *(f"h{i}" for i in range(len(operators) - 1)), "y"]
-    nodes = [
-        {"op": op, "attributes": {}, "inputs": [names[i]], "outputs": [names[i + 1]]}
-        for i, op in enumerate(operators)
-    ]
-    return {**GRAPH, "values": [[name, "float32", [4]] for name in names], "nodes": nodes}
+    nodes = (NodeView(op, (names[i],), (names[i + 1],)) for i, op in enumerate(operators))
+    values = (ValueView(name, "float32", (4,)) for name in names)
+    return replace(GRAPH, values=tuple(values), nodes=tuple(nodes))
 
 
 def frame(id_: TestId, doc: str) -> tuple[dict, dict]:
@@ -121,7 +123,7 @@ class Stub:
                 "id": str(id_),
                 "stage": how,
                 "message": f"no {how}",
-                "graph": GRAPH,
+                "graph": GRAPH.to_json(),
                 "generated_for": GENERATED_FOR,
             }
             return {"failed": failed}, {}

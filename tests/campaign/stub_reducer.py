@@ -29,7 +29,7 @@ class Reducing:
             "refined": "-".join(kept),
             "title": f"wrong {kept}",
             "pattern": str(pattern_of(graph)),
-            "graph": graph,
+            "graph": graph.to_json(),
             "before": len(operators),
             "after": len(kept),
             "seconds": 0.1,

@@ -20,19 +20,22 @@ from nnfuzz.campaign.support_cache import SupportCache, specs_digest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import NotProduced, refusal
 from nnfuzz.testcase.test_id import Probe
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
 KEYS = [refusal("direct", signature) for signature in SIGNATURES]
 VARIABLES = {"Add": [0], "Where": [0, 1]}
-GRAPH = {
-    "values": [["x", "int8", [2]], ["c", "bool", [2]], ["y", "int8", [2]], ["z", "int8", [2]]],
-    "nodes": [
-        {"op": "Add", "inputs": ["x", "x"], "outputs": ["y"]},
-        {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
-    ],
-}
+GRAPH = GraphView.from_json(
+    {
+        "values": [["x", "int8", [2]], ["c", "bool", [2]], ["y", "int8", [2]], ["z", "int8", [2]]],
+        "nodes": [
+            {"op": "Add", "inputs": ["x", "x"], "outputs": ["y"]},
+            {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
+        ],
+    }
+)
 LEVELS = {"toy": ("O0",)}
 
 

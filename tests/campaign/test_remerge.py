@@ -13,6 +13,7 @@ from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.localise import Localisation
+from nnfuzz.ir.view import GraphView
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import TestCase
@@ -29,7 +30,8 @@ def add(store, index, told, **more):
     kind, stage = OutcomeKind(told["kind"]), Stage(told["stage"])
     targets = tuple(Target(told["backend"], pipeline=level) for level in told["levels"])
     failure = Failure(signature, kind, stage, targets)
-    case = TestCase(Numbered(0, index), told["graph"], b"", {}, {}, {}, "direct", 20)
+    graph = GraphView.from_json(told["graph"])
+    case = TestCase(Numbered(0, index), graph, b"", {}, {}, {}, "direct", 20)
     where = Localisation({}, "", "optimiser", (), tuple(told["facts"]["passes"]))
     found = Finding(failure, case, (), None, {}, localisation=where.to_json())
     folder = f"findings/{index}"
@@ -38,8 +40,8 @@ def add(store, index, told, **more):
         signature.hash, case.id, kind.value, stage.value, told["backend"], "O3", "", folder
     )
     store.record(Record(findings=(row,)))
-    pattern = str(pattern_of(told["graph"]))
-    reduction = ReductionRow(signature.hash, f"old{index}", "", pattern, told["graph"], 9, 2)
+    pattern = str(pattern_of(graph))
+    reduction = ReductionRow(signature.hash, f"old{index}", "", pattern, graph, 9, 2)
     store.add_reduction(replace(reduction, **more))
 
 

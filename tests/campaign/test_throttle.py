@@ -8,6 +8,7 @@ from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.support import signature_keys
 from nnfuzz.campaign.throttle import SIGNIFICANT, Throttle, association, by_operator
 from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
 KEYS = [f"{op}(float32)->float32" for op in VARIABLES]
@@ -17,13 +18,8 @@ WRONG, EXPORT = "toy mismatch compare", "dynamo exception export"
 
 def chain(*operators, dtype="float32"):
     names = [f"v{i}" for i in range(len(operators) + 1)]
-    return {
-        "values": [[name, dtype, [2]] for name in names],
-        "nodes": [
-            {"op": op, "attributes": {}, "inputs": [names[i]], "outputs": [names[i + 1]]}
-            for i, op in enumerate(operators)
-        ],
-    }
+    nodes = (NodeView(op, (names[i],), (names[i + 1],)) for i, op in enumerate(operators))
+    return GraphView(tuple(ValueView(name, dtype, (2,)) for name in names), tuple(nodes))
 
 
 def observed(count, graph, *failures, epoch=0, exporter="direct", kind=WRONG):

@@ -25,9 +25,9 @@ def values_by_operator(only, without):
     assert len(cases) == CASES
     found = defaultdict(set)
     for case in cases:
-        types = {name: dtype for name, dtype, _ in case.graph["values"]}
-        for node in case.graph["nodes"]:
-            found[node["op"]] |= {types[n] for n in (*node["inputs"], *node["outputs"])}
+        types = case.graph.dtypes
+        for node in case.graph.nodes:
+            found[node.op] |= {types[n] for n in (*node.inputs, *node.outputs)}
     return found
 
 

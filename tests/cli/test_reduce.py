@@ -40,7 +40,7 @@ def test_it_reduces_and_says_so(folder, capsys):
     assert "10 -> 2 nodes" in printed
     assert "accused: optimiser (FuseMulAdd)" in printed
     assert str(folder / "reduced") in printed
-    assert len(read_finding(folder / "reduced").case.graph["nodes"]) == 2
+    assert len(read_finding(folder / "reduced").case.graph.nodes) == 2
 
 
 def test_it_refuses_what_does_not_reproduce_or_is_no_finding(folder, tmp_path):

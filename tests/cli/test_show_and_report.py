@@ -23,8 +23,8 @@ def command(*args):
 
 
 def test_show_prints_and_draws(tmp_path, capsys):
-    (tmp_path / "finding.json").write_text(json.dumps({"graph": branching()}))
-    (tmp_path / "bare.json").write_text(json.dumps(branching()))
+    (tmp_path / "finding.json").write_text(json.dumps({"graph": branching().to_json()}))
+    (tmp_path / "bare.json").write_text(json.dumps(branching().to_json()))
     assert command("show", tmp_path) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "input  x: f32[1, 4, 8]" and printed[-1] == "output b: f32[1, 2, 8]"

@@ -4,29 +4,32 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
 
 X = np.arange(3, dtype=np.float32)
 S = np.array(0.5, np.float32)
 W = np.array([1, 2, 3], np.float32)
-GRAPH = {
-    "schema": 1,
-    "values": [
-        ["x", "float32", [3]],
-        ["s", "float32", []],
-        ["w", "float32", [3]],
-        ["h", "float32", [3]],
-        ["y", "float32", [3]],
-    ],
-    "nodes": [
-        {"op": "Add", "attributes": {}, "inputs": ["x", "s"], "outputs": ["h"]},
-        {"op": "Mul", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
-    ],
-    "inputs": ["x", "s"],
-    "weights": ["w"],
-    "outputs": ["y"],
-}
+GRAPH = GraphView.from_json(
+    {
+        "schema": 1,
+        "values": [
+            ["x", "float32", [3]],
+            ["s", "float32", []],
+            ["w", "float32", [3]],
+            ["h", "float32", [3]],
+            ["y", "float32", [3]],
+        ],
+        "nodes": [
+            {"op": "Add", "attributes": {}, "inputs": ["x", "s"], "outputs": ["h"]},
+            {"op": "Mul", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
+        ],
+        "inputs": ["x", "s"],
+        "weights": ["w"],
+        "outputs": ["y"],
+    }
+)
 
 
 def model_of(nodes, inputs, outputs, weights=()):

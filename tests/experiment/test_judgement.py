@@ -6,12 +6,13 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.judgement import comparable_share, doubtful
+from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import judge_job
 from nnfuzz.testcase.test_id import Numbered
 
 EXPECTED = {"a": np.float32([1, 2]), "b": np.int64([3])}
-CASE = TestCase(Numbered(0, 0), {}, b"", {}, {}, EXPECTED)
+CASE = TestCase(Numbered(0, 0), NO_GRAPH, b"", {}, {}, EXPECTED)
 
 
 def outcome(level: str, **outputs: np.ndarray) -> Outcome:

@@ -72,7 +72,7 @@ def test_a_wrong_pass_is_named_with_its_operator(located):
         (("Sweep",), "fails"),
         (("FuseMulAdd",), "ok"),
     ]
-    producer = {name: node["op"] for node in case.graph["nodes"] for name in node["outputs"]}
+    producer = {name: node.op for node in case.graph.nodes for name in node.outputs}
     assert found.operator == producer[found.value] == "Mul"
     assert any("O1 does not fail without FuseMulAdd" in sentence for sentence in found.evidence)
 
@@ -129,7 +129,7 @@ def test_a_failure_that_is_gone_has_no_place(registry, producer, located):
 
 def test_wrong_logic_is_wrong_in_wider_dtypes_too(located):
     found, case = located(where="always")
-    dtypes = {dtype for _, dtype, _ in case.graph["values"]}
+    dtypes = {dtype for dtype in case.graph.dtypes.values()}
     said = [sentence for sentence in found.evidence if sentence.startswith("with float")]
     assert bool(said) == bool(dtypes & {"float16", "bfloat16", "float32"})
     assert all(sentence.endswith("the result is wrong as well") for sentence in said)

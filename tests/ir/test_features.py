@@ -1,19 +1,22 @@
 from nnfuzz.ir.features import Features, features
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 
-GRAPH = {
-    "values": [
-        ["x", "float32", [2, 3]],
-        ["w", "float32", [3]],
-        ["h", "float32", [2, 3]],
-        ["y", "float32", [2, 3]],
-        ["z", "bool", [2, 3]],
-    ],
-    "nodes": [
-        {"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["h"]},
-        {"op": "Mul", "attributes": {}, "inputs": ["h", "h"], "outputs": ["y"]},
-        {"op": "Less", "attributes": {}, "inputs": ["h", "y"], "outputs": ["z"]},
-    ],
-}
+GRAPH = GraphView.from_json(
+    {
+        "values": [
+            ["x", "float32", [2, 3]],
+            ["w", "float32", [3]],
+            ["h", "float32", [2, 3]],
+            ["y", "float32", [2, 3]],
+            ["z", "bool", [2, 3]],
+        ],
+        "nodes": [
+            {"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["h"]},
+            {"op": "Mul", "attributes": {}, "inputs": ["h", "h"], "outputs": ["y"]},
+            {"op": "Less", "attributes": {}, "inputs": ["h", "y"], "outputs": ["z"]},
+        ],
+    }
+)
 
 
 def test_what_a_graph_consists_of():
@@ -28,9 +31,9 @@ def test_what_a_graph_consists_of():
 
 def test_a_vertex_is_operator_attributes_and_input_types():
     def vertex(attributes, shape):
-        node = {"op": "Softmax", "attributes": attributes, "inputs": ["a"], "outputs": ["b"]}
-        values = [["a", "float32", shape], ["b", "float32", shape]]
-        return features({"values": values, "nodes": [node]}).nodes[0][2]
+        node = NodeView("Softmax", ("a",), ("b",), attributes)
+        values = ValueView("a", "float32", tuple(shape)), ValueView("b", "float32", tuple(shape))
+        return features(GraphView(values, (node,))).nodes[0][2]
 
     assert vertex({"axis": 1}, [2, 3]) == vertex({"axis": 1}, [2, 3])
     assert len({vertex({"axis": 1}, [2, 3]), vertex({"axis": 0}, [2, 3]), vertex({}, [3, 2])}) == 3

@@ -43,7 +43,7 @@ def test_a_failure_knows_its_case_and_whom_to_accuse(result):
 def test_a_failure_is_reduced_and_saved_once(result, tmp_path):
     reduced = nnfuzz.reduce(result.failures[0], budget=30, localise=False)
     assert isinstance(reduced, nnfuzz.Finding)
-    assert len(reduced.case.graph["nodes"]) == 1
+    assert len(reduced.case.graph.nodes) == 1
     path = reduced.save(tmp_path)
     assert path == reduced.save(tmp_path) and (path / "report.md").is_file()
     loaded = nnfuzz.Finding.load(path)
@@ -68,4 +68,4 @@ def test_a_model_of_ones_own_is_judged_and_reduced(model):
         (failure,) = run(nnfuzz.TestCase.from_onnx(model)).failures
     assert "Softmax" in failure.signature.title
     reduced = nnfuzz.reduce(failure, budget=20, localise=False)
-    assert [node["op"] for node in reduced.case.graph["nodes"]] == ["Softmax"]
+    assert [node.op for node in reduced.case.graph.nodes] == ["Softmax"]

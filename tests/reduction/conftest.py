@@ -37,11 +37,11 @@ def producer():
 
 def has_pattern(case: TestCase) -> bool:
     """Whether some float32 or float64 Mul reads the result of an Add."""
-    types = {name: dtype for name, dtype, _ in case.graph["values"]}
-    sums = {o for n in case.graph["nodes"] if n["op"] == "Add" for o in n["outputs"]}
+    types = case.graph.dtypes
+    sums = {o for n in case.graph.nodes if n.op == "Add" for o in n.outputs}
     return any(
-        n["op"] == "Mul" and sums & set(n["inputs"]) and types[n["outputs"][0]].startswith("float")
-        for n in case.graph["nodes"]
+        n.op == "Mul" and sums & set(n.inputs) and types[n.outputs[0]].startswith("float")
+        for n in case.graph.nodes
     )
 
 

@@ -47,7 +47,7 @@ class Fault:
         values = zip([*names, "y"], [*types, *op.type_transfer(*types)], strict=True)
         node = Node(op, tuple(names), ("y",))
         graph = Graph({n: Value(n, t) for n, t in values}, [node], names, [], ["y"])
-        case = TestCase(Numbered(0, 0), graph.to_json(), b"", arrays, {}, {}, "direct", 20)
+        case = TestCase(Numbered(0, 0), graph.view(), b"", arrays, {}, {}, "direct", 20)
         return producer.expose(case)
 
     def _arrays(self, types: list[TensorType]) -> list[np.ndarray]:
@@ -97,4 +97,4 @@ FAULTS = (
 
 def elements(case: TestCase) -> int:
     """Of all inputs, weights and computed values."""
-    return sum(int(np.prod(shape)) for _, _, shape in case.graph["values"])
+    return sum(int(np.prod(shape)) for shape in case.graph.shapes.values())

@@ -49,16 +49,16 @@ def reductions(findings, reduced):
 def test_ten_nodes_become_two(reductions):
     for done in reductions:
         assert done.before[0] == 10
-        nodes = done.case.graph["nodes"]
-        assert sorted(node["op"] for node in nodes) == ["Add", "Mul"]
+        nodes = done.case.graph.nodes
+        assert sorted(node.op for node in nodes) == ["Add", "Mul"]
 
 
 def test_everything_else_becomes_as_simple_as_can_be(reductions):
     for done in reductions:
         case = done.case
-        shapes = [shape for _, _, shape in case.graph["values"]]
+        shapes = [shape for shape in case.graph.shapes.values()]
         assert all(np.prod(shape, dtype=int) == 1 for shape in shapes)
-        assert {dtype for _, dtype, _ in case.graph["values"]} == {"float32"}
+        assert {dtype for dtype in case.graph.dtypes.values()} == {"float32"}
         assert not case.weights
         assert all((array == 0).all() for array in case.inputs.values())
 
@@ -157,7 +157,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     failure = export_failure("torchscript", failed.error_type, failed.message, failed.traceback)
     case = TestCase(failed.id, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
     done = reduce_case(Problem(case, failure, None, config.to_json()), ReduceConfig(2))
-    assert [node["op"] for node in done.case.graph["nodes"]] == ["Bessel"]
+    assert [node.op for node in done.case.graph.nodes] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
     assert done.confirmed == 3
 

@@ -72,7 +72,7 @@ def product(producer):
     """y = a * b with a of 4 x 6 and b of 6 elements."""
     fault = Fault("Mul", "magic", (("float32", (4, 6)), ("float32", (6,))), 2)
     case = fault.case(producer)
-    return Subject(Graph.from_json(case.graph, producer.registry.get), case.inputs)
+    return Subject(Graph.of(case.graph, producer.registry.get), case.inputs)
 
 
 def test_a_window_is_around_the_failing_element_in_every_operand(product):

@@ -83,11 +83,11 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
     product, _ = of(bench, "MatMul")
     for index in range(60):
         case = producer.produce(index)
-        operators = [node["op"] for node in case.graph["nodes"]]
+        operators = [node.op for node in case.graph.nodes]
         if "MatMul" not in operators or {"Elu", "Selu"} & {*operators}:
             continue
         found = reduced(bench, case)
-        if found and found[0].failure.kind == "exception" and len(found[0].case.graph["nodes"]) > 1:
+        if found and found[0].failure.kind == "exception" and len(found[0].case.graph.nodes) > 1:
             assert found[1].follows == cause_of(product, registry).refined
             assert keys(found[0]) == {Key(KeyKind.CAUSE, found[1].follows)}
             return
@@ -105,7 +105,7 @@ def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_
         if found := reduced((registry, spec, producer, servers), case):
             finding, _ = found
             kinds.add(finding.failure.kind)
-            nodes = [node["op"] for node in finding.case.graph["nodes"]]
+            nodes = [node.op for node in finding.case.graph.nodes]
             known = {key.text for key in keys(finding)}
             assert cause_of(product, registry).refined in known
             if finding.failure.kind == "mismatch":
@@ -120,4 +120,4 @@ def test_of_an_operator_that_is_several_of_onnx_the_wrong_one_is_shown():
     spec = registry.spec("elements", {"op": "Sigmoid", "rule": "many"})
     with Servers(spec, registry) as servers:
         finding, _ = reduced((registry, spec, Producer(0, config), servers), case)
-    assert [node["op"] for node in finding.case.graph["nodes"]] == ["Sigmoid"]
+    assert [node.op for node in finding.case.graph.nodes] == ["Sigmoid"]

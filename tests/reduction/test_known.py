@@ -26,7 +26,7 @@ WANTED = "the failure key"
 
 
 def nodes(*steps):
-    return graph(*steps)["nodes"]
+    return graph(*steps).nodes
 
 
 CHAIN = nodes(("Relu", "x", "a"), ("Conv", "aw", "b"), ("Relu", "b", "c"), ("Conv", "cb", "y"))
@@ -53,18 +53,18 @@ class Slots:
     def run(self, case, edits, question):
         made = case.graph
         for edit in (edit for edit in edits if edit.value):
-            kept = [node for node in made["nodes"] if node["outputs"][0] in edit.value]
-            made = {**made, "nodes": kept}
-        self.tried.append([node["op"] for node in made["nodes"]])
+            kept = [node for node in made.nodes if node.outputs[0] in edit.value]
+            made = replace(made, nodes=tuple(kept))
+        self.tried.append([node.op for node in made.nodes])
         return fails(made, self.wrong)
 
 
 def fails(made, wrong):
     case = TestCase(Numbered(0, 0), made, b"", {}, {}, {}, "direct", 20)
-    bad = [node for node in made["nodes"] if node["op"] in wrong]
+    bad = [node for node in made.nodes if node.op in wrong]
     if not bad:
         return Tried("digest", case=case)
-    told = verdict(O1=[(bad[0]["outputs"][0], "value")])
+    told = verdict(O1=[(bad[0].outputs[0], "value")])
     (failure,) = failures([outcome("O0"), outcome("O1")], told, made)
     return Tried("digest", case=case, verdict=told, failing=((failure, WANTED),))
 
@@ -88,7 +88,7 @@ def test_what_is_known_is_cut_out_until_nothing_fails(wrong, left, known):
     slots = Slots(*wrong)
     asked = Known([cause("Erf"), cause("Exp")], slots, Question(("O0", "O1"), True), WANTED)
     rest = asked.without(fails(whole, wrong))
-    assert [node["op"] for node in rest.case.graph["nodes"]] == left
+    assert [node.op for node in rest.case.graph.nodes] == left
     assert (asked.found is not None) == known
     assert len(slots.tried) <= 5
 
@@ -100,7 +100,7 @@ class Uncompiled(Slots):
 
     def run(self, case, edits, question):
         made = super().run(case, edits, question).case.graph
-        operators = [node["op"] for node in made["nodes"]]
+        operators = [node.op for node in made.nodes]
         plain = "Mod" in operators
         other = "wide" if "Sign" in operators and plain else "bad" if plain else ""
         other = "wide" if set(operators) & set(self.wrong) else other
@@ -149,7 +149,7 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     assert fusion.passes == ("FuseMulAdd",) and full.cause is None
     done, quick = reduce(1, fusion)
     assert done.cause is fusion and quick.localisation is None
-    assert sorted(node["op"] for node in done.case.graph["nodes"]) == ["Add", "Mul"]
+    assert sorted(node.op for node in done.case.graph.nodes) == ["Add", "Mul"]
     assert done.run < full.run and done.to_json()["known"] == fusion.refined
     innocent = replace(fusion, passes=("Tidy",))
     done, _ = reduce(2, innocent)

@@ -11,6 +11,7 @@ from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
+from nnfuzz.ir.view import GraphView
 from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import Numbered
@@ -18,22 +19,24 @@ from nnfuzz.testcase.test_id import Numbered
 HERE = Path(__file__).parent
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 W = np.array([1, 2, 3], np.float32)
-GRAPH = {
-    "schema": 1,
-    "values": [
-        ["x", "float32", [2, 3]],
-        ["w", "float32", [3]],
-        ["h", "float32", [2, 3]],
-        ["y", "float32", [2, 3]],
-    ],
-    "nodes": [
-        {"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["h"]},
-        {"op": "Tanh", "attributes": {}, "inputs": ["h"], "outputs": ["y"]},
-    ],
-    "inputs": ["x"],
-    "weights": ["w"],
-    "outputs": ["y"],
-}
+GRAPH = GraphView.from_json(
+    {
+        "schema": 1,
+        "values": [
+            ["x", "float32", [2, 3]],
+            ["w", "float32", [3]],
+            ["h", "float32", [2, 3]],
+            ["y", "float32", [2, 3]],
+        ],
+        "nodes": [
+            {"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["h"]},
+            {"op": "Tanh", "attributes": {}, "inputs": ["h"], "outputs": ["y"]},
+        ],
+        "inputs": ["x"],
+        "weights": ["w"],
+        "outputs": ["y"],
+    }
+)
 
 
 def model() -> bytes:

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from nnfuzz.ir.view import NO_GRAPH, GraphView, ValueView
 from nnfuzz.report.draw import MAX_WIDTH, draw, family, shown_type
 from nnfuzz.report.draw_layout import layout
 from tests.report.graphs import branching, hostile
@@ -79,9 +80,8 @@ def test_hostile_names_stay_text():
 
 
 def test_the_smallest_graphs():
-    empty = {"values": [], "nodes": [], "inputs": [], "weights": [], "outputs": []}
-    ElementTree.fromstring(draw(empty))
-    passed = {**empty, "values": [["x", "bool", []]], "inputs": ["x"], "outputs": ["x"]}
+    ElementTree.fromstring(draw(NO_GRAPH))
+    passed = GraphView((ValueView("x", "bool"),), inputs=("x",), outputs=("x",))
     assert texts(draw(passed)).count("bool[]") == 2
 
 

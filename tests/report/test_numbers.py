@@ -12,20 +12,23 @@ import pytest
 
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
+from nnfuzz.ir.view import GraphView
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.text import impersonal, located, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
 
-SINGLE = {
-    "schema": 1,
-    "values": [["x", "float32", [2, 3]], ["w", "float32", [3]], ["y", "float32", [2, 3]]],
-    "nodes": [{"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["y"]}],
-    "inputs": ["x"],
-    "weights": ["w"],
-    "outputs": ["y"],
-}
+SINGLE = GraphView.from_json(
+    {
+        "schema": 1,
+        "values": [["x", "float32", [2, 3]], ["w", "float32", [3]], ["y", "float32", [2, 3]]],
+        "nodes": [{"op": "Add", "attributes": {}, "inputs": ["x", "w"], "outputs": ["y"]}],
+        "inputs": ["x"],
+        "weights": ["w"],
+        "outputs": ["y"],
+    }
+)
 
 
 def test_a_small_model_is_told_in_full(finding_of):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.report.replay import Answer, regeneration, replay, replay_export
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered
@@ -43,7 +44,7 @@ def test_regeneration_names_what_differs(finding_of):
     case = finding.case
     assert regeneration(finding, case) == []
     other = replace(
-        case, graph={}, model=b"other", inputs={"x": case.inputs["x"].astype(np.float64)}
+        case, graph=NO_GRAPH, model=b"other", inputs={"x": case.inputs["x"].astype(np.float64)}
     )
     differences = regeneration(finding, other)
     assert len(differences) == 3 and "inputs differ: x" in differences

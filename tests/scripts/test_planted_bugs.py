@@ -66,7 +66,7 @@ def test_agrees_with_onnxruntime_operator_by_operator(producer):
             continue
         for name, theirs in zip(ours, session.run(list(ours), case.inputs), strict=True):
             tolerance = TOLERANCE.get(str(theirs.dtype), 0)
-            op = case.graph["nodes"][0]
+            op = case.graph.nodes[0]
             assert ours[name].dtype == theirs.dtype, op
             np.testing.assert_allclose(
                 ours[name], theirs, rtol=tolerance, atol=tolerance, err_msg=str(op)

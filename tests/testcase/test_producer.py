@@ -118,7 +118,7 @@ def test_the_reference_evaluator_computes_what_is_expected(case):
 def test_a_probe_is_the_operator_alone(producer):
     key = next(k for k in producer.signatures()["direct"] if k.startswith("Softmax(float32)"))
     case = producer.made(Probe(f"direct:{key}", 0))
-    assert [n["op"] for n in case.graph["nodes"]] == ["Softmax"]
+    assert [n.op for n in case.graph.nodes] == ["Softmax"]
 
 
 def test_what_the_exporter_does_not_implement_is_no_failure(monkeypatch):

@@ -56,9 +56,9 @@ def test_models_grow_around_and_inside_of_a_seed(folder):
         onnx.checker.check_model(model, full_check=True)
         kinds = [node.op_type for node in model.graph.node]
         assert {"Sin", "Conv", "Sigmoid", "Softplus"} <= set(kinds)
-        assert len(case.graph["nodes"]) == 9
-        makers = {o: n["op"] for n in case.graph["nodes"] for o in n["outputs"]}
-        read = {n["op"]: makers.get(n["inputs"][0]) for n in case.graph["nodes"]}
+        assert len(case.graph.nodes) == 9
+        makers = {o: n.op for n in case.graph.nodes for o in n.outputs}
+        read = {n.op: makers.get(n.inputs[0]) for n in case.graph.nodes}
         seed_order = ("Sin", "Opaque", "Sigmoid", "Softplus")
         inside += any(read[b] != a for a, b in itertools.pairwise(seed_order))
     assert inside, "no operator was inserted inside"

@@ -45,7 +45,7 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for case in dynamic:
-        if any(dtype != "float32" for _, dtype, _ in case.graph["values"]):
+        if any(dtype != "float32" for dtype in case.graph.dtypes.values()):
             continue
         session = onnxruntime.InferenceSession(case.model, options)
         names = [output.name for output in session.get_outputs()]

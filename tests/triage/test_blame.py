@@ -1,5 +1,7 @@
 """Whose fault a complaint is: of the operator that complains, or of the one that it reads."""
 
+from dataclasses import replace
+
 import pytest
 
 from nnfuzz.execute.outcome import Stage
@@ -35,7 +37,8 @@ def test_a_complaint_is_about_the_operator_whose_own_result_is_wrong(wrong, stag
 def test_two_dtypes_that_nobody_converts_are_an_error_or_a_wrong_result():
     def power(exponent):
         made = graph(("Pow", "xp", "y"))
-        made["values"] = [[n, exponent if n == "p" else dtype, s] for n, dtype, s in made["values"]]
+        values = (replace(v, dtype=exponent) if v.name == "p" else v for v in made.values)
+        made = replace(made, values=tuple(values))
         return made
 
     said = UNLIKE + ": T.float32 and T.{}"
@@ -77,7 +80,7 @@ def test_a_native_function_is_called_at_import_or_later():
 def test_reductions_of_nothing_are_one_as_far_as_they_are_no_copies():
     def reduction(op, axes):
         made = single(op)
-        made["nodes"][0]["attributes"] = {"axes": axes}
+        made = replace(made, nodes=(replace(made.nodes[0], attributes={"axes": axes}),))
         return mismatch(made, levels=EVERYWHERE)
 
     assert reduction("ReduceL1", []) == reduction("ReduceLogSum", [])

@@ -12,6 +12,7 @@ import pytest
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.refine import TriageFacts, refined
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -29,7 +30,7 @@ def hashes(file):
         )
         facts = {k: tuple(v) if isinstance(v, list) else v for k, v in case["facts"].items()}
         facts["verdict"] = Verdict.from_json(v) if (v := facts.get("verdict")) else None
-        found.add(refined(failure, case["graph"], TriageFacts(**facts)).hash)
+        found.add(refined(failure, GraphView.from_json(case["graph"]), TriageFacts(**facts)).hash)
     return found
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.keys import Key, KeyKind, error_keys, grouped, last_clause, same
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -75,7 +76,7 @@ def test_the_last_clause_is_the_innermost_statement(message, clause):
 
 
 def keys(message, op="Gather", dtype="float32", line="", said="", **parts):
-    graph = {"values": [["x", dtype, [2]]], "nodes": [{"op": op}]}
+    graph = GraphView((ValueView("x", dtype, (2,)),), (NodeView(op),))
     made = {"message": message, "location": "a.cc", **parts}
     targets = (Target("toy"),)
     failure = Failure(Signature("h", "", made), OutcomeKind.EXCEPTION, Stage.COMPILE, targets)

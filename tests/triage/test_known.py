@@ -1,7 +1,10 @@
 """Files of known failures: hashes, and patterns that reduced findings fit."""
 
+from dataclasses import replace
+
 import pytest
 
+from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.triage.known import KnownError, KnownFailures, ReducedFacts
 
 TEXT = """
@@ -10,10 +13,12 @@ a258b5a34ce8 wrong shape of Range
 
 backend=tvm operator=Pow dtype=bfloat16   # the next release has it
 """
-GRAPH = {
-    "values": [["x", "bfloat16", [2]], ["p", "int64", [2]], ["y", "bfloat16", [2]]],
-    "nodes": [{"op": "Pow"}, {"op": "Abs"}],
-}
+GRAPH = GraphView.from_json(
+    {
+        "values": [["x", "bfloat16", [2]], ["p", "int64", [2]], ["y", "bfloat16", [2]]],
+        "nodes": [{"op": "Pow"}, {"op": "Abs"}],
+    }
+)
 
 
 def test_hashes_and_patterns_are_read_and_written():
@@ -27,10 +32,10 @@ def test_a_pattern_fits_what_has_all_that_it_names():
     known = KnownFailures.parse(TEXT.splitlines())
     assert known.fits(ReducedFacts.of("tvm", "exception", "compile", GRAPH))
     assert not known.fits(ReducedFacts.of("onnxruntime", "exception", "compile", GRAPH))
-    assert not known.fits(ReducedFacts.of("tvm", "exception", "compile", {**GRAPH, "values": []}))
-    assert not known.fits(ReducedFacts.of("tvm", "exception", "compile", None))
+    assert not known.fits(ReducedFacts.of("tvm", "exception", "compile", replace(GRAPH, values=())))
+    assert not known.fits(ReducedFacts.of("tvm", "exception", "compile", NO_GRAPH))
     errors = KnownFailures.parse(["kind=exception stage=compile"])
-    assert errors.fits(ReducedFacts.of("any", "exception", "compile", None))
+    assert errors.fits(ReducedFacts.of("any", "exception", "compile", NO_GRAPH))
 
 
 @pytest.mark.parametrize("line", ["a258", "operator:Pow", "op=Pow", "backend=", "Range fails"])

@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.compare.mismatch import Element, Verdict
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.operands import largest_operand, wide_operands
@@ -22,10 +23,8 @@ def case(op="Max", nodes=1):
     ends = [value("x", TensorProto.INT64, [2, 3])], [value("y", TensorProto.INT64, [2, 3])]
     bound = numpy_helper.from_array(np.array([BOUND]), "b")
     made = helper.make_graph([helper.make_node(op, ["x", "b"], ["y"])], "g", *ends, [bound])
-    graph = {
-        "values": [["x", "int64", [2, 3]], ["y", "int64", [2, 3]]],
-        "nodes": [{"op": op, "attributes": {}, "inputs": ["x"], "outputs": ["y"]}] * nodes,
-    }
+    values = (ValueView("x", "int64", (2, 3)), ValueView("y", "int64", (2, 3)))
+    graph = GraphView(values, (NodeView(op, ("x",), ("y",)),) * nodes)
     x = np.arange(6).reshape(2, 3)
     model = onnx.ModelProto(graph=made).SerializeToString()
     return TestCase(Numbered(0, 0), graph, model, {"x": x}, {}, {"y": x})

@@ -9,6 +9,7 @@ from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.edges import edge_keys, is_edge
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.general import (
     coarse_graph,
     general_message,
@@ -25,13 +26,10 @@ from .test_signature import failed, outcome, verdict
 def graph(*nodes, dtype="float32"):
     """nodes: (op, inputs, output) by names; what nobody computes is an input."""
     names = dict.fromkeys(n for _, inputs, output in nodes for n in (*inputs, output))
-    return {
-        "values": [[name, dtype, [2]] for name in names],
-        "nodes": [
-            {"op": op, "attributes": {}, "inputs": list(inputs), "outputs": [output]}
-            for op, inputs, output in nodes
-        ],
-    }
+    return GraphView(
+        tuple(ValueView(name, dtype, (2,)) for name in names),
+        tuple(NodeView(op, tuple(inputs), (output,)) for op, inputs, output in nodes),
+    )
 
 
 BACKENDS = BackendRegistry.discover()
@@ -74,7 +72,7 @@ def test_names_and_the_order_of_independent_nodes_do_not_matter():
 
 def test_what_a_value_depends_on():
     whole = graph(("Abs", "x", "a"), ("Erf", "a", "b"), ("Exp", "a", "c"), ("Tan", "x", "y"))
-    assert [node["op"] for node in upstream(whole, "c")["nodes"]] == ["Abs", "Exp"]
+    assert [node.op for node in upstream(whole, "c").nodes] == ["Abs", "Exp"]
     assert pattern_of(single("Erf")).within(pattern_of(whole))
     assert not pattern_of(single("Erf")).within(pattern_of(upstream(whole, "c")))
 
@@ -231,8 +229,8 @@ def test_what_is_general():
         "is not of <operator>"
     )
     assert sources(FUSED) == ["Relu"] and sources(single("Relu")) == []
-    assert coarse_graph(single("A", "int8"), "B")["nodes"][0]["op"] == "B"
-    assert [v[1] for v in coarse_graph(single("A", "uint8"))["values"]] == ["integer"] * 2
+    assert coarse_graph(single("A", "int8"), "B").nodes[0].op == "B"
+    assert {*coarse_graph(single("A", "uint8")).dtypes.values()} == {"integer"}
 
 
 def test_the_sole_operator_of_a_model():
@@ -327,20 +325,20 @@ def test_integers_compared_by_their_low_words_are_one_whatever_compares():
 def test_a_sum_of_integers_in_a_float_is_one_for_all_that_accumulate():
     few = {"expected": 3368090354368355628, "actual": 3368090354368355840}
     sums, product = single("Einsum", "int64"), single("Mul", "int64")
-    wider = [["x", "int64", [7, 2]], ["y", "int64", [2]]]
+    wider = ValueView("x", "int64", (7, 2)), ValueView("y", "int64", (2,))
     reduced = mismatch(single("ReduceSum", "int64"), worst=few)
-    assert mismatch({**sums, "values": wider}, worst=few) == reduced
-    along_one = [["x", "int64", [1, 2]], ["y", "int64", [2]]]
-    assert mismatch({**sums, "values": along_one}, worst=few) == reduced
+    assert mismatch(replace(sums, values=wider), worst=few) == reduced
+    along_one = ValueView("x", "int64", (1, 2)), ValueView("y", "int64", (2,))
+    assert mismatch(replace(sums, values=along_one), worst=few) == reduced
     assert mismatch(sums, worst=few) != reduced != mismatch(product, worst=few)
-    wider = [["x", "float64", [7, 2]], ["y", "float64", [2]]]
-    assert mismatch({**single("Einsum"), "values": wider}, worst=few) != reduced
+    wider = ValueView("x", "float64", (7, 2)), ValueView("y", "float64", (2,))
+    assert mismatch(replace(single("Einsum"), values=wider), worst=few) != reduced
 
 
 def test_what_is_switched_on_tells_bugs_of_one_operator_apart():
     def resized(**attributes):
-        (node,) = single("ResizeCubic")["nodes"]
-        made = {**single("ResizeCubic"), "nodes": [{**node, "attributes": attributes}]}
+        (node,) = single("ResizeCubic").nodes
+        made = replace(single("ResizeCubic"), nodes=(replace(node, attributes=attributes),))
         return mismatch(made, operator="Resize")
 
     plain = resized(transformation="half_pixel", exclude_outside=0, scales=[0.5])

@@ -7,6 +7,7 @@ import pytest
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.triage.signature import (
     HASH_DIGITS,
     Signature,
@@ -16,13 +17,15 @@ from nnfuzz.triage.signature import (
     neighbourhood,
 )
 
-GRAPH = {
-    "values": [["x", "float32", [2]], ["h", "float32", [2]], ["y", "float32", [2]]],
-    "nodes": [
-        {"op": "Conv", "attributes": {}, "inputs": ["x"], "outputs": ["h"]},
-        {"op": "Add", "attributes": {}, "inputs": ["h", "h"], "outputs": ["y"]},
-    ],
-}
+GRAPH = GraphView.from_json(
+    {
+        "values": [["x", "float32", [2]], ["h", "float32", [2]], ["y", "float32", [2]]],
+        "nodes": [
+            {"op": "Conv", "attributes": {}, "inputs": ["x"], "outputs": ["h"]},
+            {"op": "Add", "attributes": {}, "inputs": ["h", "h"], "outputs": ["y"]},
+        ],
+    }
+)
 
 
 def outcome(level, kind=OutcomeKind.OK, stage=Stage.EXECUTE, backend="toy", **fields):
@@ -172,12 +175,8 @@ def test_mismatch_is_known_by_the_operators():
     failure = only([outcome("O0"), outcome("O1")], verdict(O0=[], O1=[("y", "value")]), GRAPH)
     assert failure.kind is OutcomeKind.MISMATCH and failure.stage is Stage.COMPARE
     assert failure.signature.title == "toy: wrong value at Add after Conv (O1 only)"
-    renamed = {
-        "nodes": [
-            {"op": "Conv", "inputs": ["a"], "outputs": ["b"]},
-            {"op": "Add", "inputs": ["b", "c"], "outputs": ["d"]},
-        ]
-    }
+    nodes = NodeView("Conv", ("a",), ("b",)), NodeView("Add", ("b", "c"), ("d",))
+    renamed = GraphView(nodes=nodes)
     other = only([outcome("O0"), outcome("O1")], verdict(O0=[], O1=[("d", "value")]), renamed)
     assert other.signature == failure.signature
 
@@ -188,7 +187,7 @@ def test_the_first_wrong_output_decides():
 
 
 def test_neighbourhood_of_an_unknown_output_is_empty():
-    assert neighbourhood(GRAPH, "nowhere") == neighbourhood(None, "y") == []
+    assert neighbourhood(GRAPH, "nowhere") == neighbourhood(NO_GRAPH, "y") == []
 
 
 def test_backends_fail_separately():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
 from nnfuzz.campaign.tables.database import Database, dumps, loads
@@ -200,7 +200,7 @@ class Findings(Database):
     def add_reduction(self, row: ReductionRow) -> None:
         """Keeps what came of reducing a finding, instead of an earlier attempt."""
         query = "INSERT OR REPLACE INTO reductions VALUES (?, ?)"
-        self._db.execute(query, [row.signature, dumps(asdict(row))])
+        self._db.execute(query, [row.signature, dumps(row.to_json())])
 
     def reductions(self) -> dict[str, ReductionRow]:
         """What came of each reduction, by signature."""

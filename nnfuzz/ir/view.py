@@ -1,0 +1,122 @@
+"""A concrete graph as rooms without torch read it: names, operators, dtypes, shapes, attributes.
+
+Operators are names here, and attributes what they are in JSON, which is how a graph travels and
+is stored: `from_json` and `to_json` are the only places that know that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.reading import Unreadable, read
+
+SCHEMA = 1
+
+
+class GraphError(ValueError):
+    """A graph that breaks an invariant; the message names the culprit."""
+
+
+@dataclass(frozen=True)
+class ValueView:
+    """A tensor. A dimension that is a text is open or unknown."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """An operator, by name, that computes `outputs` from `inputs`."""
+
+    op: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """Nodes in topological order over values; see nnfuzz.ir.graph.Graph. False without nodes."""
+
+    values: tuple[ValueView, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    inputs: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    prescribed: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    schema: int = SCHEMA
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes)
+
+    @cached_property
+    def dtypes(self) -> dict[str, str]:
+        """The dtype of each value."""
+        return {value.name: value.dtype for value in self.values}
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each value."""
+        return {v.name: tuple(map(int, v.shape)) for v in self.values}
+
+    @cached_property
+    def makers(self) -> dict[str, NodeView]:
+        """The node that computes each value that is not an input or weight."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    @cached_property
+    def operators(self) -> tuple[str, ...]:
+        """Their names in order, each once."""
+        return tuple(dict.fromkeys(node.op for node in self.nodes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers."""
+        ranges = {name: list(range_) for name, range_ in self.prescribed.items()}
+        return {
+            "schema": self.schema,
+            "values": [[v.name, v.dtype, list(v.shape)] for v in self.values],
+            "nodes": [
+                {
+                    "op": n.op,
+                    "attributes": dict(n.attributes),
+                    "inputs": list(n.inputs),
+                    "outputs": list(n.outputs),
+                }
+                for n in self.nodes
+            ],
+            "inputs": list(self.inputs),
+            "weights": list(self.weights),
+            "outputs": list(self.outputs),
+            **({"prescribed": ranges} if ranges else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GraphView:
+        """The inverse of to_json. Raises: GraphError for another schema, Unreadable."""
+        return read(cls, data)._of_this_schema()
+
+    def checked(self) -> GraphView:
+        """The same. Raises: Unreadable if a name stands for no value, or a dtype for none."""
+        self._of_this_schema()
+        known = {value.name for value in self.values}
+        used = [*self.inputs, *self.weights, *self.outputs, *self.prescribed]
+        used += [name for node in self.nodes for name in (*node.inputs, *node.outputs)]
+        if unknown := set(used) - known:
+            raise Unreadable(f"the graph has no value {min(unknown)!r}")
+        if strange := {value.dtype for value in self.values} - {dtype.value for dtype in DType}:
+            raise Unreadable(f"{min(strange)!r} is no dtype")
+        return self
+
+    def _of_this_schema(self) -> GraphView:
+        if self.schema != SCHEMA:
+            raise GraphError(f"graph schema {self.schema!r} is not {SCHEMA}")
+        return self
+
+
+NO_GRAPH = GraphView()
