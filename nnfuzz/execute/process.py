@@ -39,7 +39,6 @@ class WorkerProcess:
         self.ready = False
         self.jobs = 0
         self.spent = False  # not to be given another job
-        self.belated = False  # it has answered an earlier job once more
         self.cause: DeathKind | None = None
         self.killed_at = 0.0
         self.note = ""

@@ -34,6 +34,8 @@ from nnfuzz.text import visible
 
 TICK_SECONDS = 0.05
 KILL_SECONDS = 10.0
+MOST_RETRIES = 3
+"""Of a job whose worker ends by no doing of its own, by all that is known."""
 ROUND_BYTES = 64 << 20
 """Of the answers of one worker, before the campaign has looked at them: the rest waits in the
 socket, and the worker with it.
@@ -54,7 +56,7 @@ class _Job:
     deadline: float = 0.0
     baseline: int = 0
     parts: int = 0
-    retried: bool = False
+    retries: int = 0
     next_check: float = 0.0
 
 
@@ -261,7 +263,6 @@ class Sandbox:
         captured = process.capture.take()
         job, starting = self._job, not process.ready
         if job is None or number != (0 if starting else process.jobs):
-            process.belated = 0 < number < process.jobs
             raise wire.WireError("an answer that nobody waits for")
         header, blobs = wire.decode(payload)
         if kind == channel.PARTIAL and not starting:
@@ -290,11 +291,12 @@ class Sandbox:
         begun = process.ready and process.status.job != process.jobs - 1
         # It ended by an earlier job's doing before it began this one, or somebody else killed it.
         killed = process.ended == -signal.SIGKILL and not process.cause
-        innocent = killed or process.belated or (process.ready and not begun)
-        if innocent and not (job.parts or job.retried):
+        damaged = bool(process.note) and not job.retries  # an earlier job may have left that, too
+        innocent = killed or damaged or (process.ready and not begun)
+        if innocent and not job.parts and job.retries < MOST_RETRIES:
             self._discard()
             self.start()
-            self._send(replace(job, retried=True))
+            self._send(replace(job, retries=job.retries + 1))
             return []
         self._job = None
         death = self._death(process, job, begun)

@@ -195,6 +195,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     os.mkdir(setup["scratch"], 0o700)
+    os.environ["TMPDIR"] = setup["scratch"]  # libraries leave files there as they are imported
     _watch(setup["campaign"], setup["scratch"])
     for name in ("nnfuzz.execute.worker", *setup["preload"]):
         _attempt(f"preload of {name}", partial(importlib.import_module, name))
