@@ -46,7 +46,7 @@ def marked(scratch: Path) -> set[int]:
 
 
 def soon(condition):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not condition() and time.monotonic() < end:
         time.sleep(0.02)
     return condition()
@@ -83,8 +83,12 @@ def test_descendants_die_with_their_fork_server(sandbox):
 
 def test_a_worker_with_threads_that_compute_between_jobs_is_replaced(sandbox):
     pid = pid_after(sandbox, "thread_that_burns")
-    time.sleep(0.3)
-    assert pid_after(sandbox, "nothing") != pid
+
+    def replaced():
+        time.sleep(0.3)
+        return pid_after(sandbox, "nothing") != pid
+
+    assert soon(replaced)  # on a busy machine the thread does not always get to run
 
 
 def test_a_worker_that_idles_between_jobs_is_kept(sandbox):
