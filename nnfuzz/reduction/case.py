@@ -18,7 +18,7 @@ from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduction.evidence import Evidence, gather, wrong_inside
 from nnfuzz.reduction.known import Cause, Known
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.slots import Slots, Spent
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
 
@@ -80,7 +80,7 @@ class Reduction:
     failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
     (see nnfuzz.reduction.subject.Subject.measure): entry 0 counts nodes, entry 6 elements. run:
     candidates. confirmed: how many of CONFIRMATIONS runs in fresh processes failed. operators: of
-    the model at the beginning.
+    the model at the beginning. spent: by phase.
     """
 
     failure: Failure
@@ -93,6 +93,7 @@ class Reduction:
     operators: int
     cause: Cause | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    spent: Mapping[str, Spent] = field(default_factory=dict)
 
     @property
     def case(self) -> TestCase:
@@ -116,6 +117,7 @@ class Reduction:
             "seconds": round(self.seconds, 2),
             "confirmed": [self.confirmed, CONFIRMATIONS],
             "known": self.cause.finding if self.cause else "",
+            "spent": {name: spent.to_json() for name, spent in self.spent.items()},
             "passes": {n: c.to_json() for n, c in self.counters.items() if c.proposed},
         }
 
@@ -133,24 +135,28 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
     with asked(problem, config) as (slots, question, found, wanted):
         whole, question = question, _shortened(question, problem.failure, found)
         known = Known(config.causes, slots, question, wanted)
-        rest = known.without(found)
+        with slots.phase("known"):
+            rest = known.without(found)
         limits = config.budget, config.watch, config.seconds
         engine = Engine(slots, question, rest, wanted, *limits, known.recognises)
         if config.only_known and known.found is None:
             raise Unexplained("the failure has another cause than those that are known")
-        best = engine.reduce()
-        if known.found is None and (alone := wrong_inside(slots, whole, best, wanted)):
-            engine.adopt(alone)
+        with slots.phase("reduce"):
             best = engine.reduce()
+            if known.found is None and (alone := wrong_inside(slots, whole, best, wanted)):
+                engine.adopt(alone)
+                best = engine.reduce()
         confirmed = 0
         if known.found is None:
-            best = _in_full(slots, whole, best, wanted)
-            history = [*engine.adopted[:-1], best]
-            best, confirmed = _holding(slots, whole, history, wanted)
+            with slots.phase("confirm"):
+                best = _in_full(slots, whole, best, wanted)
+                history = [*engine.adopted[:-1], best]
+                best, confirmed = _holding(slots, whole, history, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
         evidence = Evidence()
         if known.found is None:
-            evidence = gather(slots, whole, best, failure, config.causes)
+            with slots.phase("evidence"):
+                evidence = gather(slots, whole, best, failure, config.causes)
     return Reduction(
         failure=failure,
         best=best,
@@ -162,6 +168,7 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
         operators=operators(problem.case.graph),
         cause=known.found,
         evidence=evidence,
+        spent=slots.spent,
     )
 
 
@@ -173,9 +180,10 @@ def asked(problem: Problem, config: ReduceConfig) -> Iterator[tuple[Slots, Quest
     if not problem.case.graph:
         raise NotReduced("there is no graph, only a model: nothing to reduce")
     with _slots(problem, config) as slots:
-        slots.start()
-        question = _question(problem, slots)
-        found = slots.run(problem.case, (), question)
+        with slots.phase("start"):
+            slots.start()
+            question = _question(problem, slots)
+            found = slots.run(problem.case, (), question)
         yield slots, question, found, _wanted(problem.failure, found)
 
 

@@ -80,7 +80,7 @@ class Engine:
         self.best = found
         self.adopted = [found]
         self.budget, self.watch = budget, watch
-        self.known: dict[str, Tried] = {found.digest: found}
+        self.known = slots.known(question)
         self.spent: set[str] = {found.digest}
         self.progress = Progress(budget=budget, measure=found.measure, nodes=found.measure[0])
         self._enough = enough
@@ -179,8 +179,6 @@ class Engine:
                 slot.start(position, self.case, edits, below, self.question, self.known)
             for position, tried in self.slots.wait():
                 results[position] = tried
-                if tried.digest:
-                    self.known[tried.digest] = tried
                 hit = hit or self._better(tried)
             while settled in results and self._left() > 0:
                 if self._consumed(results[settled], counter):
@@ -218,6 +216,4 @@ class Engine:
     def _drain(self) -> None:
         """Waits for the candidates behind the adopted one; their results fill the cache."""
         while self.slots.busy:
-            for _, tried in self.slots.wait():
-                if tried.digest:
-                    self.known[tried.digest] = tried
+            self.slots.wait()

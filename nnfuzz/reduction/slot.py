@@ -35,6 +35,7 @@ class Slot(Asking):
     def __init__(self, service: Sandbox, runner: BackendRunner | None) -> None:
         self.service, self.runner = service, runner
         self.ticket: Any = None
+        self.question = Question((), judged=False)
         self.busy = False
         self._answer: Callable[[Event], None] | None = None
         self._queue: deque[tuple[Callable[[], None], Callable[[Event], None]]] = deque()
@@ -54,7 +55,7 @@ class Slot(Asking):
         known: Mapping[str, Tried],
     ) -> None:
         """Begins with a candidate. known: results by digest, which are not run again."""
-        self.ticket, self.busy = ticket, True
+        self.ticket, self.question, self.busy = ticket, question, True
         Task(self._tried(case, edits, below, question, known), self._finish)
 
     def feed(self, event: Event) -> Tried | None:

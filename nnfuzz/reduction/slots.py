@@ -6,8 +6,10 @@ parent imports neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -34,8 +36,25 @@ class WorkerError(RuntimeError):
     """A worker of nnfuzz's own failed."""
 
 
+@dataclass
+class Spent:
+    """What a phase of a reduction took: candidates that ran, those whose result was known, and
+    seconds.
+    """
+
+    run: int = 0
+    repeated: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "seconds": round(self.seconds, 3)}
+
+
 class Slots:
-    """All slots, and one job at a time beside them. A context manager."""
+    """All slots, and one job at a time beside them. A context manager.
+
+    spent: by phase. No candidate runs twice for one question, whoever asks it.
+    """
 
     def __init__(
         self,
@@ -55,6 +74,9 @@ class Slots:
         self._registry = registry or BackendRegistry.discover(plugins)
         self._servers = servers or Servers(backend, self._registry, config)
         self._own = None if servers else self._servers
+        self._known: dict[Question, dict[str, Tried]] = {}
+        self.spent: dict[str, Spent] = {}
+        self._spent = Spent()
         arguments = {"config": operators_of(config)}
         self.slots: list[Slot] = []
         for i in range(workers):
@@ -84,6 +106,21 @@ class Slots:
             self._servers.habits = learn_habits(runner) if runner else ()
         return self._servers.habits
 
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Spent]:
+        """Counts what is run meanwhile as a part of this phase."""
+        outer, start = self._spent, time.perf_counter()
+        self._spent = self.spent.setdefault(name, Spent())
+        try:
+            yield self._spent
+        finally:
+            self._spent.seconds += time.perf_counter() - start
+            self._spent = outer
+
+    def known(self, question: Question) -> dict[str, Tried]:
+        """What came of candidates that were asked this, by digest."""
+        return self._known.setdefault(question, {})
+
     def idle(self) -> Slot | None:
         return next((slot for slot in self.slots if not slot.busy), None)
 
@@ -102,25 +139,37 @@ class Slots:
                 result = slot.feed(event)
                 if result is not None:
                     finished.append((slot.ticket, result))
+                    self._keep(self.known(slot.question), result)
         return finished
+
+    def _keep(self, known: dict[str, Tried], tried: Tried) -> None:
+        if tried.digest:
+            repeated = known.get(tried.digest) is tried
+            self._spent.repeated += repeated
+            self._spent.run += not repeated
+            known.setdefault(tried.digest, tried)
 
     def run(self, case: TestCase, edits: Group, question: Question) -> Tried:
         """Tries one candidate and waits for it; no slot may be busy."""
-        slot = self.slots[0]
-        slot.start(None, case, edits, None, question, {})
+        return self._run(case, edits, question, self.known(question))
+
+    def _run(
+        self, case: TestCase, edits: Group, question: Question, known: Mapping[str, Tried]
+    ) -> Tried:
+        self.slots[0].start(None, case, edits, None, question, known)
         return self.wait()[0][1]
 
     def run_fresh(self, case: TestCase, question: Question) -> Tried:
         """The same for a case as it is, in a new process of the backend."""
         slot = self.slots[0]
         if slot.runner is None:
-            return self.run(case, (), question)
+            return self._run(case, (), question, {})
         limits = replace(slot.runner.sandbox.limits, jobs_per_process=1)
         with self._runner(slot.runner.spec, limits) as runner:
             runner.release = slot.runner.release
             slot.runner, kept = runner, slot.runner
             try:
-                return self.run(case, (), question)
+                return self._run(case, (), question, {})
             finally:
                 slot.runner = kept
 

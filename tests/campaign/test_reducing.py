@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
+from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.reducing import Reducer
@@ -207,7 +208,19 @@ def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
     assert known == str((tmp_path / "c" / folder / "reduced").resolve())
 
 
-def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):
+@pytest.fixture
+def stubbed(monkeypatch):
+    """Has stored campaigns reduced by a stub: which code runs is no matter of their files."""
+    stored = CampaignConfig.from_json
+
+    def read(data):
+        code = {"service": "stub_reducer:reducing", "preload": ("numpy", "stub_reducer")}
+        return replace(config := stored(data), reducer=replace(config.reducer, **code))
+
+    monkeypatch.setattr(CampaignConfig, "from_json", read)
+
+
+def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from typer import Exit
 
     from nnfuzz.cli.errors import FINDINGS, UsageError
@@ -221,9 +234,10 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):
     assert result.summary["unreduced"] == result.summary["findings"] == 2
     with pytest.raises(UsageError, match="not for a campaign"):
         reduce(folder, backend="liar")
+    plugins = list(map(Path, config.plugins))
     for _ in range(2):  # the second time there is nothing left to do
         with pytest.raises(Exit) as leaving:
-            reduce(folder, workers=1, budget=10)
+            reduce(folder, plugin=plugins, workers=1, budget=10)
         assert leaving.value.exit_code == FINDINGS
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["unreduced"] == 0 and summary["findings"] == 1
@@ -234,12 +248,9 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys):
     assert "with 1 further signature: 1 reduced to the same" in printed.out
 
 
-def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path):
+def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path, stubbed):
     run(tmp_path / "c", 10, "fusing", "refusing")
     with Store.open(tmp_path / "c") as store:
-        config = store.config()
-        config["reducer"]["service"] = "stub_reducer:reducing"
-        store.set_meta("config", config)
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
         assert found.refined == "Relu-Conv"
 
