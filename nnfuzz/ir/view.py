@@ -6,6 +6,7 @@ is stored: `from_json` and `to_json` are the only places that know that form.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,10 @@ SCHEMA = 1
 
 class GraphError(ValueError):
     """A graph that breaks an invariant; the message names the culprit."""
+
+
+MAX_BYTES = 1 << 30
+"""Of all values of a graph in float64: four times what a worker may grow by default."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,9 @@ class GraphView:
         return read(cls, data)._of_this_schema()
 
     def checked(self) -> GraphView:
-        """The same. Raises: Unreadable if a name stands for no value, or a dtype for none."""
+        """The same. Raises: Unreadable if a name stands for no value, a dtype for none, or the
+        values do not fit into memory.
+        """
         self._of_this_schema()
         known = {value.name for value in self.values}
         used = [*self.inputs, *self.weights, *self.outputs, *self.prescribed]
@@ -111,6 +118,14 @@ class GraphView:
             raise Unreadable(f"the graph has no value {min(unknown)!r}")
         if strange := {value.dtype for value in self.values} - {dtype.value for dtype in DType}:
             raise Unreadable(f"{min(strange)!r} is no dtype")
+        try:
+            shapes = list(self.shapes.values())
+        except ValueError as error:
+            raise Unreadable(f"a dimension of the graph is no number: {error}") from error
+        if any(min(shape, default=0) < 0 for shape in shapes):
+            raise Unreadable("a dimension of the graph is negative")
+        if sum(8 * math.prod(shape) for shape in shapes) > MAX_BYTES:
+            raise Unreadable(f"the graph has values of more than {MAX_BYTES:,} bytes in float64")
         return self
 
     def _of_this_schema(self) -> GraphView:

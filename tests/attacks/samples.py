@@ -16,6 +16,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.features import features
+from nnfuzz.ir.view import GraphView
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -25,23 +26,25 @@ from nnfuzz.triage.signature import failures
 X = np.arange(3, dtype=np.float32)
 S = np.array(0.5, np.float32)
 W = np.array([1, 2, 3], np.float32)
-GRAPH = {
-    "schema": 1,
-    "values": [
-        ["x", "float32", [3]],
-        ["s", "float32", []],
-        ["w", "float32", [3]],
-        ["h", "float32", [3]],
-        ["y", "float32", [3]],
-    ],
-    "nodes": [
-        {"op": "Add", "attributes": {}, "inputs": ["x", "s"], "outputs": ["h"]},
-        {"op": "Mul", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
-    ],
-    "inputs": ["x", "s"],
-    "weights": ["w"],
-    "outputs": ["y"],
-}
+GRAPH = GraphView.from_json(
+    {
+        "schema": 1,
+        "values": [
+            ["x", "float32", [3]],
+            ["s", "float32", []],
+            ["w", "float32", [3]],
+            ["h", "float32", [3]],
+            ["y", "float32", [3]],
+        ],
+        "nodes": [
+            {"op": "Add", "attributes": {}, "inputs": ["x", "s"], "outputs": ["h"]},
+            {"op": "Mul", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
+        ],
+        "inputs": ["x", "s"],
+        "weights": ["w"],
+        "outputs": ["y"],
+    }
+)
 RIGHT = Target("onnxruntime", "1.0", pipeline="O0", form="direct")
 WRONG = Target("onnxruntime", "1.0", pipeline="O3", form="direct")
 
