@@ -33,7 +33,7 @@ from nnfuzz.execute.forkserver import MARK
 OURS = "NNFUZZ_KILLS"
 PARENT, SERVER, WORKER = "parent", "fork server", "worker"
 GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
-START_SECONDS = 120.0
+EARLY = 0.8  # share of the moments before there are workers at which nothing is killed
 
 Start = Callable[[Path, bool, dict[str, str]], "subprocess.Popen[bytes]"]
 """Starts or resumes the campaign in a folder, in an environment."""
@@ -79,12 +79,11 @@ def torment(start: Start, folder: Path, kills: int, seed: int, pause: float = 1.
                 _disturb(process, token, folder, kills, rng, pause, done)
             if left := _gone(token):
                 done.trouble.append(f"still alive: {left}")
-            if left := [path.name for path in scratch.iterdir()]:
-                done.trouble.append(f"temporary files: {left}")
-                shutil.rmtree(scratch), scratch.mkdir()
             if process.returncode != -signal.SIGKILL:
                 if process.returncode not in (0, 1):
                     done.trouble.append(f"exit code {process.returncode}")
+                if files := [path.name for path in scratch.iterdir()]:
+                    done.trouble.append(f"temporary files: {files}")
                 return done
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -104,6 +103,8 @@ def _disturb(
         time.sleep(rng.expovariate(1 / pause))
         pids = family(token)
         kind = rng.choice((PARENT, SERVER, SERVER, *[WORKER] * 5))
+        if WORKER not in pids.values() and rng.random() < EARLY:
+            continue
         chosen = [pid for pid, what in pids.items() if what == kind]
         if kind == PARENT and not _begun(folder):
             continue  # there is nothing to resume yet

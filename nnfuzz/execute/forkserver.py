@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -32,6 +33,7 @@ SINGLE_THREAD = {
 }
 MARK = "NNFUZZ_FORK_SERVER"
 """In the environment of a fork server and all that descend from it; its scratch folder."""
+PREFIX = "nnfuzz-server-"
 LOG_BYTES = 1 << 16
 CLOSE_SECONDS = 10.0
 _MESSAGE_BYTES = 1 << 16
@@ -75,7 +77,8 @@ class ForkServer:
         remove them, whoever is killed: here are only a name, and files without one.
         """
         self.alive, self._forking = True, False
-        self.scratch = Path(tempfile.gettempdir()) / f"nnfuzz-{secrets.token_hex(8)}"
+        sweep(Path(tempfile.gettempdir()))
+        self.scratch = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
         self._log.close()
         self._log = _unnamed_file()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -202,6 +205,21 @@ class ForkServer:
         if code:
             _kill_all(f"{MARK}={self.scratch}".encode())
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Removes scratch folders of which nobody is alive: their fork server and its campaign were
+    both killed, by the kernel for want of memory, say.
+    """
+    for left in folder.glob(f"{PREFIX}{'[0-9a-f]' * 16}"):
+        with contextlib.suppress(OSError):  # gone meanwhile, somebody else's, or in use
+            fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(fd).st_uid == os.getuid():
+                    shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(fd)
 
 
 def _unnamed_file() -> IO[bytes]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -161,6 +162,14 @@ def _kill_children(spared: Collection[int] = ()) -> None:
         time.sleep(0.001)
 
 
+def _make(scratch: str) -> None:
+    """Makes the folder, locked as long as this process or a worker lives (see `sweep`)."""
+    new = f"{scratch}.new"
+    os.mkdir(new, 0o700)
+    fcntl.flock(os.open(new, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH)
+    os.rename(new, scratch)
+
+
 def _watch(campaign: int, scratch: str) -> None:
     """Leaves, once a second, if the campaign died while an import is still running."""
 
@@ -194,7 +203,7 @@ def main() -> None:
     sys.path[:] = setup["path"]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    os.mkdir(setup["scratch"], 0o700)
+    _make(setup["scratch"])
     os.environ["TMPDIR"] = setup["scratch"]  # libraries leave files there as they are imported
     _watch(setup["campaign"], setup["scratch"])
     for name in ("nnfuzz.execute.worker", *setup["preload"]):

@@ -140,6 +140,18 @@ def _environment(process: Path) -> bytes:
         return b""
 
 
+def test_what_nobody_lived_to_remove_is_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "nnfuzz-server-0123456789abcdef" / "worker-1").mkdir(parents=True)
+    (tmp_path / "nnfuzz-somebody").mkdir()
+    with ForkServer() as one, Sandbox("nnfuzz.execute.worker:absent", server=one) as sandbox:
+        sandbox.call({})
+        with ForkServer():
+            there = {path.name for path in tmp_path.iterdir()}
+            assert one.scratch.name in there and "nnfuzz-somebody" in there
+            assert "nnfuzz-server-0123456789abcdef" not in there
+
+
 def test_a_fork_server_that_is_killed_while_libraries_load_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with ForkServer(("onnx.reference",)) as server:
