@@ -32,6 +32,7 @@ from nnfuzz.execute.forkserver import MARK
 
 OURS = "NNFUZZ_KILLS"
 PARENT, SERVER, WORKER = "parent", "fork server", "worker"
+MOST, LINE = 20, 500  # troubles that are shown, and characters of each
 GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
 EARLY = 0.8  # share of the moments before there are workers at which nothing is killed
 
@@ -183,11 +184,14 @@ def main(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
-        done = compared(fuzz(arguments), Path(folder), kills, seed, pause)
+        done = compared(fuzz([*arguments, "--seed", str(seed)]), Path(folder), kills, seed, pause)
     told = ", ".join(f"{count} of a {kind}" for kind, count in sorted(done.kills.items()))
     seconds = time.monotonic() - begun
     print(f"{done.kills.total()} kills ({told}), {done.sessions} sessions, {seconds:.0f} s")
-    print("\n".join(done.trouble) or "nothing lost, nothing left behind")
+    print(
+        "\n".join(text[:LINE] for text in done.trouble[:MOST])
+        or "nothing lost, nothing left behind"
+    )
     raise typer.Exit(bool(done.trouble))
 
 
