@@ -62,9 +62,31 @@ class Envelope:
 
 def envelopes(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Envelope]:
     """Envelopes of the graph's outputs. Raises: ReferenceFault."""
+    return enveloped(graph, params)[0]
+
+
+def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[dict[str, Envelope], bool]:
+    """Envelopes of the graph's outputs, and whether it is `defined`. Raises: ReferenceFault."""
     values = reference(graph, params)
     intervals = propagate(graph, values)
-    return {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
+    found = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
+    return found, all(defined(node, graph, intervals) for node in graph.nodes)
+
+
+def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:
+    """Whether a node is sure to be in its domain as far as discrete inputs decide.
+
+    A correct compiler may raise where it is not, as for a division by an integer sum that overflows
+    in the compiler's own way. Of floats it makes NaN or infinity at worst.
+    """
+    inputs = [intervals[name] for name in node.inputs]
+    pairs = zip(node.inputs, inputs, strict=True)
+    discrete = [b for n, b in pairs if not graph.type(n).dtype.is_float]
+    if not any(bool(b.unsure.any()) for b in discrete):
+        return True
+    terms = [*node.op.domain(*(b.lo for b in inputs)), *node.op.domain(*(b.hi for b in inputs))]
+    masked = any(bool(b.mask().any()) for b in discrete)
+    return not terms if masked else all(bool((term <= 0).all()) for term in terms)
 
 
 def envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:

@@ -98,7 +98,8 @@ class Verdict:
     mismatches: empty where a target agrees. comparable: by output, the share of elements that the
     verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
     accuracy: by target and wrong output, at the target's worst element. explained: the habits of a
-    compiler that account for all that is wrong with a target.
+    compiler that account for all that is wrong with a target. defined: False where a correct
+    compiler may raise an error (nnfuzz.compare.envelope.defined).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -106,6 +107,7 @@ class Verdict:
     suspect_reference: bool = False
     accuracy: dict[Target, dict[str, Accuracy]] = field(default_factory=dict)
     explained: dict[Target, tuple[Deviation, ...]] = field(default_factory=dict)
+    defined: bool = True
 
     @property
     def ok(self) -> bool:
@@ -131,7 +133,11 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         found = {str(t): [asdict(m) for m in ms] for t, ms in self.mismatches.items()}
-        shares = {"comparable": self.comparable, "suspect_reference": self.suspect_reference}
+        shares = {
+            "comparable": self.comparable,
+            "suspect_reference": self.suspect_reference,
+            "defined": self.defined,
+        }
         accuracy = {
             str(target): {name: told.to_json() for name, told in outputs.items()}
             for target, outputs in self.accuracy.items()

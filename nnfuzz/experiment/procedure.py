@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.events import Death, described
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.experiment.judgement import (
@@ -30,7 +30,7 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, failures
 
-FAULT, DEATH, FLAKY = "fault", "death", "flaky"
+FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
 REPEATS = 3
 """Fresh processes in which a failure must occur that may depend on the state of a process."""
 LAST_WORDS = 2000  # characters of what a dying compiler wrote: its end says why
@@ -70,7 +70,7 @@ class Procedure:
         await self._run()
         self.settling = True
         await self._compare()
-        found = failures(self._outcomes, self._verdict, self.case.graph)
+        found = await self._defined(failures(self._outcomes, self._verdict, self.case.graph))
         doubts = await self._repeated(found)
         confirmed = [d.failure for d in doubts if d.certain]
         blames = {f.signature.hash: self._blame(f) for f in confirmed}
@@ -127,6 +127,17 @@ class Procedure:
             self._fault("compare", "PyTorch and every backend differ from the reference")
             return None
         return verdict
+
+    async def _defined(self, found: list[Failure]) -> list[Failure]:
+        """The failures without errors that a correct compiler may raise as well."""
+        errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind in _RAISED]
+        if not errors or not self.case.graph:
+            return found
+        verdict = await self._judged((), ())
+        if verdict is None or verdict.defined:
+            return found
+        self._events += [_undefined(failure) for failure in errors]
+        return [failure for failure in found if failure not in errors]
 
     # -- does it happen again? ----------------------------------------------------------------
 
@@ -215,6 +226,11 @@ def _flaky(doubt: _Doubt) -> Event:
     return Event(FLAKY, failure.backend, failure.stage.value, message=told)
 
 
+def _undefined(failure: Failure) -> Event:
+    told = f"an operator may be out of its domain: {failure.signature.title}"
+    return Event(UNDEFINED, failure.backend, failure.stage.value, message=told)
+
+
 def _death(outcome: Outcome) -> Event:
     """A compiler's worker that died: kept with its signal and last words."""
     stage = f"{outcome.stage} {outcome.level}"
@@ -223,3 +239,4 @@ def _death(outcome: Outcome) -> Event:
 
 
 _DEATHS = (OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
+_RAISED = (OutcomeKind.CRASH, OutcomeKind.EXCEPTION)

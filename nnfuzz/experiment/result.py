@@ -96,7 +96,7 @@ class Services(Protocol):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is worth a line in the log. kind: fault, death or flaky."""
+    """Something that is worth a line in the log. kind: fault, death, flaky or undefined."""
 
     kind: str
     backend: str = ""

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.deviating import explanation
-from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.envelope import enveloped
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
@@ -172,7 +172,7 @@ class Producer:
         for target in everything:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
-        envelope = envelopes(graph, params)
+        envelope, sure = enveloped(graph, params)
         found = verdict(envelope, everything, groups.values())
         told = {
             target: explanation(own, graph, params, outputs[target])
@@ -181,6 +181,7 @@ class Producer:
         }
         return replace(
             found,
+            defined=sure,
             accuracy=accuracy(envelope, everything, found.mismatches),
             explained={target: own for target, own in told.items() if own},
         )

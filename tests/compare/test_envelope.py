@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.envelope import Envelope, enveloped, envelopes
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType
 
@@ -219,3 +219,13 @@ def test_a_clip_that_may_or_may_not_clamp_may_return_its_rounded_bound(build):
     e = only(*b.done(b.add("Clip", b.add("Cos", b.add("Mul", "x", "y")), min=-0.2, max=1.8)))
     assert e.lo[0] <= np.float32(-0.2) < np.float32(1) <= e.hi[0]
     assert width(e)[1] < 1e-5
+
+
+def test_an_integer_divisor_that_overflow_decides_is_not_defined(build):
+    def divided(least):
+        b = build(x=np.array([[least], [-(2**40)]], np.int64), y=np.array([5], np.int64))
+        graph, params = b.done(b.add("Div", "y", b.add("ReduceSum", "x", axes=(0,), keepdims=0)))
+        return enveloped(graph, params)[1]
+
+    assert divided(2**41)
+    assert not divided(-(2**63) + 1)

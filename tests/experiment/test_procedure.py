@@ -1,0 +1,58 @@
+"""The sequence of an experiment, with services that answer at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
+from nnfuzz.experiment.pending import Pending, finished
+from nnfuzz.experiment.procedure import UNDEFINED, Procedure
+from nnfuzz.experiment.result import Judging, Plan, Run
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.testcase.test_id import Probe
+
+
+@pytest.fixture(scope="module")
+def case():
+    producer = Producer(0, CaseConfig(exporter="direct", operators=("Div",)))
+    found = producer.made(Probe("direct:Div(int64)->int64", 0))
+    assert isinstance(found, TestCase)
+    return found
+
+
+class Answers:
+    """Services of a compiler that always ends in the same way. defined: what the judge says."""
+
+    def __init__(self, ended: Outcome, defined: bool) -> None:
+        self.ended, self.verdict = ended, Verdict({}, defined=defined)
+
+    def run(self, run):
+        return Pending.of([self.ended])
+
+    def judge(self, case, outcomes, names, habits):
+        return Pending.of((self.verdict, 0.0))
+
+
+RAISED = Outcome(
+    OutcomeKind.EXCEPTION, Stage.EXECUTE, Target("c", pipeline="O0"), "Error", "division by zero"
+)
+
+
+@pytest.mark.parametrize(
+    ("ended", "defined", "found"),
+    [
+        (RAISED, True, 1),
+        (RAISED, False, 0),
+        (replace(RAISED, stage=Stage.COMPILE), False, 1),
+    ],
+)
+def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defined, found):
+    plan = Plan([Run("c", case, ("O0",))], Judging.NEVER)
+    result = finished(Procedure(case, plan, Answers(ended, defined)).result())
+    assert len(result.failures) == found
+    assert [e.kind for e in result.events] == [UNDEFINED] * (1 - found)
