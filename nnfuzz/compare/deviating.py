@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.envelope import Envelope, envelope, step
+from nnfuzz.compare.envelope import Envelope, envelope, envelopes, step
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import flatten
@@ -34,14 +34,21 @@ def explains(
 ) -> bool:
     """Whether outputs that leave the envelope are what a compiler with these habits may return.
 
-    An output may be of the narrower dtype. Raises: ReferenceFault.
+    An output may be of the narrower dtype; wrong integers must be numbers that it holds.
+    Raises: ReferenceFault.
     """
     admitted = deviating(deviations, graph, params)
-    return all(
-        name in outputs
-        and _agrees(admitted[name], outputs[name], graph.type(name).dtype, deviations)
-        for name in graph.outputs
-    )
+    dtypes = {name: graph.type(name).dtype for name in graph.outputs}
+    if not all(
+        name in outputs and _agrees(admitted[name], outputs[name], dtype, deviations)
+        for name, dtype in dtypes.items()
+    ):
+        return False
+    strange = {n: _strange(admitted[n], outputs[n], d, deviations) for n, d in dtypes.items()}
+    if not any(mask.any() for mask in strange.values()):
+        return True
+    undefined = {n: e.any for n, e in envelopes(graph, params).items()}
+    return all((mask <= undefined[name]).all() for name, mask in strange.items())
 
 
 def deviating(
@@ -144,6 +151,29 @@ def _agrees(
     if actual.shape != expected.ref.shape or DType.of(actual.dtype).value not in admitted:
         return False
     return not outside(expected, actual).any()
+
+
+def _strange(
+    expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
+) -> np.ndarray:
+    """Mask of wrong integers that none of the narrower types of their dtype yields."""
+    whole = plain(actual)
+    mine = [d.to for d in deviations if d.dtype == own.value and d.to != SATURATES]
+    if not own.is_int or not mine or whole.dtype.kind not in "iu":
+        return np.zeros(actual.shape, bool)
+    narrower = [DType(to) for to in mine]
+    return (whole != expected.ref) & ~np.any([_holds(whole, to) for to in narrower], axis=0)
+
+
+def _holds(whole: np.ndarray, to: DType) -> np.ndarray:
+    """Mask of integers that a narrower type holds, extended by zeros or by its sign."""
+    if to.is_float:
+        with np.errstate(invalid="ignore"):
+            back = whole.astype(to.numpy).astype(np.float64).astype(whole.dtype)
+        return back == whole
+    bits = plain(np.zeros(0, to.numpy)).dtype.itemsize * 8
+    signed, unsigned = (whole.astype(f"{kind}{bits // 8}") for kind in "iu")
+    return (signed.astype(whole.dtype) == whole) | (unsigned.astype(whole.dtype) == whole)
 
 
 def explanation(

@@ -49,6 +49,14 @@ def test_integers_that_depend_on_no_large_number_must_be_right(chain):
     assert not explains([I32], graph, params, {name: np.array([0, -5, -8])})
 
 
+def test_a_wrong_integer_must_be_one_that_the_narrower_type_holds(chain):
+    graph, params, name = chain(np.array([2**60 + 1]), "Abs")
+    assert wrong(graph, params, {name: np.array([2**60])}) == (Deviation("int64", "float32"),)
+    odd = np.array([2**60 + 2**20])
+    assert not explains([I32], graph, params, {name: odd})
+    assert explains([Deviation("int64", "float64")], graph, params, {name: odd})
+
+
 def test_saturation_explains_what_overflows_and_nothing_else(build):
     builder = build(x=np.array([100, 3], np.int8))
     name = builder.add("Add", "x", "x")
