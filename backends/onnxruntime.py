@@ -158,6 +158,10 @@ class OnnxRuntime(Backend):
         name = wanted if isinstance(wanted, str) else wanted[0]
         if name not in onnxruntime.get_available_providers():
             raise BackendUnavailable(f"this onnxruntime has no {name}: pip install onnxruntime-gpu")
+        # Where the provider's libraries or the GPU are missing, sessions are silently on the CPU.
+        session = onnxruntime.InferenceSession(_trivial(), providers=self._providers())
+        if name not in session.get_providers():
+            raise BackendUnavailable(f"{name} does not start: is there a GPU, its driver, CUDA?")
         return {"onnxruntime": onnxruntime.__version__}
 
     def load(self, model: bytes) -> bytes:

@@ -167,6 +167,8 @@ def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
         details = "\n".join(t for t in (outcome.traceback, outcome.captured) if t)
     elif outcome.kind is OutcomeKind.UNSUPPORTED:
         status, message = Status.SKIPPED, f"unsupported: {outcome.message}"
+    elif outcome.ok and outcome.outputs is None:
+        status, message = Status.SKIPPED, "compiled, and not run: no device"
     elif wrong:
         status, message, details = Status.FAILED, wrong[0], "\n".join(wrong)
     return Result(test.name, outcome.backend, outcome.level, status, message, details, seconds)

@@ -34,7 +34,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from nnfuzz.execute.complaint import (
     read_complaint,
 )
 from nnfuzz.execute.stage import Stage
-from nnfuzz.execute.target import CPU, Target
+from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Target
 from nnfuzz.execute.wire import has_wire_form
 
 Arrays = Mapping[str, np.ndarray]
@@ -63,6 +63,13 @@ class InputError(ValueError):
 
 class BackendUnavailable(RuntimeError):
     """The compiler or the device that the options ask for is not here; the message says the fix."""
+
+
+class NoDevice(Exception):
+    """A program has been built and there is nothing here to run it on; for `build`'s programs.
+
+    What comes of the level is ok at stage compile, without outputs.
+    """
 
 
 class AdapterError(TypeError):
@@ -95,8 +102,8 @@ def own_fault(error: BaseException, adapter: type) -> bool:
 def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:
     """A field of an `Options` class, with the line that `nnfuzz backends` shows for it.
 
-    positive: a number that must be more than 0. means: "device" or "release" where the option says
-    that coordinate of a target (nnfuzz.execute.target), as options of these names do anyway.
+    positive: a number that must be more than 0. means: "device", "release" or "form" where the
+    option says that coordinate of a target (nnfuzz.execute.target), as those of these names do.
     """
     about = {"help": help, "positive": positive, "means": means}
     return field(default=default, metadata=about)
@@ -133,6 +140,15 @@ class TensorSpec:
         return f"{self.dtype}{list(self.shape)}"
 
 
+class Source(Protocol):
+    """A model that is not ONNX and tells its interface itself."""
+
+    @property
+    def inputs(self) -> Mapping[str, TensorSpec]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True)
 class Imported:
     """A model as the compiler's importer left it, and the interface that the file declares."""
@@ -159,6 +175,9 @@ class Backend(ABC):
     once in the summary; what it explains is no finding."""
     collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Passes of unrelated rewrites: name -> ONNX operators that all of these have in common."""
+    reads: ClassVar[str] = ONNX
+    """What `load` gets: a serialised ONNX model, or an nnfuzz.execute.modules.TorchSource, for
+    "module" and "exported". An option that means "form" lets the user choose."""
     Options: ClassVar[type[BackendOptions]] = BackendOptions
 
     def __init__(self, **options: Any):
@@ -174,6 +193,11 @@ class Backend(ABC):
     def release(self) -> str:
         """Which release of the compiler this is: the first version that it tells."""
         return self.declared("release") or next(iter(self.versions().values()), "")
+
+    @property
+    def form(self) -> str:
+        """What `load` gets under these options; see `reads`."""
+        return self.declared("form") or self.reads
 
     def target(self, level: str, release: str = "") -> Target:
         """What runs at a level. Options that change the behaviour belong to the pipeline.
@@ -191,12 +215,13 @@ class Backend(ABC):
 
     @classmethod
     def options_for(cls, target: Target) -> dict[str, str]:
-        """The options that ask for a target's device and release, where there are such.
+        """The options that ask for a target's device, release and form, where there are such.
 
         Raises: OptionError for a device that no option means.
         """
         wanted = {"device": "" if target.device == CPU else target.device}
         wanted["release"] = target.release
+        wanted["form"] = target.form if target.form in (MODULE, EXPORTED) else ""
         meant = {_meaning(f): f.name for f in fields(cls.Options)}
         if wanted["device"] and "device" not in meant:
             raise OptionError(f"backend {cls.name} has no option for a device: {target}")
@@ -252,8 +277,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def load(self, model: bytes) -> Any:
-        """Serialised ONNX model -> what `build` takes. Called once per model."""
+    def load(self, model: Any) -> Any:
+        """Serialised ONNX model, or what `reads` says -> what `build` takes. Once per model."""
 
     @abstractmethod
     def build(self, module: Any, level: str) -> Program:
@@ -304,8 +329,10 @@ class Backend(ABC):
         """The same where inputs or outputs have dtypes that NumPy knows through ml_dtypes only."""
         return self.repro()
 
-    def import_model(self, model: bytes) -> Imported:
+    def import_model(self, model: bytes | Source) -> Imported:
         """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
+        if not isinstance(model, bytes):
+            return Imported(self.load(model), dict(model.inputs), model.outputs)
         inputs, outputs = read_interface(model)
         return Imported(self.load(model), inputs, outputs)
 
@@ -406,7 +433,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def _meaning(option: Field[Any]) -> str:
     """The coordinate of a target that an option means; "" for none."""
     means = option.metadata.get("means", "")
-    return means or (option.name if option.name in ("device", "release") else "")
+    return means or (option.name if option.name in ("device", "release", "form") else "")
 
 
 def _tensor_spec(value: Any) -> TensorSpec:

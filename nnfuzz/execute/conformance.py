@@ -186,6 +186,9 @@ def _check_probe(runner: BackendRunner, probe: Probe) -> str:
     fates = []
     for one in first:
         where = f"{runner.name} at {one.level}, model {probe.name!r}"
+        if one.ok and one.stage is Stage.COMPILE:
+            fates.append("compiled, not run")
+            continue
         if one.ok:
             _check_outputs(where, probe, one, again.get(one.level, one))
         elif probe.core:

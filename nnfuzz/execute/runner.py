@@ -56,9 +56,10 @@ class BackendRunner:
     sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
-    `release` of the targets is known once the worker has told its versions or an outcome; `habits`
-    of the compiler once somebody has asked for them (nnfuzz.triage.survey.learn_habits), as are
-    `elementary`, the seconds of its slowest model of one operator, and how many of them `hung`.
+    `release` of the targets is known once the worker has told its versions or an outcome; `reads`
+    is the form of the models (Backend.form); `habits` of the compiler are known once somebody has
+    asked for them (nnfuzz.triage.survey.learn_habits), as are `elementary`, the seconds of its
+    slowest model of one operator, and how many of them `hung`.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class BackendRunner:
         self._made = self.backend(**spec.options)
         self.options = self._made.options
         self.release = self._made.declared("release")
+        self.reads = self._made.form
         self.habits: tuple[Deviation, ...] = ()
         self.elementary, self.hung = 0.0, 0
         self.sandbox = Sandbox(
@@ -187,6 +189,13 @@ class BackendRunner:
         event = self.sandbox.call(job, {"model": model}, lambda h, _: read(list[str], h["passes"]))
         return event.value if isinstance(event, Reply) else None
 
+    def code(self, source: bytes) -> str:
+        """A test case as source of PyTorch, see nnfuzz.execute.modules.TorchSource.code; "" if it
+        cannot be written."""
+        job = {"do": "code"}
+        event = self.sandbox.call(job, {"model": source}, lambda h, _: read(str, h["code"]))
+        return event.value if isinstance(event, Reply) else ""
+
     def versions(self) -> dict[str, str]:
         """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
         event = self.sandbox.call({"do": "versions"}, reply=_versions)
@@ -274,7 +283,8 @@ def read_outcome(
     outputs = {visible(name.removeprefix(OUTPUT)): array for name, array in blobs.items()}
     if not all(isinstance(array, np.ndarray) for array in outputs.values()):
         raise ValueError("an output that is no array")
-    return replace(outcome, outputs=outputs if outcome.ok else None)
+    ran = outcome.ok and outcome.stage is Stage.EXECUTE
+    return replace(outcome, outputs=outputs if ran else None)
 
 
 def _versions(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[dict[str, str], str]:

@@ -3,12 +3,13 @@
 Jobs, by the header's "do":
   versions  -> {"versions": {...}, "release": that of the targets}
   passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
+  code      blob "model" -> {"code": ...}, see nnfuzz.execute.modules.TorchSource.code
   run       header {"levels": [...], "without": passes to switch off, "until": stage after which
             all is well, "lazy": whether levels after one that does well are taken to do so too,
             "expected": bytes by output; of much larger ones only dtype and shape are sent},
-            blobs "model" and "input/NAME", at several sizes "input/NAME_atK" too
-            (nnfuzz.ir.sizes); sends one partial answer per level, an outcome with blobs
-            "output/NAME", then an empty reply.
+            blobs "model" (in the Backend.form) and "input/NAME", at several sizes
+            "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial answer per level, an outcome
+            with blobs "output/NAME", then an empty reply.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from nnfuzz.execute.backend import (
     Executable,
     Imported,
     InputError,
+    NoDevice,
     OptionError,
     own_fault,
 )
@@ -34,9 +36,13 @@ from nnfuzz.execute.complaint import ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import stand_in
 from nnfuzz.execute.worker import Report
 from nnfuzz.ir.sizes import by_copy, together
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.modules import TorchSource
 
 INPUT, OUTPUT = "input/", "output/"
 EXCESS, MOST_BYTES = 16, 1 << 20
@@ -47,6 +53,7 @@ _NOT_THE_COMPILER = (
     InputError,
     OptionError,
     BackendUnavailable,
+    NoDevice,
     MemoryError,
     SystemExit,
 )
@@ -64,7 +71,8 @@ class BackendService:
     """Runs test cases on one backend, which is made from its specification in the worker."""
 
     def __init__(self, spec: dict[str, Any]):
-        self._backend: Backend = BackendSpec.from_json(spec).load()
+        self._spec = BackendSpec.from_json(spec)
+        self._backend: Backend = self._spec.load()
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
@@ -79,8 +87,10 @@ class BackendService:
         if header["do"] == "versions":
             return {"versions": self._backend.versions(), "release": self._release}, {}
         if header["do"] == "passes":
-            module = self._backend.import_model(blobs["model"]).module
+            module = self._imported(blobs["model"]).module
             return {"passes": self._backend.fired_passes(module, header["level"])}, {}
+        if header["do"] == "code":
+            return {"code": self._source(blobs["model"]).code()}, {}
         self._without = tuple(header.get("without", ()))
         self._until = Stage(header.get("until") or Stage.EXECUTE)
         self._lazy = header.get("lazy", False)
@@ -92,6 +102,15 @@ class BackendService:
             report.partial(outcome.to_json(), outputs)
         return {}, {}
 
+    def _source(self, model: bytes) -> TorchSource:
+        from nnfuzz.execute.modules import read_source
+
+        return read_source(model, self._spec.plugins, self._backend.device)
+
+    def _imported(self, model: bytes) -> Imported:
+        given = model if self._backend.form == ONNX else self._source(model)
+        return self._backend.import_model(given)
+
     def _run(
         self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report
     ) -> Iterator[Outcome]:
@@ -99,7 +118,7 @@ class BackendService:
         seconds: dict[str, float] = {}
         try:
             imported = self._timed(
-                Stage.IMPORT, levels[0], seconds, report, lambda: self._backend.import_model(model)
+                Stage.IMPORT, levels[0], seconds, report, lambda: self._imported(model)
             )
         except _Stopped as stop:
             for level in levels:
@@ -136,6 +155,8 @@ class BackendService:
                 return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
             execute = partial(_runs, program, inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
+        except NoDevice:
+            return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
         return self._outcome(

@@ -3,7 +3,8 @@
     onnxruntime@1.31.1/cpu/O3:torchscript        tvm/O0        onnxruntime@1.30.0        :direct
 
 The pipeline is a level of the backend and the options that change its behaviour, such as
-"O3,exec_mode=compiled"; the form is who wrote the model: an exporter, or nnfuzz itself ("direct").
+"O3,exec_mode=compiled"; the form is who wrote the model: an exporter, or nnfuzz itself ("direct");
+or what a compiler takes that reads no ONNX: a "module" of PyTorch, or an "exported" program.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass, fields
 from urllib.parse import unquote
 
 CPU, DIRECT = "cpu", "direct"
+ONNX, MODULE, EXPORTED = "onnx", "module", "exported"
+"""What backends read; the form of a target names all but the first (nnfuzz.execute.modules)."""
 _TEXT = re.compile(
     r"(?P<compiler>[^@/:]*)(?:@(?P<release>[^@/:]+))?"
     r"(?:/(?P<device>[^@/]+)(?=/))?(?:/(?P<pipeline>(?(device)[^@/:]*|[^@/:]+)))?"

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import Target
+from nnfuzz.execute.target import ONNX, Target
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.experiment.judgement import with_mismatches
 from nnfuzz.experiment.procedure import OWN_FORMS
-from nnfuzz.experiment.result import Result
+from nnfuzz.experiment.result import Result, form_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.mismatch import wrong_outputs
@@ -54,7 +54,8 @@ class Ablation:
 class Localisation:
     """levels: outcome by level. level: the first that fails. passes: which, when switched off, cure
     it. operator, value: the first wrong value in topological order, and what computes it. party:
-    the accused; evidence: sentences.
+    the accused; evidence: sentences. module: the test case as source of PyTorch, where the backend
+    reads that.
     """
 
     levels: Mapping[str, str]
@@ -65,6 +66,7 @@ class Localisation:
     ablation: tuple[Ablation, ...] = ()
     operator: str = ""
     value: str = ""
+    module: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -94,10 +96,14 @@ class _Search:
             return FAILS
         return str(seen[0].kind if seen else outcome.kind)
 
+    @property
+    def form(self) -> str:
+        return form_of(self.case, self.runner)
+
     def blame(self, failing: Collection[str]) -> Blame:
         """Whom the targets that have run accuse. failing: levels."""
         compiler, levels = self.runner.spec.name, self.runner.backend.levels
-        bad = [t for t in self.states if t.level in failing and t.form == self.case.exporter]
+        bad = [t for t in self.states if t.level in failing and t.form == self.form]
         return blame(self.states, compiler, bad, levels)
 
     def other_forms(self, level: str) -> None:
@@ -161,14 +167,14 @@ def localise(
     accused = search.blame(failing)
     if accused.coordinate is Coordinate.PIPELINE and accused.right:
         search.good |= {levels[accused.right.level]}
-        fired = runner.fired_passes(case.model, level)
+        fired = runner.fired_passes(case.source(runner.reads), level)
         passes = search.culprits(level, fired) if fired else ()
         evidence.append(_ablated(level, fired, passes))
     operator = value = ""
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, producer)
         evidence += [sentence, *_in_wider_dtypes(case, level, runner, producer)]
-    if accused.coordinate is Coordinate.COMPILER and case.exporter not in OWN_FORMS:
+    if accused.coordinate is Coordinate.COMPILER and search.form not in OWN_FORMS:
         search.other_forms(level)
         accused = search.blame(failing)
         evidence.append(accused.evidence)
@@ -184,6 +190,7 @@ def localise(
         tuple(search.rows),
         operator,
         value,
+        "" if runner.reads == ONNX else runner.code(case.source(runner.reads)),
     )
 
 

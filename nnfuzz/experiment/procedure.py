@@ -17,7 +17,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.events import Death, described
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
-from nnfuzz.execute.target import DIRECT
+from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE
 from nnfuzz.experiment.judgement import (
     blamed,
     comparable_share,
@@ -34,8 +34,8 @@ FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
 REPEATS = 3
 """Fresh processes in which a failure must occur that may depend on the state of a process."""
 LAST_WORDS = 2000  # characters of what a dying compiler wrote: its end says why
-OWN_FORMS = (DIRECT, DYNAMIC)
-"""Written by nnfuzz: there is no exporter to blame."""
+OWN_FORMS = (DIRECT, DYNAMIC, MODULE, EXPORTED)
+"""No exporter to ONNX is to blame: nnfuzz wrote the model, or the compiler reads another form."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Procedure:
                 self._events += [_death(o) for o in found if o.kind in _DEATHS]
 
     async def _compare(self) -> None:
-        ran = [o for o in self._outcomes if o.ok]
+        ran = [o for o in self._outcomes if o.outputs is not None]
         if not ran or self.plan.judging is Judging.NEVER:
             return
         start = time.perf_counter()
@@ -187,7 +187,7 @@ class Procedure:
         """Whether the form may be at fault, and is worth further runs."""
         return (
             failure.kind is OutcomeKind.MISMATCH
-            and self.case.exporter not in OWN_FORMS
+            and failure.targets[0].form not in OWN_FORMS
             and blame.coordinate is Coordinate.COMPILER
             and self.plan.isolates(failure)
         )

@@ -13,6 +13,7 @@ from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.events import Death, Fault
 from nnfuzz.execute.outcome import Outcome, Stage
 from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.target import ONNX
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
@@ -48,9 +49,13 @@ class Run:
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
         case, how = self.case, (self.without, self.until, self.lazy)
-        runner.submit(
-            case.model, case.inputs, self.levels, *how, form=case.exporter, expected=case.expected
-        )
+        source, form = case.source(runner.reads), form_of(case, runner)
+        runner.submit(source, case.inputs, self.levels, *how, form=form, expected=case.expected)
+
+
+def form_of(case: TestCase, runner: BackendRunner) -> str:
+    """The form of the targets: who wrote the model, or what the backend reads in its place."""
+    return case.exporter if runner.reads == ONNX else runner.reads
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from nnfuzz.compare.mismatch import Element
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.target import EXPORTED, MODULE
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
@@ -36,12 +37,43 @@ def run(model, inputs, level):
 """
 
 
+_FALLBACK_MODULE = """\
+# The module is too large to be written out: the script needs nnfuzz, and to run in the folder that
+# the paths of plug-ins are relative to.
+BACKEND = {spec}
+
+
+def run(model, inputs, level):
+    from nnfuzz.execute.modules import read_source
+    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.report.finding_folder import read_finding
+
+    spec = BackendSpec.from_json(BACKEND)
+    backend = spec.load()
+    data = read_finding(HERE).case.source(backend.form)
+    source = read_source(data, spec.plugins, backend.device)
+    return backend.compile(backend.import_model(source), level)(inputs)
+"""
+
+
 def inlined(finding: Finding) -> dict[str, str] | None:
     """Model and inputs as source, if both are small enough to be written out."""
     case = finding.case
     inputs = inline_arrays(case.inputs)
+    if takes_module(finding):
+        return {"inputs": text.Quoted(inputs)} if inputs and module_text(finding) else None
     model = inline_model(case.model) if case.model and inputs else ""
     return {"model": text.Quoted(model), "inputs": text.Quoted(inputs)} if model else None
+
+
+def takes_module(finding: Finding) -> bool:
+    """Whether the failing backend reads PyTorch, so that the ONNX model is not what fails."""
+    return finding.failure.targets[0].form in (MODULE, EXPORTED)
+
+
+def module_text(finding: Finding) -> str:
+    """The test case as source of PyTorch; "" where it is ONNX that fails, or nobody wrote it."""
+    return (finding.localisation or {}).get("module", "")
 
 
 def program_of(
@@ -62,7 +94,11 @@ def repro_script(finding: Finding, program: str | None) -> str:
     """The text of repro.py; `program` as `program_of` returns it."""
     failure, wrong = finding.failure, first_wrong(finding)
     outcome = failing_outcome(finding)
-    if program is None:
+    module = module_text(finding)
+    sizes = finding.case.exporter == DYNAMIC and not takes_module(finding)
+    if takes_module(finding) and not module:
+        program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
+    elif program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
     expected = finding.case.expected.get(wrong.output) if wrong else None
     return (
@@ -78,9 +114,10 @@ def repro_script(finding: Finding, program: str | None) -> str:
             expectation=_expectation(finding, outcome),
             program=text.Quoted(program.strip("\n") + "\n"),
             inline=inlined(finding),
+            module=text.Quoted(module.strip()),
             foreign=foreign(finding.case),
-            sizes=finding.case.exporter == DYNAMIC,
-            runner=text.Quoted("run_sizes" if finding.case.exporter == DYNAMIC else "run"),
+            sizes=sizes,
+            runner=text.Quoted("run_sizes" if sizes else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),
             wrong=wrong,
@@ -159,7 +196,8 @@ def _spec_json(finding: Finding) -> dict[str, Any]:
 
 def _needs(finding: Finding) -> str:
     names = [f"{name} {version}" for name, version in finding.versions.items()]
-    return ", ".join([*(names or [finding.failure.backend]), "onnx", "numpy"])
+    reader = ["torch"] if takes_module(finding) else ["onnx"]
+    return ", ".join(dict.fromkeys([*(names or [finding.failure.backend]), *reader, "numpy"]))
 
 
 def _expectation(finding: Finding, outcome: Outcome | None) -> str:

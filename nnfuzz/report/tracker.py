@@ -13,7 +13,7 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.numbers import accuracy_rows, operands, whole_arrays
-from nnfuzz.report.repro import exit_codes, failing_outcome, first_wrong, inlined
+from nnfuzz.report.repro import exit_codes, failing_outcome, first_wrong, inlined, module_text
 from nnfuzz.report.templating import environment
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -54,7 +54,7 @@ def tracker_report(finding: Finding) -> str:
             has_model=bool(case.model),
             alone=bool(case.model) and inlined(finding) is not None,
             exit_codes=exit_codes(outcome, failure.kind),
-            model_text=model_text(case.model) if case.model else "",
+            model_text=_model_text(finding),
             error=_error(outcome) if failed else "",
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
@@ -69,6 +69,13 @@ def _levels(finding: Finding) -> list[dict[str, str]]:
     """Rows of the table of levels; none where there is but one way in which the model ran."""
     rows = [level_row(finding, outcome) for outcome in finding.outcomes]
     return rows if len(rows) > 1 else []
+
+
+def _model_text(finding: Finding) -> str:
+    """The class of a PyTorch module, without what converts arrays; or the ONNX model."""
+    if module := module_text(finding):
+        return module.partition("\n\n\n")[0]
+    return model_text(finding.case.model) if finding.case.model else ""
 
 
 def model_text(model: bytes) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.execute.target import ONNX
+from nnfuzz.execute.wire import encode
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
@@ -127,6 +129,12 @@ class TestCase:
     discarded: int = 0
     motifs: tuple[str, ...] = ()
     generated_for: str = ""
+
+    def source(self, form: str) -> bytes:
+        """What a backend gets that reads a form: the model, or a frame of graph and weights (see
+        nnfuzz.execute.modules).
+        """
+        return self.model if form == ONNX else encode({"graph": self.graph.to_json()}, self.weights)
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""

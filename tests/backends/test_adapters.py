@@ -1,10 +1,14 @@
 """The built-in backends through the real sandbox: conformance, levels, what is unsupported."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from nnfuzz.execute.backend import BackendUnavailable
 from nnfuzz.execute.conformance import check_backend, standard_probes
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.outcome import OutcomeKind, Stage
@@ -219,6 +223,48 @@ def test_an_absent_device_is_explained(spec):
             assert "BackendUnavailable" in str(error)
         else:
             pytest.skip("there is a device")
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_gpu_counts_for_onnxruntime_if_a_session_gets_it(starts, monkeypatch):
+    asked: list = []
+
+    def session(model, providers):
+        asked.extend(providers)
+        names = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+        return SimpleNamespace(get_providers=lambda: names if starts else names[1:])
+
+    fake = SimpleNamespace(
+        __version__="1.31.1",
+        get_available_providers=lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"],
+        InferenceSession=session,
+    )
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    adapter = REGISTRY.get("onnxruntime")(provider="cuda")
+    if starts:
+        assert adapter.versions() == {"onnxruntime": "1.31.1"}
+    else:
+        with pytest.raises(BackendUnavailable, match="does not start"):
+            adapter.versions()
+    assert asked[0] == ("CUDAExecutionProvider", {"use_tf32": "0"})
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_gpu_counts_for_tvm_if_its_runtime_has_one(exists, monkeypatch):
+    llvm = SimpleNamespace(llvm_version_major=lambda: 20)
+    fake = SimpleNamespace(
+        __version__="0.27",
+        cuda=lambda: SimpleNamespace(exist=exists),
+        target=SimpleNamespace(codegen=llvm),
+    )
+    monkeypatch.setitem(sys.modules, "tvm", fake)
+    adapter = REGISTRY.get("tvm")(target="cuda")
+    assert str(adapter.target("O0", "0.27")) == "tvm@0.27/cuda/O0"
+    if exists:
+        assert adapter.versions() == {"tvm": "0.27", "llvm": "20"}
+    else:
+        with pytest.raises(BackendUnavailable, match="needs an NVIDIA GPU"):
+            adapter.versions()
 
 
 @pytest.mark.gpu

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.modules import read_source
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
+from nnfuzz.execute.target import MODULE, Target
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
 from nnfuzz.report.finding_folder import (
@@ -258,6 +259,43 @@ def test_repro_does_not_round_the_bounds(finding_of, registry, tmp_path):
     finding = onnxruntime_finding(finding_of, registry, value)
     folder = write_finding(tmp_path / "f", finding, program_of(finding.backend, registry))
     assert run_repro(folder).returncode == 1
+
+
+RUN_MODULE = """
+def run(model, inputs, level):
+    found = model(*(to_torch(inputs[name]) for name in model.inputs))
+    wrong = level == "O1"
+    return {n: to_numpy(x, d) + wrong for (n, d), x in zip(model.outputs.items(), found)}
+"""
+
+
+def module_finding(finding, code):
+    """The same finding, as if a backend had failed that reads PyTorch."""
+    targets = tuple(replace(t, form=MODULE) for t in finding.failure.targets)
+    failure = replace(finding.failure, targets=targets)
+    localisation = {"party": "optimiser", "level": "O1", "evidence": [], "module": code}
+    wrong = {replace(t, form=MODULE): w for t, w in finding.verdict.mismatches.items()}
+    verdict = replace(finding.verdict, mismatches=wrong)
+    return replace(finding, failure=failure, localisation=localisation, verdict=verdict)
+
+
+def test_repro_of_a_module_is_written_in_pytorch(finding_of, tmp_path):
+    finding = finding_of("planted,bug=value")
+    code = read_source(finding.case.source(MODULE)).code()
+    folder = write_finding(tmp_path / "f", module_finding(finding, code), RUN_MODULE)
+    script = (folder / "repro.py").read_text()
+    assert "nnfuzz" not in script and "onnx" not in script
+    assert "torch.ops.aten.tanh" in (folder / "report.md").read_text()
+    assert "to_numpy" not in (folder / "report.md").read_text()
+    assert run_repro(folder).returncode == 1
+    assert run_repro(folder, "O0").returncode == 0
+
+
+def test_repro_of_a_module_that_nobody_wrote_out_needs_nnfuzz(finding_of, tmp_path):
+    folder = write_finding(
+        tmp_path / "f", module_finding(finding_of("planted,bug=value"), ""), RUN_MODULE
+    )
+    assert "nnfuzz.execute.modules" in (folder / "repro.py").read_text()
 
 
 def test_repro_for_tvm_is_python(registry, finding_of, tmp_path):

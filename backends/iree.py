@@ -1,0 +1,136 @@
+"""IREE: ONNX importer of torch-mlir, iree-compile in a process of its own, local runtime.
+
+The levels are those of iree-compile's --iree-opt-level, for the instructions of this CPU. float64
+stays float64. A model takes seconds: it is worth having beside quicker compilers, or for long.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.execute.backend import Backend, Program
+from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+
+_FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host")
+_ENTRY = "main"
+_ERROR = re.compile(r"\berror: (?P<said>.*)")
+_OPERATOR = re.compile(r"\bonnx\.(?P<name>\w+)")
+_UNSUPPORTED = re.compile(
+    r"failed to legalize|no conversion|not (?:yet )?(?:supported|implemented)|unsupported"
+    r"|unimplemented|does not (?:currently )?support",
+    re.IGNORECASE,
+)
+"""MLIR says that an operation cannot be legalised where it has no lowering for it."""
+_REPRO = """\
+def run(model, inputs, level):
+    import iree.compiler as compiler
+    import iree.runtime as runtime
+    import onnx
+    from iree.compiler.extras import onnx_importer
+    from iree.compiler.ir import Context
+
+    proto = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(model))
+    proto.graph.name = "main"
+    info = onnx_importer.ModelInfo(proto)
+    module = info.create_module(context=Context())
+    onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+    flags = [*{flags!r}, f"--iree-opt-level={{level}}"]
+    program = compiler.compile_str(
+        str(module), input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags
+    )
+    config = runtime.Config("local-sync")
+    context = runtime.SystemContext(config=config)
+    loaded = runtime.VmModule.copy_buffer(config.vm_instance, program)
+    context.add_vm_module(loaded)
+    weights = {{tensor.name for tensor in proto.graph.initializer}}
+    names = [value.name for value in proto.graph.input if value.name not in weights]
+    found = context.modules[loaded.name]["main"](*(inputs[name] for name in names))
+    found = [found] if len(proto.graph.output) == 1 else found
+    return {{value.name: np.asarray(x) for value, x in zip(proto.graph.output, found)}}
+"""
+
+
+class Iree(Backend):
+    """onnx_importer -> iree-compile -> iree.runtime, llvm-cpu and local-sync."""
+
+    name = "iree"
+    levels = ("O0", "O3")
+    preload = ("iree.compiler", "iree.runtime")
+    install = 'pip install "nnfuzz[iree]"'
+    preferred_opset = 17
+
+    def versions(self) -> dict[str, str]:
+        from iree.compiler import version
+
+        return {"iree": version.VERSION}
+
+    def load(self, model: bytes) -> Any:
+        """MLIR with the names and types of inputs and outputs."""
+        import onnx
+        from iree.compiler.extras import onnx_importer
+        from iree.compiler.ir import Context
+        from onnx.helper import tensor_dtype_to_np_dtype
+
+        proto = onnx.shape_inference.infer_shapes(onnx.load_model_from_string(model))
+        weights = {tensor.name for tensor in proto.graph.initializer}
+        inputs = [value for value in proto.graph.input if value.name not in weights]
+        dtypes = {
+            value.name: tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            for value in (*inputs, *proto.graph.output)
+        }
+        foreign = [str(dtype) for dtype in dtypes.values() if dtype.kind == "V"]
+        if foreign:
+            raise NotImplementedError(f"iree.runtime takes no arrays of {foreign[0]}")
+        proto.graph.name = _ENTRY
+        info = onnx_importer.ModelInfo(proto)
+        module = info.create_module(context=Context())
+        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+        outputs = {value.name: dtypes[value.name] for value in proto.graph.output}
+        return str(module), [value.name for value in inputs], outputs
+
+    def build(self, module: Any, level: str) -> Program:
+        import iree.compiler as compiler
+        import iree.runtime as runtime
+
+        text, inputs, outputs = module
+        flags = [*_FLAGS, f"--iree-opt-level={level}"]
+        program = compiler.compile_str(
+            text, input_type="onnx", target_backends=["llvm-cpu"], extra_args=flags
+        )
+        config = runtime.Config("local-sync")
+        context = runtime.SystemContext(config=config)
+        loaded = runtime.VmModule.copy_buffer(config.vm_instance, program)
+        context.add_vm_module(loaded)
+        main = context.modules[loaded.name][_ENTRY]
+
+        def run(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            found = main(*(given[name] for name in inputs))
+            found = [found] if len(outputs) == 1 else found
+            return {n: _signed_as(np.asarray(x), outputs[n]) for n, x in zip(outputs, found)}
+
+        return run
+
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """The first diagnostic; the operations that it quotes follow."""
+        found = _ERROR.search(error.message)
+        if found is None:
+            return read_complaint(error)
+        said, operator = found["said"], _OPERATOR.search(found["said"])
+        read = replace(read_complaint(error), subject=said, others=())
+        read = replace(read, operators=(operator["name"],) if operator else ())
+        kind = ComplaintKind.UNSUPPORTED if _UNSUPPORTED.search(said) else ComplaintKind.ERROR
+        return read.of_kind(kind)
+
+    def repro(self) -> str:
+        return _REPRO.format(flags=_FLAGS)
+
+
+def _signed_as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """IREE's integers have no sign: the bits are those of the declared type."""
+    whole = array.dtype.kind in "iu" and dtype.kind in "iu"
+    return np.array(array.view(dtype) if whole and array.itemsize == dtype.itemsize else array)

@@ -1,0 +1,205 @@
+"""TensorRT and TensorRT for RTX: ONNX parser, builder, and execution on a GPU by Polygraphy.
+
+The levels are those of the builder's optimisation. Networks are strongly typed, TF32 is off. Where
+there is no GPU, TensorRT for RTX builds ahead of time for a compute capability, and nothing runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nnfuzz.execute.backend import (
+    Backend,
+    BackendOptions,
+    BackendUnavailable,
+    NoDevice,
+    Program,
+    option,
+)
+from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+
+_FLAGS = {
+    "version_compatible": ("VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME"),  # not in the package
+    "refittable": ("REFIT",),
+}
+_UNSUPPORTED = re.compile(
+    r"\bUNSUPPORTED_|API Usage Error|plugin not found|\bunsupported\b|not supported"
+    r"|\bonly (?:allow|support)|\bmust (?:be|have)\b.*\btype\b|HW-specific",
+    re.IGNORECASE,
+)
+"""What its parser and its layers do not take. An "API Usage Error" is TensorRT's own category for
+what the rules of a layer forbid, such as inputs of rank 1, which ONNX allows."""
+_NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
+"""Where there is no GPU, every message ends with the complaint that there is no driver."""
+_PARSED = re.compile(r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<said>.*)", re.S)
+
+
+class ParserError(RuntimeError):
+    """ "CODE at OPERATOR in FILE:FUNCTION: what is wrong"."""
+
+
+class BuilderError(RuntimeError):
+    """What the builder has logged before it returned nothing."""
+
+
+class TensorRT(Backend):
+    """OnnxParser.parse -> Builder.build_serialized_network -> polygraphy's TrtRunner."""
+
+    name = "tensorrt"
+    library: ClassVar[str] = "tensorrt"
+    levels = ("O0", "O1", "O2", "O3", "O4", "O5")
+    preload = ("tensorrt", "polygraphy")
+    install = 'pip install tensorrt polygraphy, or "nnfuzz[tensorrt]" for TensorRT for RTX'
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(BackendOptions):
+        device: Literal["cuda"] = option("cuda", "where engines run")
+        engine: Literal["plain", "version_compatible", "refittable"] = option(
+            "plain", "kind of engine"
+        )
+
+    def versions(self) -> dict[str, str]:
+        if not has_gpu():
+            raise BackendUnavailable(f"{self.name} needs an NVIDIA GPU and its driver")
+        return {self.name: self._library().__version__}
+
+    def load(self, model: bytes) -> bytes:
+        """Parses; every level parses anew, since building changes a network."""
+        self._parsed(self._library(), _logger(self._library(), []), model)
+        return model
+
+    def build(self, module: bytes, level: str) -> Program:
+        plan = self._plan(module, int(level[1:]))
+        if not has_gpu():
+            return _nowhere
+        engine = _engine(plan)
+
+        def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            foreign = [a.dtype.name for a in inputs.values() if a.dtype.kind == "V"]
+            if foreign:
+                raise NotImplementedError(f"Polygraphy takes no arrays of {foreign[0]}")
+            return {name: np.array(a) for name, a in engine(inputs).items()}
+
+        return run
+
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """The parser's errors are structured; the builder's are lines of its log."""
+        error = replace(error, message=_NOISE.sub("", error.message).strip())
+        found = _PARSED.fullmatch(error.message) if "ParserError" in error.error_type else None
+        read = read_complaint(error)
+        if found is None:
+            refused = "BuilderError" in error.error_type and _UNSUPPORTED.search(error.message)
+            return read.of_kind(ComplaintKind.UNSUPPORTED) if refused else read
+        refuses = _UNSUPPORTED.search(f"{found['code']}\n{found['said']}")
+        kind = ComplaintKind.UNSUPPORTED if refuses else ComplaintKind.ERROR
+        operators = (found["operator"],) if found["operator"] else ()
+        return Complaint(kind, found["said"], operators, (), found["place"])
+
+    def _library(self) -> Any:
+        return importlib.import_module(self.library)
+
+    def _parsed(self, trt: Any, logger: Any, model: bytes) -> tuple[Any, ...]:
+        """Builder and network. Raises: ParserError with the first complaint."""
+        builder = trt.Builder(logger)
+        typed = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+        network = builder.create_network(0 if typed is None else 1 << int(typed))
+        parser = trt.OnnxParser(network, logger)
+        if not parser.parse(model):
+            first = parser.get_error(0)
+            code = str(first.code()).rpartition(".")[2]
+            place = f"{first.file()}:{first.func()}"
+            said = f"{code} at {first.node_operator()} in {place}: {first.desc()}"
+            raise ParserError(said)
+        return builder, network, parser
+
+    def _plan(self, model: bytes, level: int) -> bytes:
+        trt, said = self._library(), list[str]()
+        builder, network, _parser = self._parsed(trt, _logger(trt, said), model)
+        config = builder.create_builder_config()
+        config.clear_flag(trt.BuilderFlag.TF32)
+        config.builder_optimization_level = level
+        self._choose(trt, config)
+        for flag in _FLAGS.get(self.options.engine, ()):
+            config.set_flag(getattr(trt.BuilderFlag, flag))
+        plan = builder.build_serialized_network(network, config)
+        if plan is None:
+            raise BuilderError("\n".join(said) or "the builder returned nothing")
+        return bytes(plan)
+
+    def _choose(self, trt: Any, config: Any) -> None:
+        """Says what to build for; by default the GPU at hand."""
+
+
+class TensorRTForRTX(TensorRT):
+    """The same with another library, which builds without a GPU as well."""
+
+    name = "tensorrt-rtx"
+    library = "tensorrt_rtx"
+    preload = ("tensorrt_rtx", "polygraphy")
+    install = 'pip install "nnfuzz[tensorrt]"'
+    environment: ClassVar = {"POLYGRAPHY_USE_TENSORRT_RTX": "1"}
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(TensorRT.Options):
+        capability: str = option("SM89", "compute capability to build for where there is no GPU")
+
+    def versions(self) -> dict[str, str]:
+        trt = self._library()
+        if has_gpu():
+            return {self.name: trt.__version__}
+        config = trt.Builder(_logger(trt, [])).create_builder_config()
+        self._choose(trt, config)
+        return {self.name: trt.__version__, "device": f"none, builds for {self._capability()}"}
+
+    def _capability(self) -> str:
+        return self.options.capability
+
+    def _choose(self, trt: Any, config: Any) -> None:
+        if has_gpu():
+            return
+        config.num_compute_capabilities = 1
+        known = getattr(trt.ComputeCapability, self._capability(), None)
+        if known is None or not config.set_compute_capability(known, 0):
+            raise BackendUnavailable(f"{self.name} does not build for {self._capability()}")
+
+
+def has_gpu() -> bool:
+    """Whether the driver of NVIDIA is here and finds a GPU."""
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    except OSError:
+        return False
+
+
+def _nowhere(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    raise NoDevice
+
+
+def _engine(plan: bytes) -> Any:
+    """A plan on the GPU: arrays by name -> arrays by name."""
+    from polygraphy.backend.trt import EngineFromBytes, TrtRunner
+
+    runner = TrtRunner(EngineFromBytes(plan))
+    runner.activate()
+    return runner.infer
+
+
+def _logger(trt: Any, said: list[str]) -> Any:
+    """A logger that keeps errors."""
+
+    class Log(trt.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+
+        def log(self, severity: Any, message: str) -> None:
+            if severity <= trt.ILogger.Severity.ERROR:
+                said.append(message)
+
+    return Log()

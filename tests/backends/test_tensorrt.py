@@ -1,0 +1,103 @@
+"""The adapters of TensorRT: parsing and building without a GPU, execution with a fake runner."""
+
+import numpy as np
+import pytest
+from nnfuzz.backends import tensorrt
+from nnfuzz.backends.tensorrt import TensorRT, TensorRTForRTX
+from onnx import helper
+
+from nnfuzz.execute.backend import BackendUnavailable
+from nnfuzz.execute.complaint import CompilerError, ComplaintKind
+from nnfuzz.execute.conformance import check_backend, standard_probes
+from nnfuzz.execute.stage import Stage
+
+installed = pytest.mark.skipif(bool(TensorRTForRTX.missing()), reason=str(TensorRTForRTX.missing()))
+alone = pytest.mark.skipif(tensorrt.has_gpu(), reason="there is a GPU")
+X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
+
+
+def model(kind: str = "Relu") -> bytes:
+    x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
+    graph = helper.make_graph([helper.make_node(kind, ["x"], ["y"])], "g", [x], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+@installed
+@alone
+def test_conformance_up_to_the_engine():
+    probes = [probe for probe in standard_probes() if probe.core]
+    fates = check_backend("tensorrt-rtx", probes=probes)
+    assert set(fates.values()) == {"compiled, not run"}
+
+
+@installed
+@alone
+def test_without_a_gpu_it_says_what_it_builds_for():
+    assert TensorRTForRTX().versions()["device"] == "none, builds for SM89"
+    with pytest.raises(BackendUnavailable, match="does not build for SM90"):
+        TensorRTForRTX(capability="SM90").versions()
+
+
+@alone
+def test_the_library_that_needs_a_gpu_says_so():
+    with pytest.raises(BackendUnavailable, match="tensorrt needs an NVIDIA GPU"):
+        TensorRT().versions()
+
+
+@installed
+@pytest.mark.parametrize("engine", ["plain", "version_compatible", "refittable"])
+def test_every_kind_of_engine_is_built(engine):
+    adapter = TensorRTForRTX(engine=engine)
+    assert len(adapter._plan(model(), 3)) > 100
+
+
+def test_execution_goes_by_name_and_keeps_no_buffer_of_the_runner(monkeypatch):
+    buffer = np.zeros((2, 3), np.float32)
+
+    def infer(inputs):
+        buffer[:] = np.maximum(inputs["x"], 0)
+        return {"y": buffer}
+
+    monkeypatch.setattr(tensorrt, "has_gpu", lambda: True)
+    monkeypatch.setattr(tensorrt, "_engine", lambda plan: infer)
+    monkeypatch.setattr(TensorRT, "_plan", lambda self, model, level: b"plan")
+    program = TensorRT().build(b"", "O3")
+    first = program({"x": X})["y"]
+    program({"x": -X})
+    np.testing.assert_array_equal(first, np.maximum(X, 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "operators"),
+    [
+        (
+            ComplaintKind.UNSUPPORTED,
+            "INVALID_NODE at ArgMax in ModelImporter.cpp:parseNode: Invalid Node - a\n"
+            "ITensor::getDimensions: Error Code 3: API Usage Error (at least 2 dimensions are "
+            "required)\n[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime",
+            ("ArgMax",),
+        ),
+        (
+            ComplaintKind.ERROR,
+            "INVALID_NODE at Slice in ModelImporter.cpp:parseNode: Assertion failed: axes differ",
+            ("Slice",),
+        ),
+    ],
+)
+def test_the_parser_tells_operator_and_place(kind, message, operators):
+    error = CompilerError(Stage.IMPORT, "nnfuzz.backends.tensorrt.ParserError", message)
+    found = TensorRT.complaint(error)
+    assert (found.kind, found.operators) == (kind, operators)
+    assert found.location == "ModelImporter.cpp:parseNode"
+    assert "catchCudaError" not in found.subject
+
+
+@pytest.mark.gpu
+@installed
+def test_conformance_on_a_gpu():
+    if not tensorrt.has_gpu():
+        pytest.skip("no GPU")
+    fates = check_backend("tensorrt-rtx")
+    assert fates["add"] == "ok"

@@ -1,0 +1,83 @@
+"""The adapter of torch.compile: levels, option sets, what it says, and its reproduction script."""
+
+import numpy as np
+import pytest
+from nnfuzz.backends.torch_compile import TorchCompile
+from onnx import helper
+
+from nnfuzz.execute.complaint import CompilerError
+from nnfuzz.execute.conformance import check_backend, standard_probes
+from nnfuzz.execute.modules import read_source
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.stage import Stage
+
+pytestmark = pytest.mark.skipif(bool(TorchCompile.missing()), reason=str(TorchCompile.missing()))
+X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
+
+
+def model() -> bytes:
+    x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def test_conformance():
+    probes = [p for p in standard_probes() if p.name == "two outputs, one used inside"]
+    assert set(check_backend("torch", probes=probes).values()) == {"ok"}
+
+
+def test_switches_and_option_sets_are_options_of_inductor():
+    registry = BackendRegistry.discover()
+    with BackendRunner(registry.parse("torch,config=scalar"), registry) as runner:
+        passes = runner.fired_passes(model(), "inductor")
+        assert passes and "fusion" in passes and runner.fired_passes(model(), "eager") == []
+        (outcome,) = runner.run(model(), {"x": X}, ["inductor"], without=passes)
+    np.testing.assert_array_equal(outcome.outputs["y"], -np.maximum(X, 0))
+    assert outcome.target.pipeline == "inductor,config=scalar"
+
+
+def test_the_script_for_reports_runs_alone():
+    code, space = read_source(model()).code(), {}
+    exec("import base64\nimport numpy as np\nimport torch\n" + code + TorchCompile().repro(), space)
+    found = space["run"](space["Module"](), {"x": X}, "eager")
+    np.testing.assert_array_equal(found["y"], -np.maximum(X, 0))
+
+
+def test_without_a_compiler_for_generated_code_it_says_how_to_get_one(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "apt install g++" in str(TorchCompile.missing())
+
+
+def test_an_absent_gpu_is_explained():
+    registry = BackendRegistry.discover()
+    with BackendRunner(registry.parse("torch,device=cuda"), registry) as runner:
+        try:
+            runner.versions()
+        except RunnerError as error:
+            assert "device=cuda needs an NVIDIA GPU" in str(error)
+        else:
+            pytest.skip("there is a device")
+
+
+@pytest.mark.parametrize(
+    ("message", "subject"),
+    [
+        (
+            "C++ compile error\n\nCommand:\ng++ /tmp/a.cpp\n\nOutput:\n/tmp/a.cpp:7:3: error: "
+            "no match for 'operator+'\n    7 | x + y",
+            "no match for 'operator+'",
+        ),
+        (
+            "backend='inductor' raised:\nLoweringException: AssertionError: sizes differ\n"
+            "  target: aten.add.Tensor\n  args[0]: TensorBox(...)\n\nSet TORCHDYNAMO_VERBOSE=1",
+            "AssertionError: sizes differ",
+        ),
+    ],
+)
+def test_complaints_are_the_cause_without_advice(message, subject):
+    error = CompilerError(Stage.COMPILE, "torch._inductor.exc.InductorError", message)
+    assert TorchCompile.complaint(error).subject == subject
