@@ -104,6 +104,11 @@ class Death:
     seconds: float
     note: str = ""  # what the campaign saw, when the worker's own end does not tell
 
+    @property
+    def from_outside(self) -> bool:
+        """Whether nobody here has sent the SIGKILL that it died of."""
+        return self.kind is DeathKind.CRASH and self.signal == "SIGKILL" and not self.note
+
 
 Event = Reply | Progress | Fault | Death
 

@@ -96,6 +96,7 @@ class BackendRunner:
         self._pending: list[str] = []
         self._done: list[Outcome] = []
         self._seconds = math.inf
+        self._resumed = False
 
     @property
     def name(self) -> str:
@@ -139,6 +140,7 @@ class BackendRunner:
         if expected is not None:
             self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
         self._pending, self._done, self._form = levels, [], form
+        self._resumed = False
         self._seconds = seconds
         self._send()
 
@@ -156,7 +158,10 @@ class BackendRunner:
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
-            self._mourn(event)
+            if event.from_outside and not self._resumed:
+                self._resumed = True  # the levels that are left are tried once more
+            else:
+                self._mourn(event)
         if self._pending:
             self._send()
             return None

@@ -42,7 +42,9 @@ class Attacker(Backend):
     def build(self, module, level):
         def run(inputs):
             outputs = {"y": inputs["x"]}
-            return (globals()[module](outputs) or outputs) if level == LEVEL else outputs
+            how, *arguments = module.split()
+            attack = globals()[how]
+            return (attack(outputs, *arguments) or outputs) if level == LEVEL else outputs
 
         return run
 
@@ -360,6 +362,13 @@ def struct_output(outputs):
 
 def time_output(outputs):
     return {"y": np.zeros(2, "M8[s]")}
+
+
+def kill_once(outputs, mark):
+    """As somebody else may do, behind the answer of the level before."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), 9)
 
 
 def kill_the_fork_server(outputs):

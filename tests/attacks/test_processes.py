@@ -101,6 +101,10 @@ def test_a_compiler_that_kills_its_fork_server_is_tried_once_more(attacked):
     assert attacked("kill_the_fork_server").kind is OutcomeKind.CRASH
 
 
+def test_a_level_whose_worker_is_killed_from_outside_is_run_again(attacked, tmp_path):
+    assert attacked(f"kill_once {tmp_path / 'mark'}").ok
+
+
 def test_noise_on_the_control_socket_restarts_the_fork_server(sandbox):
     pid = pid_after(sandbox, "nothing")
     theirs = sandbox.server._control
