@@ -215,13 +215,16 @@ def _alike(
     told: Sequence[str],
     causes: Sequence[Cause],
 ) -> Iterator[Cause]:
-    """Known causes whose operator or dtype fails in the same way in place of this case's."""
+    """Known causes that this case becomes with their operator or dtype in place of its own, while
+    it says the same as before: a case with both causes would go on to say its own.
+    """
     assert best.case is not None
     similar = [cause for cause in reversed(causes) if _may_be_one(failure, told, cause)]
     swaps = ((cause, swap(best.case.graph, cause)) for cause in similar)
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
         tried = slots.run(best.case, edits, question)
-        if any(_same_words(f, failure, best, tried) for f, _ in tried.failing):
+        same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
+        if any(_refined(tried, found).hash == cause.refined for found in same):
             yield cause
         if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
             return  # each would take as long
