@@ -37,6 +37,8 @@ _UNSUPPORTED = re.compile(
 what the rules of a layer forbid, such as inputs of rank 1, which ONNX allows."""
 _NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
 """Where there is no GPU, every message ends with the complaint that there is no driver."""
+_CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaError")
+"""Logged by the parser around a cause, or as a summary of it."""
 _PARSED = re.compile(r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<said>.*)", re.S)
 
 
@@ -71,7 +73,7 @@ class TensorRT(Backend):
 
     def load(self, model: bytes) -> bytes:
         """Parses; every level parses anew, since building changes a network."""
-        self._parsed(self._library(), _logger(self._library(), []), model)
+        self._parsed(self._library(), [], model)
         return model
 
     def build(self, module: bytes, level: str) -> Program:
@@ -105,8 +107,12 @@ class TensorRT(Backend):
     def _library(self) -> Any:
         return importlib.import_module(self.library)
 
-    def _parsed(self, trt: Any, logger: Any, model: bytes) -> tuple[Any, ...]:
-        """Builder and network. Raises: ParserError with the first complaint."""
+    def _parsed(self, trt: Any, said: list[str], model: bytes) -> tuple[Any, ...]:
+        """Builder and network; what they log goes into `said`.
+
+        Raises: ParserError with the first complaint, and what was logged of it before.
+        """
+        logger = _logger(trt, said)
         builder = trt.Builder(logger)
         typed = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
         network = builder.create_network(0 if typed is None else 1 << int(typed))
@@ -115,13 +121,14 @@ class TensorRT(Backend):
             first = parser.get_error(0)
             code = str(first.code()).rpartition(".")[2]
             place = f"{first.file()}:{first.func()}"
-            said = f"{code} at {first.node_operator()} in {place}: {first.desc()}"
-            raise ParserError(said)
+            cause = next((line for line in said if not _CONTEXT.search(line)), "")
+            told = f"{first.desc()}\n{cause}" if cause else first.desc()
+            raise ParserError(f"{code} at {first.node_operator()} in {place}: {told}")
         return builder, network, parser
 
     def _plan(self, model: bytes, level: int) -> bytes:
         trt, said = self._library(), list[str]()
-        builder, network, _parser = self._parsed(trt, _logger(trt, said), model)
+        builder, network, _parser = self._parsed(trt, said, model)
         config = builder.create_builder_config()
         config.clear_flag(trt.BuilderFlag.TF32)
         config.builder_optimization_level = level

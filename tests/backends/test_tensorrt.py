@@ -80,6 +80,12 @@ def test_execution_goes_by_name_and_keeps_no_buffer_of_the_runner(monkeypatch):
             ("ArgMax",),
         ),
         (
+            ComplaintKind.UNSUPPORTED,
+            "INVALID_NODE at Constant in ModelImporter.cpp:parseNode: Invalid Node - a\n"
+            "WeightsContext.cpp:519: Found unsupported datatype (5) when importing initializer: ",
+            ("Constant",),
+        ),
+        (
             ComplaintKind.ERROR,
             "INVALID_NODE at Slice in ModelImporter.cpp:parseNode: Assertion failed: axes differ",
             ("Slice",),
