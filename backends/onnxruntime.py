@@ -9,7 +9,7 @@ import ctypes
 import os
 import re
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -48,7 +48,7 @@ _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
 """Memory was planned for another shape than what is computed has: inference was wrong."""
-_EXACT = (
+EXACT = (
     ("session.qdq_matmulnbits_accuracy_level", "1"),
     ("session.disable_double_qdq_remover", "1"),
 )
@@ -88,6 +88,7 @@ _FOREIGN = frozenset(
 )
 _REPRO = """\
 OPTIMISATION = {levels!r}
+EXACT = {exact!r}
 
 
 def run(model, inputs, level):
@@ -96,9 +97,9 @@ def run(model, inputs, level):
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
     options.intra_op_num_threads = 1
-    for key, value in {exact!r}:
+    for key, value in EXACT:
         options.add_session_config_entry(key, value)
-    session = ort.InferenceSession(model, options, providers={providers!r})
+    session = ort.InferenceSession({model}, options, providers={providers!r})
     names = [output.name for output in session.get_outputs()]
 """
 
@@ -138,7 +139,9 @@ class OnnxRuntime(Backend):
 
     name = "onnxruntime"
     levels = tuple(_LEVELS)
-    preload = ("onnxruntime",)
+    optimisation: ClassVar[Mapping[str, str]] = _LEVELS
+    repro_model = "model"  # what the session of a repro script is made of
+    preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
     install = 'pip install "nnfuzz[onnxruntime]"'
     max_opset = 26
     max_ir_version = 13
@@ -226,11 +229,13 @@ class OnnxRuntime(Backend):
         import onnxruntime as ort
 
         options = ort.SessionOptions()
-        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[level])
+        options.graph_optimization_level = getattr(
+            ort.GraphOptimizationLevel, self.optimisation[level]
+        )
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
-        for key, value in _EXACT:
+        for key, value in EXACT:
             options.add_session_config_entry(key, value)
         return ort.InferenceSession(
             module, options, providers=self._providers(), disabled_optimizers=list(passes)
@@ -253,7 +258,8 @@ class OnnxRuntime(Backend):
         return self._script() + _RUN_FOREIGN
 
     def _script(self) -> str:
-        return _REPRO.format(levels=_LEVELS, providers=self._providers(), exact=_EXACT)
+        told = {"levels": dict(self.optimisation), "providers": self._providers()}
+        return _REPRO.format(**told, exact=EXACT, model=self.repro_model)
 
     def _providers(self) -> list[Any]:
         if self.options.provider == "cuda":

@@ -25,12 +25,13 @@ class State(IntEnum):
     """How well a target did: failed at a stage, wrong, not supported, or right. More is better."""
 
     EXPORT = 0
-    IMPORT = 1
-    COMPILE = 2
-    EXECUTE = 3
-    WRONG = 4
-    UNSUPPORTED = 5
-    RIGHT = 6
+    TRANSFORM = 1
+    IMPORT = 2
+    COMPILE = 3
+    EXECUTE = 4
+    WRONG = 5
+    UNSUPPORTED = 6
+    RIGHT = 7
 
     @property
     def failed(self) -> bool:

@@ -173,6 +173,11 @@ class Backend(ABC):
     narrows: ClassVar[Mapping[str, str]] = {}
     """Types that the compiler computes in narrower ones by design, such as float64: float32. Said
     once in the summary; what it explains is no finding."""
+    compiling: ClassVar[Stage] = Stage.COMPILE
+    """The stage that `build` is: TRANSFORM where it turns the model into another one."""
+    baseline: ClassVar[str] = ""
+    """A level that shows nothing of the backend's own work, but what that work is held against:
+    where it is not right, the backend is not to blame for the other levels either."""
     collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Passes of unrelated rewrites: name -> ONNX operators that all of these have in common."""
     reads: ClassVar[str] = ONNX

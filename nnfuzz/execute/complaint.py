@@ -230,7 +230,7 @@ def about_inputs(subject: str) -> ComplaintKind:
 def _kind(error: CompilerError, subject: str) -> ComplaintKind:
     if "NotImplementedError" in (error.error_type, *error.bases):
         return ComplaintKind.UNSUPPORTED
-    if error.stage in (Stage.IMPORT, Stage.COMPILE) and _REFUSES.search(subject):
+    if error.stage in (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE) and _REFUSES.search(subject):
         return ComplaintKind.UNSUPPORTED
     if error.stage is Stage.IMPORT:
         return about_inputs(subject)

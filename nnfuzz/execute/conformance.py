@@ -204,7 +204,7 @@ def _check_outputs(where: str, probe: Probe, one: Outcome, two: Outcome) -> None
     assert two.outputs is not None and one.outputs is not None, (
         f"{where}: ran once, and failed with the same inputs: {two.kind} {two.message}"
     )
-    assert {Stage.COMPILE, Stage.EXECUTE} <= set(one.seconds), f"{where}: {one.seconds}"
+    assert Stage.EXECUTE in one.seconds, f"{where}: {one.seconds}"
     for name, wanted in probe.expected.items():
         got = one.outputs[name]
         assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), (

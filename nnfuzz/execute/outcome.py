@@ -36,7 +36,8 @@ class Outcome:
     signal in `signal` ("SIGSEGV"), or its exit code in `message` ("exited with code 3"); a death
     by the memory limit is a crash whose message begins with `MEMORY_LIMIT`. `complaint` is the
     backend's reading of its compiler's words, where there was an error. `label` is that of the
-    backend (nnfuzz.execute.registry.labelled) where it is not the compiler's name.
+    backend (nnfuzz.execute.registry.labelled) where it is not the compiler's name. `baseline`: of a
+    level that shows nothing of the backend's own (Backend.baseline).
     """
 
     MEMORY_LIMIT = "memory limit"
@@ -53,6 +54,7 @@ class Outcome:
     outputs: dict[str, np.ndarray] | None = None
     complaint: Complaint | None = None
     label: str = ""
+    baseline: bool = False
 
     @property
     def backend(self) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from nnfuzz.execute.backend import Backend, OptionError, suggest
 from nnfuzz.reading import Unreadable, read
 
-GROUP = "nnfuzz.backends"
+GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
 _MARK = "__nnfuzz_backend__"
 
 
@@ -98,7 +98,7 @@ class BackendRegistry:
     def discover(cls, plugins: Iterable[str | Path] = ()) -> BackendRegistry:
         """All backends of installed packages and of the given plug-ins. Raises: RegistryError."""
         registry = cls()
-        for point in entry_points(group=GROUP):
+        for point in (point for group in GROUPS for point in entry_points(group=group)):
             with contextlib.suppress(RegistryError):  # whoever came first has the name
                 registry._add(point.name, f"entry point {point.value}", point.load)
         for path in plugins:

@@ -30,7 +30,7 @@ there as well, and those that do not need a fraction of it. It is no measurement
 as a hang must not depend on how fast earlier tests were."""
 
 
-_STAGES = (Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
+_STAGES = (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
 """What a worker does; a status page that tells of another one is damaged."""
 _POSSIBLE = {
     (kind, stage)
@@ -267,7 +267,8 @@ class BackendRunner:
         """With what the worker does not know, or did not live to tell."""
         target = replace(outcome.target, release=self.release, form=self._form)
         label = self.spec.label if self.spec.label != target.compiler else ""
-        return replace(outcome, target=target, label=label)
+        baseline = outcome.level == self.backend.baseline
+        return replace(outcome, target=target, label=label, baseline=baseline)
 
 
 def read_outcome(

@@ -145,14 +145,14 @@ class BackendService:
     ) -> Outcome:
         try:
             program = self._timed(
-                Stage.COMPILE,
+                self._backend.compiling,
                 level,
                 seconds,
                 report,
                 lambda: self._backend.compile(imported, level, self._without),
             )
-            if self._until is Stage.COMPILE:
-                return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
+            if self._until is self._backend.compiling:
+                return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
             execute = partial(_runs, program, inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
         except NoDevice:

@@ -9,6 +9,7 @@ class Stage(StrEnum):
     """Where an outcome arose."""
 
     EXPORT = "export"
+    TRANSFORM = "transform"
     IMPORT = "import"
     COMPILE = "compile"
     EXECUTE = "execute"

@@ -47,6 +47,19 @@ def with_mismatches(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outco
     ]
 
 
+def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes; where a baseline is not right, all of its backend are `unsupported`: what runs
+    there is not the backend's own, and nothing is left to hold the rest against.
+    """
+    faulty = {o.backend for o in outcomes if o.baseline and state_of(o) is not State.RIGHT}
+    return [
+        replace(o, kind=OutcomeKind.UNSUPPORTED, message="the baseline is not right", outputs=None)
+        if o.backend in faulty
+        else o
+        for o in outcomes
+    ]
+
+
 def blamed(
     outcomes: Iterable[Outcome],
     verdict: Verdict | None,

@@ -285,6 +285,7 @@ def _party(failure: Failure, accused: Blame, passes: Sequence[str]) -> str:
         return accused.accused
     return {
         Stage.EXPORT: "exporter",
+        Stage.TRANSFORM: "optimiser",
         Stage.IMPORT: "importer",
         Stage.COMPILE: "importer or code generation",
         Stage.COMPARE: accused.accused,

@@ -22,6 +22,7 @@ from nnfuzz.experiment.judgement import (
     blamed,
     comparable_share,
     doubtful,
+    excused,
     same_outputs,
     with_mismatches,
 )
@@ -70,6 +71,7 @@ class Procedure:
         await self._run()
         self.settling = True
         await self._compare()
+        self._outcomes = excused(self._outcomes)
         found = await self._defined(failures(self._outcomes, self._verdict, self.case.graph))
         doubts = await self._repeated(found)
         confirmed = [d.failure for d in doubts if d.certain]

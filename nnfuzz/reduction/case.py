@@ -217,7 +217,8 @@ def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
     """
     if failure.kind not in (OutcomeKind.EXCEPTION, OutcomeKind.CRASH):
         return question
-    until = failure.stage if failure.stage in (Stage.IMPORT, Stage.COMPILE) else Stage.EXECUTE
+    compiling = (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE)
+    until = failure.stage if failure.stage in compiling else Stage.EXECUTE
     first = found.outcomes[0] if found.outcomes else None
     return replace(question, until=until, lazy=first is not None and first.kind in FAILURES)
 

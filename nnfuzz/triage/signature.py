@@ -96,7 +96,7 @@ def failures(
     found = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
-        targets = {o.target for o in ran}
+        targets = {o.target for o in ran if o.kind is not OutcomeKind.UNSUPPORTED}
         told = {t: habits for t, habits in _explained(verdict).items() if t in targets}
         wrong = [m for m in wrong_outputs(verdict) if m.target in targets - told.keys()]
         found += [*_errors(ran, graph), *_habitual(ran, told), *_mismatches(ran, wrong, graph)]

@@ -1,11 +1,13 @@
 """What the parent decides by itself, and what it asks the judge."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.experiment.judgement import comparable_share, doubtful
+from nnfuzz.experiment.judgement import comparable_share, doubtful, excused
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import judge_job
@@ -42,3 +44,14 @@ def test_the_comparable_share_is_told_for_whole_verdicts_only():
     assert comparable_share(Verdict({}, {"a": 1.0, "b": 0.5}), EXPECTED) == 0.75
     assert comparable_share(Verdict({}, {"b": 0.5}), EXPECTED) is None
     assert comparable_share(None, EXPECTED) is None
+
+
+def test_what_is_wrong_at_the_baseline_already_accuses_nobody():
+    plain, other = replace(outcome("none"), baseline=True), outcome("all")
+    stranger = replace(outcome("O0"), target=Target("stranger", pipeline="O0"))
+    assert [o.kind for o in excused([plain, other])] == [OutcomeKind.OK] * 2
+    wrong = [replace(o, kind=OutcomeKind.MISMATCH) for o in (plain, other, stranger)]
+    kinds = [o.kind for o in excused(wrong)]
+    assert kinds == [OutcomeKind.UNSUPPORTED, OutcomeKind.UNSUPPORTED, OutcomeKind.MISMATCH]
+    kinds = [o.kind for o in excused([plain, *wrong[1:]])]
+    assert kinds == [OutcomeKind.OK, OutcomeKind.MISMATCH, OutcomeKind.MISMATCH]

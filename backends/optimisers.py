@@ -1,0 +1,181 @@
+"""Model optimisers and converters: nnfuzz.backends.transform has the contract."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import ClassVar
+
+from .onnxruntime import EXACT
+from .transform import Transform
+
+_UNKNOWN = re.compile(r"(Type unknown for).*")
+
+
+class OnnxOptimizer(Transform):
+    """onnxoptimizer, all passes that fuse or eliminate."""
+
+    name = "onnxoptimizer"
+    preload = ("onnxoptimizer", "onnxruntime")
+
+    @staticmethod
+    def transform(model, without):
+        import onnxoptimizer
+
+        names = onnxoptimizer.get_fuse_and_elimination_passes()
+        return onnxoptimizer.optimize(model, [name for name in names if name not in without])
+
+    @classmethod
+    def passes(cls):
+        import onnxoptimizer
+
+        return [n for n in onnxoptimizer.get_fuse_and_elimination_passes() if n != "nop"]
+
+
+class OnnxSlim(Transform):
+    """onnxslim; its passes are the optimisations and the fusion patterns."""
+
+    name = "onnxslim"
+    preload = ("onnxslim", "onnxslim.core.optimization", "onnxruntime")
+
+    @staticmethod
+    def transform(model, without):
+        import onnxslim
+
+        off = list(without)
+        return onnxslim.slim(model, skip_optimizations=off, skip_fusion_patterns=off)
+
+    @classmethod
+    def passes(cls):
+        from onnxslim.core.optimization import OptimizationSettings, get_fusion_patterns
+
+        return [*OptimizationSettings.keys(), *get_fusion_patterns()]
+
+
+class OnnxSim(Transform):
+    """onnxsim."""
+
+    name = "onnxsim"
+    preload = ("onnxsim", "onnxruntime")
+
+    @staticmethod
+    def transform(model, without):
+        import onnxsim
+
+        return onnxsim.simplify(model, skipped_optimizers=list(without))[0]
+
+    @classmethod
+    def passes(cls):
+        from onnxsim import onnx_simplifier
+
+        return [name for name in onnx_simplifier.C._list_optimizers() if name != "nop"]
+
+
+class OnnxScript(Transform):
+    """The optimizer of onnxscript."""
+
+    name = "onnxscript"
+    preload = ("onnxscript", "onnxscript.optimizer", "onnxruntime")
+
+    @staticmethod
+    def transform(model, without):
+        from onnxscript import optimizer
+
+        return optimizer.optimize(model)
+
+
+class OnnxScriptVersion(Transform):
+    """The version converter of onnxscript, from its least opset to ONNX Runtime's newest."""
+
+    name = "onnxscript-version"
+    preload = ("onnxscript", "onnxscript.version_converter", "onnxruntime")
+    preferred_opset = 18
+
+    @staticmethod
+    def transform(model, without):
+        from onnxscript import version_converter
+
+        version_converter.convert_version(model, 25)
+        return model
+
+
+class OnnxVersion(Transform):
+    """onnx.version_converter."""
+
+    name = "onnx-version"
+    preload = ("onnx", "onnx.version_converter", "onnxruntime")
+    preferred_opset = 18
+
+    @staticmethod
+    def transform(model, without):
+        from onnx import version_converter
+
+        return version_converter.convert_version(model, 25)
+
+
+class OnnxInliner(Transform):
+    """onnx.inliner: operators become the function bodies that their schemas have."""
+
+    name = "onnx-inliner"
+    preload = ("onnx", "onnx.inliner", "onnxruntime")
+
+    @classmethod
+    def complaint(cls, error):
+        """Which value has an unknown type is no part of it: names of function bodies vary."""
+        complaint = super().complaint(error)
+        subject = _UNKNOWN.sub(r"\1 a value", complaint.subject)
+        return replace(complaint, subject=subject)
+
+    @staticmethod
+    def transform(model, without):
+        from onnx import inliner
+
+        return inliner.inline_selected_functions(
+            model, [], exclude=True, inline_schema_functions=True
+        )
+
+
+class OrtTransformers(Transform):
+    """The fusions of onnxruntime.transformers, without ONNX Runtime's own optimiser."""
+
+    name = "ort-transformers"
+    preload = ("onnxruntime", "onnxruntime.transformers.optimizer")
+    standard = False
+
+    @staticmethod
+    def transform(model, without):
+        import tempfile
+
+        import onnx
+        from onnxruntime.transformers import optimizer
+
+        found = optimizer.optimize_model(model, opt_level=0)
+        with tempfile.TemporaryDirectory() as folder:
+            found.save_model_to_file(f"{folder}/model.onnx")  # sorts nodes, adds domains
+            return onnx.load(f"{folder}/model.onnx")
+
+
+class OrtSaved(Transform):
+    """The model that ONNX Runtime saves once it is optimised; "none" optimises in memory."""
+
+    name = "ort-saved"
+    standard = False
+    preload = ("onnxruntime",)
+    optimisation: ClassVar = {"none": "ORT_ENABLE_ALL", "all": "ORT_DISABLE_ALL"}
+
+    @staticmethod
+    def transform(model, without):
+        import tempfile
+
+        import onnx
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        for key, value in EXACT:
+            options.add_session_config_entry(key, value)
+        with tempfile.TemporaryDirectory() as folder:
+            options.optimized_model_filepath = f"{folder}/model.onnx"
+            ort.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+            return onnx.load(options.optimized_model_filepath)

@@ -1,0 +1,151 @@
+"""The contract of a model optimiser: what turns an ONNX model into an equivalent one.
+
+It is a system under test like a compiler. Its result has to pass ONNX's checker, keep its inputs
+and outputs, and compute on ONNX Runtime, whose own optimiser is off, what the model computes::
+
+    from nnfuzz.backends.transform import Transform
+
+    class Slim(Transform):
+        name = "slim"
+        preload = ("slim", "onnxruntime")
+
+        @staticmethod
+        def transform(model, without):          # an onnx.ModelProto of its own -> another one
+            import slim
+
+            return slim.simplify(model, skip=list(without))
+
+        @classmethod
+        def passes(cls):                        # optional: names that `without` may hold
+            import slim
+
+            return slim.passes()
+
+`transform` imports what it needs: its source becomes a part of stand-alone repro scripts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from abc import abstractmethod
+from collections.abc import Collection
+from importlib.metadata import version
+from textwrap import dedent
+from typing import Any, ClassVar
+
+from nnfuzz.execute.backend import Program
+from nnfuzz.execute.complaint import CompilerError, Complaint, read_complaint
+from nnfuzz.execute.stage import Stage
+
+from .onnxruntime import OnnxRuntime
+
+
+def check_transformed(before, after, standard=True):
+    """Raises: ValidationError, InferenceError or ValueError if `after` is no valid model with the
+    inputs and outputs of `before`. standard: whether ONNX's checker knows all of its operators.
+    """
+    import onnx
+
+    if standard:
+        onnx.checker.check_model(after, full_check=True)
+    weights = [{tensor.name for tensor in model.graph.initializer} for model in (before, after)]
+    for kind in ("input", "output"):
+        old, new = (
+            [value for value in getattr(model.graph, kind) if value.name not in own]
+            for model, own in zip((before, after), weights if kind == "input" else ([], []))
+        )
+        if [value.name for value in old] != [value.name for value in new]:
+            raise ValueError(f"the transformed model has other {kind}s")
+        for was, now in zip(old, new):
+            one, other = was.type.tensor_type, now.type.tensor_type
+            if one.elem_type != other.elem_type:
+                raise ValueError(f"the transformed model declares another dtype of {was.name}")
+            sizes = [
+                (a.dim_value, b.dim_value)
+                for a, b in zip(one.shape.dim, other.shape.dim)
+                if a.HasField("dim_value") and b.HasField("dim_value")
+            ]
+            ranks = {len(t.shape.dim) for t in (one, other) if t.HasField("shape")}
+            if len(ranks) > 1 or any(a != b for a, b in sizes):
+                raise ValueError(f"the transformed model declares another shape of {was.name}")
+
+
+_REPRO = """\
+def transformed(model, level):
+    import onnx
+
+    if level == "none":
+        return model
+    before, copy = (onnx.load_model_from_string(model) for _ in range(2))
+    after = transform(copy, ())
+    check_transformed(before, after, standard={standard})
+    return after.SerializeToString()
+
+
+"""
+
+
+class Transform(OnnxRuntime):
+    """A model optimiser: level "none" runs the model as it is, "all" what the optimiser makes."""
+
+    levels: ClassVar[tuple[str, ...]] = ("none", "all")
+    preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+    baseline = "none"
+    compiling = Stage.TRANSFORM
+    install = 'pip install "nnfuzz[optimisers]"'
+    optimisation: ClassVar = {"none": "ORT_DISABLE_ALL", "all": "ORT_DISABLE_ALL"}
+    repro_model = "transformed(model, level)"
+    standard: ClassVar[bool] = True
+    """Whether the result is to be ONNX by the standard, so that its checker has to take it."""
+
+    @staticmethod
+    @abstractmethod
+    def transform(model: Any, without: Collection[str]) -> Any:
+        """An onnx.ModelProto, which it may change, -> an equivalent one.
+
+        without: passes to switch off; always empty if `passes` names none.
+        """
+
+    @classmethod
+    def passes(cls) -> list[str]:
+        """Names of the passes that can be switched off, in the order in which they run."""
+        return []
+
+    def versions(self) -> dict[str, str]:
+        """Of the packages in `preload`, the optimiser's first."""
+        for module in self.preload:
+            importlib.import_module(module)
+        packages = [module.partition(".")[0] for module in self.preload]
+        return {name: version(name) for name in packages if name != "onnxruntime"} | (
+            super().versions()
+        )
+
+    def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
+        if level != self.baseline:
+            import onnx
+
+            before, copy = (onnx.load_model_from_string(module) for _ in range(2))
+            after = self.transform(copy, tuple(passes))
+            check_transformed(before, after, self.standard)
+            module = after.SerializeToString()
+        return super().build_without(module, level, ())
+
+    def fired_passes(self, module: bytes, level: str) -> list[str]:
+        """All of them: which ones change the model is not told."""
+        names = self.passes()
+        if not names:
+            raise NotImplementedError(f"{self.name} does not tell its passes")
+        return names
+
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        if error.error_type.startswith("onnxruntime"):
+            return super().complaint(error)
+        return read_complaint(error)
+
+    def _script(self) -> str:
+        source = dedent(inspect.getsource(self.transform)).removeprefix("@staticmethod\n")
+        checks = inspect.getsource(check_transformed)
+        used = _REPRO.format(standard=self.standard)
+        return f"{source}\n\n{checks}\n\n{used}{super()._script()}"
