@@ -54,6 +54,11 @@ def test_the_backend_keeps_the_contract(example):
     assert fates["add"] == "ok"
 
 
+def test_the_model_optimiser_keeps_the_contract(example):
+    fates = check_backend("inferred", plugins=[example("class Inferred")])
+    assert fates["add"] == "ok"
+
+
 @pytest.mark.skipif(not (find_spec("tinygrad") and shutil.which("clang")), reason="no tinygrad")
 def test_the_plugin_for_tinygrad_keeps_the_contract():
     fates = check_backend("tinygrad", plugins=[ROOT / "examples" / "tinygrad_backend.py"])
