@@ -50,7 +50,9 @@ class Clusters:
     def turns(
         self, waiting: Sequence[FindingRow], reductions: Mapping[str, ReductionRow]
     ) -> list[FindingRow]:
-        """What waits, in the order in which it is to be reduced."""
+        """What waits, in the order in which it is to be reduced. Hangs come after what is as new:
+        each candidate that hangs takes a hundred times as long as others.
+        """
         had = Counter(self.names.get(signature, "") for signature in reductions)
         weight = Counter[str]()
         for row in waiting:
@@ -59,6 +61,7 @@ class Clusters:
             waiting,
             key=lambda row: (
                 had[self.names[row.signature]],
+                row.kind is OutcomeKind.TIMEOUT,
                 -weight[self.names[row.signature]],
                 row.size,
                 row.place,

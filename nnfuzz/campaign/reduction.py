@@ -27,7 +27,7 @@ from nnfuzz.execute.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
-from nnfuzz.reduction.known import Cause
+from nnfuzz.reduction.known import Cause, messages
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
 from nnfuzz.report.finding import Finding
@@ -152,6 +152,7 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
         failure.stage.value,
         tuple(reduced.campaign.get(EXPLANATIONS, ())),
         reduced.campaign.get(FOLLOWS, ""),
+        messages(failure),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -87,15 +88,16 @@ def examine(
     judge: Judge,
     levels: Iterable[str] | None = None,
     without: Iterable[str] = (),
+    seconds: float = math.inf,
 ) -> Result:
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
-    without: passes to switch off. Raises: OptionError for an unknown level, RunnerError, and
-    whatever `judge` raises.
+    without: passes to switch off. seconds: see BackendRunner.submit. Raises: OptionError for an
+    unknown level, RunnerError, and whatever `judge` raises.
     """
     levels = tuple(levels or runner.backend.default_levels())
     order = {runner.spec.name: runner.backend.levels}
-    run = Run(runner.name, case, levels, without=tuple(without))
+    run = Run(runner.name, case, levels, without=tuple(without), seconds=seconds)
     plan = Plan([run], levels=order, habits={runner.name: runner.habits})
     return finished(Procedure(case, plan, Blocking({runner.name: runner}, judge)).result())
 

@@ -9,6 +9,7 @@ kernel of one dtype, from wrong logic.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import Failure, failures
+from nnfuzz.triage.survey import patience
 
 FAILS, CURED = "fails", "ok"
 MOST_RUNS = 120
@@ -83,10 +85,15 @@ class _Search:
     states: dict[Target, State] = field(default_factory=dict)
     rows: list[Ablation] = field(default_factory=list)
     good: frozenset[str] = frozenset({CURED})
+    seconds: float = math.inf
 
     def answers(self, levels: Sequence[str], without: Collection[str] = ()) -> dict[str, str]:
         """By level: FAILS if in the way of the failure, CURED if all is well, else what happens."""
-        result = examine(self.case, self.runner, self.producer.judge, levels, without)
+        how = levels, without, self.seconds
+        result = examine(self.case, self.runner, self.producer.judge, *how)
+        ended = [sum(o.seconds.values()) for o in result.outcomes if o.ok]
+        if self.failure.kind is OutcomeKind.TIMEOUT and ended:
+            self.seconds = patience(max(ended))
         self.states |= {o.target: state_of(o) for o in result.outcomes if not without}
         return {outcome.level: self._answer(outcome, result) for outcome in result.outcomes}
 

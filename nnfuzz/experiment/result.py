@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,12 +46,14 @@ class Run:
     until: Stage = Stage.EXECUTE
     lazy: bool = False
     slow: bool = False
+    seconds: float = math.inf
 
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
         case, how = self.case, (self.without, self.until, self.lazy)
         source, form = case.source(runner.reads), form_of(case, runner)
-        runner.submit(source, case.inputs, self.levels, *how, form=form, expected=case.expected)
+        more = form, self.seconds, case.expected
+        runner.submit(source, case.inputs, self.levels, *how, *more)
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:

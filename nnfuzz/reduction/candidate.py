@@ -25,6 +25,7 @@ class Question:
     levels: of the backend. isolates: run the direct form as well, to tell the exporter's faults.
     judged: whether values matter. without: passes of the optimiser to switch off. until, lazy: see
     BackendRunner.submit; they save what cannot be like the failure. habits: of the compiler.
+    hurried: whether what takes many times as long as all that ended may count as a hang.
     """
 
     levels: tuple[str, ...]
@@ -34,6 +35,7 @@ class Question:
     until: Stage = Stage.EXECUTE
     lazy: bool = False
     habits: Habits = ()
+    hurried: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -151,12 +151,13 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
             with slots.phase("confirm"):
                 best = _in_full(slots, whole, best, wanted)
                 history = [*engine.adopted[:-1], best]
-                best, confirmed = _holding(slots, whole, history, wanted)
+                best, confirmed = _holding(slots, whole, question, history, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
         evidence = Evidence()
         if known.found is None:
             with slots.phase("evidence"):
-                evidence = gather(slots, whole, best, failure, config.causes)
+                asking = question if question.hurried else whole
+                evidence = gather(slots, asking, [*engine.adopted, best], failure, config.causes)
     return Reduction(
         failure=failure,
         best=best,
@@ -213,14 +214,20 @@ def _question(problem: Problem, slots: Slots) -> Question:
 
 def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
     """The question of an error, with fewer runs: without the stages after that of the error and,
-    if the least optimised level fails, without the levels behind one that passes.
+    if the least optimised level fails, without the levels behind one that passes. Where that level
+    hangs, the others do not run, which would hang as well.
     """
-    if failure.kind not in (OutcomeKind.EXCEPTION, OutcomeKind.CRASH):
+    if failure.kind not in FAILURES:
         return question
     compiling = (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE)
     until = failure.stage if failure.stage in compiling else Stage.EXECUTE
     first = found.outcomes[0] if found.outcomes else None
-    return replace(question, until=until, lazy=first is not None and first.kind in FAILURES)
+    plain = first is not None and first.kind in FAILURES
+    if failure.kind is not OutcomeKind.TIMEOUT:
+        return replace(question, until=until, lazy=plain)
+    alone = plain and all(o.kind is OutcomeKind.TIMEOUT for o in found.outcomes)
+    levels = question.levels[:1] if alone else question.levels
+    return replace(question, until=until, levels=levels, hurried=True)
 
 
 def _in_full(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried:
@@ -246,7 +253,7 @@ def _wanted(failure: Failure, found: Tried) -> str:
 
 
 def _holding(
-    slots: Slots, question: Question, history: Sequence[Tried], wanted: str
+    slots: Slots, whole: Question, question: Question, history: Sequence[Tried], wanted: str
 ) -> tuple[Tried, int]:
     """The last case of a reduction that fails in every fresh process, and in how many it failed.
 
@@ -254,15 +261,15 @@ def _holding(
     earlier one that does is looked for in steps that double, and then by bisection: what depends
     on the state of a process mostly does so from some step on. The last case if none holds.
     """
-    last = len(history) - 1
-    confirmed = sum(_fails_fresh(slots, question, history[last], wanted))
+    last, questions = len(history) - 1, _confirming(whole, question)
+    confirmed = sum(_fails_fresh(slots, questions, history[last], wanted))
     if confirmed == CONFIRMATIONS:
         return history[last], confirmed
     bad, step, good = last, 1, None
     while bad > 0 and good is None:
         tried = max(0, bad - step)
         step *= 2
-        if all(_fails_fresh(slots, question, history[tried], wanted)):
+        if all(_fails_fresh(slots, questions, history[tried], wanted)):
             good = tried
         else:
             bad = tried
@@ -270,16 +277,25 @@ def _holding(
         return history[last], confirmed
     while bad - good > 1:
         middle = (good + bad) // 2
-        if all(_fails_fresh(slots, question, history[middle], wanted)):
+        if all(_fails_fresh(slots, questions, history[middle], wanted)):
             good = middle
         else:
             bad = middle
-    return _in_full(slots, question, history[good], wanted), CONFIRMATIONS
+    return _in_full(slots, whole, history[good], wanted), CONFIRMATIONS
 
 
-def _fails_fresh(slots: Slots, question: Question, tried: Tried, wanted: str) -> Iterator[bool]:
-    """Whether a case fails alike in each of CONFIRMATIONS fresh processes, as they are asked."""
+def _confirming(whole: Question, question: Question) -> list[Question]:
+    """What fresh processes are asked. A hang has to last for the whole time limit once."""
+    if not question.hurried:
+        return [whole] * CONFIRMATIONS
+    return [replace(question, hurried=False), *[question] * (CONFIRMATIONS - 1)]
+
+
+def _fails_fresh(
+    slots: Slots, questions: Iterable[Question], tried: Tried, wanted: str
+) -> Iterator[bool]:
+    """Whether a case fails alike in each of some fresh processes, as they are asked."""
     assert tried.case is not None
-    for _ in range(CONFIRMATIONS):
+    for question in questions:
         again = slots.run_fresh(tried.case, question)
         yield any(mark == wanted for _, mark in again.failing)

@@ -16,8 +16,11 @@ ORDER = (
 Numbers are simplified before dimensions shrink, since of equal numbers any may go."""
 MERGED = frozenset({"replacements", "unfreezing", "numbers"})
 """Passes whose edits are independent, so that the engine tries many at once."""
-EXPERIMENTS = frozenset({"redrawing", "operators", "importing"})
+EXPERIMENTS = frozenset({"redrawing", "operators", "importing", "readers", "makers"})
 """Edits that are no steps of reduction: see nnfuzz.reduction.service."""
+READERS = ("Equal", "Cast")
+"""Operators that show a value in another dtype: whether it is right, and in the widest of its
+kind."""
 FOCUS = "the failing element"
 """Stands in an edit's value for [output, index] of the element that is wrong, which the engine
 fills in. Where no element is known, such edits are not tried."""

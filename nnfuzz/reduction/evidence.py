@@ -8,14 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
-from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.edit import READERS, Edit, Group
+from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
@@ -49,46 +50,87 @@ class Evidence:
 
 
 def gather(
-    slots: Slots, question: Question, best: Tried, failure: Failure, causes: Sequence[Cause]
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    failure: Failure,
+    causes: Sequence[Cause],
 ) -> Evidence:
-    """Experiments on a reduced case. causes: of the same backend and kind.
+    """Experiments on a reduced case, until its cause is known. history: cases that fail alike, the
+    reduced one last. causes: of the same backend and kind.
 
     Raises: WorkerError if a worker of nnfuzz fails.
     """
+    best = history[-1]
     if best.case is None or slots.slots[0].runner is None or HABITS in failure.signature.parts:
         return Evidence()
-    told = _explanations(slots, question, best, failure)
-    keys = {
-        Key(KeyKind.CAUSE, cause.finding)
-        for cause in _alike(slots, question, best, failure, told, causes)
-    }
-    if told:
-        keys.add(Key(KeyKind.CAUSE, _explained(failure, told[0])))
     before = _before(slots, question, best, failure)
     if before is not None:
         return Evidence((f"follows from {before.title}",), (), before.hash)
+    told = _explanations(slots, question, history, failure)
+    keys = {Key(KeyKind.CAUSE, _explained(failure, told[text])) for text in list(told)[:1]}
+    if text := _at_fault(slots, question, best, failure):
+        keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
+        told = told or {text: text}
+    alike = next(_alike(slots, question, best, failure, told, causes), None)
+    if alike is not None:
+        keys.add(Key(KeyKind.CAUSE, alike.finding))
     return Evidence(tuple(told), tuple(sorted(keys)))
 
 
 def _explained(failure: Failure, told: str) -> str:
-    """What mismatches have in common that one hypothesis predicts: the narrower type or the
-    operator is in its text.
+    """What mismatches have in common that one hypothesis predicts: the narrower type, the operator
+    or its family is in its text.
     """
     return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {told}"
 
 
-def _explanations(slots: Slots, question: Question, best: Tried, failure: Failure) -> list[str]:
-    """Hypotheses that predict the wrong result, and those of other inputs."""
-    wrong = _outcome(best, failure)
-    if failure.kind is not OutcomeKind.MISMATCH or best.case is None or wrong is None:
-        return []
-    found = slots.explain(best.case, wrong.outputs or {})
-    for seed in range(1, REDRAWS + 1) if found else ():
-        again = slots.run(best.case, (Edit("redrawing", value=seed),), question)
-        outcome = _outcome(again, failure)
-        if again.case and outcome and found:
-            found = slots.explain(again.case, outcome.outputs or {}, found)
-    return found
+def _explanations(
+    slots: Slots, question: Question, history: Sequence[Tried], failure: Failure
+) -> dict[str, str]:
+    """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
+    than chance, with their families. What is small may show too little: then a larger case of the
+    same operators tells.
+    """
+    if failure.kind is not OutcomeKind.MISMATCH:
+        return {}
+    told: dict[str, str] = {}
+    tried, seen = 0, set[Shown]()
+    for case in _witnesses(history):
+        for seed in range(REDRAWS + 1):
+            edits = (Edit("redrawing", value=seed),) if seed else ()
+            again = slots.run(case, edits, question)
+            wrong = _outcome(again, failure)
+            if again.case is None or wrong is None:
+                continue
+            found = slots.explain(again.case, wrong.outputs or {}, list(told))
+            told, tried = found.explanations, max(tried, found.tried)
+            seen |= {_apart(pair, seed) for pair in found.shown}
+            if not told:
+                return {}
+        if enough(seen, tried):
+            return told
+    return {}
+
+
+def _apart(pair: Shown, seed: int) -> Shown:
+    """What is told apart by its place is so by the inputs as well."""
+    kind, right, actual = pair
+    return (f"{kind} {seed}", right, actual) if kind.startswith("bool") else pair
+
+
+def _witnesses(history: Sequence[Tried]) -> Iterator[TestCase]:
+    """The reduced case, and the first one with the same operators and dtypes."""
+    best = history[-1]
+    cases = [tried.case for tried in history if tried.case and tried.digest != best.digest]
+    assert best.case is not None
+    yield best.case
+    yield from [case for case in cases if _makeup(case) == _makeup(best.case)][:1]
+
+
+def _makeup(case: TestCase) -> tuple[list[str], list[str], str]:
+    graph = case.graph
+    return [node.op for node in graph.nodes], sorted({*graph.dtypes.values()}), case.exporter
 
 
 def _outcome(tried: Tried, failure: Failure) -> Outcome | None:
@@ -203,6 +245,41 @@ def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None
     return alone if _wrong(alone) else None
 
 
+def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -> str:
+    """Which of two operators that fail together only fails with a plain one in the other's place;
+    "" if neither or both do.
+    """
+    nodes = _nodes(best)
+    if len(nodes) < 2 or best.case is None:
+        return ""
+    case, graph, last = best.case, best.case.graph, nodes[-1]
+    made = [name for name in dict.fromkeys(last.inputs) if name in graph.makers]
+    reader = slots.run(case, (Edit("makers", last.outputs[0]),), question)
+    at_fault = set()
+    if _fails_by_pair(slots, question, reader, failure):
+        dtypes = sorted({graph.dtypes[name] for name in made})
+        at_fault.add(f"{last.op} ({', '.join(dtypes)}) cannot take what is computed")
+    for name in made:
+        readers = (slots.run(case, (Edit("readers", name, r),), question) for r in READERS)
+        if any(_fails_by_pair(slots, question, tried, failure) for tried in readers):
+            maker = f"{graph.makers[name].op} ({graph.dtypes[name]})"
+            at_fault.add(f"{maker} is wrong for whatever reads it")
+    return at_fault.pop() if len(at_fault) == 1 else ""
+
+
+def _fails_by_pair(slots: Slots, question: Question, tried: Tried, failure: Failure) -> bool:
+    """Whether a case fails in the way and at the levels of a failure, and its last operator does
+    not by itself.
+    """
+    ways = [
+        (f.kind, f.stage, f.levels) for f, _ in tried.failing if HABITS not in f.signature.parts
+    ]
+    if tried.case is None or (failure.kind, failure.stage, failure.levels) not in ways:
+        return False
+    last = Edit("neighbourhoods", "input", [_nodes(tried)[-1].outputs[0]])
+    return not slots.run(tried.case, (last,), question).failing
+
+
 def _nodes(tried: Tried) -> list[NodeView]:
     return first_copy(tried.case.graph) if tried.case else []
 
@@ -212,15 +289,16 @@ def _alike(
     question: Question,
     best: Tried,
     failure: Failure,
-    told: Sequence[str],
+    told: Collection[str],
     causes: Sequence[Cause],
 ) -> Iterator[Cause]:
     """Known causes that this case becomes with their operator or dtype in place of its own, while
     it says the same as before: a case with both causes would go on to say its own.
     """
     assert best.case is not None
-    similar = [cause for cause in reversed(causes) if _may_be_one(failure, told, cause)]
-    swaps = ((cause, swap(best.case.graph, cause)) for cause in similar)
+    graph = best.case.graph
+    similar = [cause for cause in reversed(causes) if _may_be_one(failure, graph, told, cause)]
+    swaps = ((cause, swap(graph, cause)) for cause in similar)
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
         tried = slots.run(best.case, edits, question)
         same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
@@ -250,7 +328,7 @@ def swap(graph: GraphView, cause: Cause) -> Group:
     return tuple(Edit("dtypes", a, b) for a, b in dict.fromkeys(pairs))
 
 
-def _may_be_one(failure: Failure, told: Sequence[str], cause: Cause) -> bool:
+def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause: Cause) -> bool:
     """Whether the two look alike so far that running one as the other is worth it, and telling.
 
     Two operators may both be wrong on their own: they are one only where the same is ignored or
@@ -258,8 +336,10 @@ def _may_be_one(failure: Failure, told: Sequence[str], cause: Cause) -> bool:
     """
     if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
         return False
-    if failure.kind is not OutcomeKind.MISMATCH or _operator(failure) == cause.operator:
-        return True
+    if failure.kind is not OutcomeKind.MISMATCH:
+        return cause.says(failure, graph)
+    if _operator(failure) == cause.operator:
+        return not (told and cause.explanations)  # they say the same, or are two
     bare = {text.partition(" ")[2] for text in told}
     return not bare.isdisjoint(text.partition(" ")[2] for text in cause.explanations)
 

@@ -22,6 +22,7 @@ from nnfuzz.compare.verdict import compare
 from nnfuzz.execute.deviation import CONSIDERED, Deviation
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, GraphError, Node
+from nnfuzz.reduction.information import Shown, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.spec.operator import ConstraintError, OpSpec
@@ -58,6 +59,32 @@ def consistent(subject: Subject, outputs: Arrays) -> list[str]:
     if not found:
         found = [text for text, other in _relations(subject, truth) if not compare(other, outputs)]
     return list(dict.fromkeys(found))
+
+
+def families(subject: Subject) -> dict[str, str]:
+    """What to call "Softmax ignores axis" where several operators have the attribute from one
+    class: the class that declares it stands for them, as one piece of code reads it in a compiler.
+    """
+    return {
+        f"{node.op.name} ignores {name}": f"{_declaring(type(node.op), name)} ignores {name}"
+        for node in subject.graph.nodes
+        for name in node.op.attributes
+    }
+
+
+def _declaring(spec: type[OpSpec], attribute: str) -> str:
+    classes = [cls for cls in spec.__mro__ if attribute in getattr(cls, "declared", ())]
+    return classes[-1].__name__ if len(classes) > 1 else spec.name
+
+
+def weight(subject: Subject, outputs: Arrays) -> tuple[int, list[Shown]]:
+    """How many hypotheses there are, and what is wrong: see nnfuzz.reduction.information."""
+    try:
+        truth = envelopes(subject.graph, subject.params)
+    except ReferenceFault:
+        return 0, []
+    tried = [*_alternatives(subject), *_relations(subject, truth)]
+    return len(tried), shown(truth, outputs)
 
 
 def holding(subject: Subject, outputs: Arrays, told: Collection[str]) -> list[str]:

@@ -17,7 +17,9 @@ from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
+from nnfuzz.triage.general import general_message
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
+from nnfuzz.triage.signature import OTHERS, Failure
 
 MOST_PLACES = 3
 """Of one pattern in a model."""
@@ -29,7 +31,7 @@ class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
     tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
     failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
-    nnfuzz.reduction.evidence.Evidence.
+    nnfuzz.reduction.evidence.Evidence. messages: of an error; none if they are not known.
     """
 
     refined: str
@@ -40,6 +42,18 @@ class Cause:
     stage: str = ""
     explanations: tuple[str, ...] = ()
     follows: str = ""
+    messages: tuple[str, ...] = ()
+
+    def says(self, failure: Failure, graph: GraphView) -> bool:
+        """Whether the failure of a graph may say the same, dtypes and operators aside."""
+        graphs = (self.graph, graph)
+        dtypes = {dtype for g in graphs for dtype in g.dtypes.values()}
+        operators = {operator for g in graphs for operator in g.operators}
+        mine, theirs = (
+            {general_message(text, dtypes, operators) for text in texts}
+            for texts in (self.messages, messages(failure))
+        )
+        return not mine or not mine.isdisjoint(theirs)
 
     @property
     def finding(self) -> str:
@@ -54,6 +68,12 @@ class Cause:
     @property
     def nodes(self) -> list[NodeView]:
         return first_copy(self.graph) if self.graph else []
+
+
+def messages(failure: Failure) -> tuple[str, ...]:
+    """What an error says, and what else it lists; of other failures "" alone."""
+    parts = failure.signature.parts
+    return (parts.get("message", ""), *(text for text, _ in parts.get(OTHERS, ())))
 
 
 class Known:
@@ -91,14 +111,18 @@ class Known:
 
     def _hit(self, tried: Tried) -> tuple[Cause, list[str], Tried] | None:
         """A sub-graph that looks like a known pattern and fails for a known cause; the smallest."""
-        for place in self._places(_nodes(tried)):
+        for place in self._places(tried):
             part = self._run(tried, _alone(place))
             if cause := self._cause(part):
                 return cause, place, part
         return None
 
-    def _places(self, nodes: Sequence[NodeView]) -> list[list[str]]:
-        by_size = sorted(self.causes, key=lambda cause: len(cause.nodes))
+    def _places(self, tried: Tried) -> list[list[str]]:
+        assert tried.case is not None
+        nodes, graph = _nodes(tried), tried.case.graph
+        failing = [failure for failure, mark in tried.failing if mark == self.wanted]
+        causes = [cause for cause in self.causes if any(cause.says(f, graph) for f in failing)]
+        by_size = sorted(causes, key=lambda cause: len(cause.nodes))
         found = [place for cause in by_size for place in occurrences(cause.nodes, nodes)]
         return [list(place) for place in dict.fromkeys(map(tuple, found))][:MOST_HINTS]
 

@@ -6,12 +6,13 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
   explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
-           per output -> {"explanations": [sentence, ...]}, see nnfuzz.reduction.explain: those that
-           are consistent, or of those that are told the ones that hold
+           per output -> {"explanations": {sentence: its family}, "tried": number, "shown": [...]},
+           see nnfuzz.reduction.explain: those that are consistent, or of those that are told the
+           ones that hold; of how many; and nnfuzz.reduction.information.Shown
 
 Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
 other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
-that an exporter wrote, in the direct form.
+that an exporter wrote, in the direct form; "readers" and "makers", see nnfuzz.reduction.neighbours.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduction.explain import consistent, holding, with_operator
+from nnfuzz.reduction.explain import consistent, families, holding, weight, with_operator
+from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import ModelError, TestCase
@@ -66,7 +68,9 @@ class ReduceService(ProducerService):
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
             told = header["told"]
             kept = holding(subject, outputs, told) if told else consistent(subject, outputs)
-            return {"explanations": kept}, {}
+            tried, pairs = weight(subject, outputs)
+            named = {text: families(subject).get(text, text) for text in kept}
+            return {"explanations": named, "tried": tried, "shown": pairs}, {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
@@ -79,8 +83,13 @@ class ReduceService(ProducerService):
             if isinstance(found, NotFound):
                 raise Inapplicable(found.reason)
             return replace(subject, params={**found.inputs, **found.weights})
+        registry = self.producer.registry
+        if edit.by == "readers":
+            return read_by(subject, edit.target, edit.value, registry)
+        if edit.by == "makers":
+            return made_plainly(subject, edit.target, registry)
         try:
-            other = self.producer.registry.get(edit.value)
+            other = registry.get(edit.value)
         except KeyError as error:
             raise Inapplicable(str(error)) from error
         return with_operator(subject, edit.target, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from nnfuzz.reduction.edit import Group
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
+from nnfuzz.triage.survey import patience
 
 T = TypeVar("T")
 
@@ -30,10 +32,12 @@ class Slot(Asking):
     """Tries one candidate at a time; `start`, then `feed` events until it returns the result.
 
     One of its two workers is busy at any time: they serve the experiment one after the other.
+    usual: seconds of the slowest model that got through, 0 before there is one.
     """
 
     def __init__(self, service: Sandbox, runner: BackendRunner | None) -> None:
         self.service, self.runner = service, runner
+        self.usual = 0.0
         self.ticket: Any = None
         self.question = Question((), judged=False)
         self.busy = False
@@ -94,14 +98,17 @@ class Slot(Asking):
         case = found.case
         assert self.runner is not None and case is not None
         how = question.without, question.until, question.lazy
+        seconds = patience(self.usual) if question.hurried and self.usual else math.inf
         plan = Plan(
-            runs=[Run(self.runner.name, case, question.levels, False, *how)],
+            runs=[Run(self.runner.name, case, question.levels, False, *how, seconds=seconds)],
             judging=Judging.ALWAYS if question.judged else Judging.NEVER,
             isolates=lambda failure: question.isolates,
             levels={self.runner.spec.name: self.runner.backend.levels},
             habits={self.runner.name: question.habits},
         )
         result = await Procedure(case, plan, self).result()
+        ended = (sum(o.seconds.values()) for o in result.outcomes if o.ok)
+        self.usual = max(self.usual, *ended, 0.0)
         if troubles := [e for e in result.events if e.kind == FAULT]:
             reason = f"fault: {troubles[0].message}"
             return replace(found, reason=reason, outcomes=result.outcomes)

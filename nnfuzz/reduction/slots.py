@@ -50,6 +50,17 @@ class Spent:
         return {**vars(self), "seconds": round(self.seconds, 3)}
 
 
+@dataclass(frozen=True)
+class Explained:
+    """What holds of some hypotheses (nnfuzz.reduction.explain), with the family of each, how many
+    of them were tried, and what is wrong in which ways (nnfuzz.reduction.information).
+    """
+
+    explanations: dict[str, str]
+    tried: int
+    shown: list[tuple[str, str, str]]
+
+
 class Slots:
     """All slots, and one job at a time beside them. A context manager.
 
@@ -188,9 +199,9 @@ class Slots:
 
     def explain(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], told: Sequence[str] = ()
-    ) -> list[str]:
+    ) -> Explained:
         """Hypotheses that predict some outputs of a case, or of those that are told the ones that
-        hold (nnfuzz.reduction.explain).
+        hold.
 
         Raises: WorkerError if the worker fails.
         """
@@ -200,8 +211,8 @@ class Slots:
         event = self.slots[0].service.call(job, blobs, _explained)
         if not isinstance(event, Reply):
             raise WorkerError(f"explaining: {said(event)}")
-        explanations: list[str] = event.value
-        return explanations
+        explained: Explained = event.value
+        return explained
 
     def close(self) -> None:
         for slot in self.slots:
@@ -221,5 +232,5 @@ def _proposed(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[list[Group
     return read(list[Group], header["groups"]), read(tuple[int, ...], header["measure"])
 
 
-def _explained(header: dict[str, Any], blobs: dict[str, Any]) -> list[str]:
-    return read(list[str], header["explanations"])
+def _explained(header: dict[str, Any], blobs: dict[str, Any]) -> Explained:
+    return read(Explained, header)

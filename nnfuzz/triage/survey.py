@@ -30,6 +30,11 @@ FIRST_SECONDS = 5.0
 OPSET, IR_VERSION = 17, 8
 
 
+def patience(usual: float) -> float:
+    """Seconds after which a model hangs whose like take `usual` ones at most."""
+    return max(LEAST_SECONDS, HANGS * usual)
+
+
 def survey(run: Run) -> tuple[Deviation, ...]:
     """The habits of a compiler: per dtype the mildest one that explains what is wrong with at
     least half of the elementary operators that it takes.
@@ -58,7 +63,7 @@ def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
 
     def run(model: bytes, inputs: Arrays) -> Arrays | None:
         usual, hung = runner.elementary, runner.hung
-        limit = max(LEAST_SECONDS, HANGS * usual) if usual else FIRST_SECONDS * 2**hung
+        limit = patience(usual) if usual else FIRST_SECONDS * 2**hung
         (outcome,) = runner.run(model, inputs, [level], seconds=limit)
         if outcome.kind is OutcomeKind.TIMEOUT:
             runner.hung += 1

@@ -125,7 +125,7 @@ def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, follows):
     alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))
     assert [mark for _, mark in both.failing] == ["bad", "wide"]
     failure = both.failing[1][0]
-    found = gather(slots, Question(("O0", "O1"), False), both, failure, ())
+    found = gather(slots, Question(("O0", "O1"), False), [both], failure, ())
     plain = refined(alone.failing[0][0], alone.case.graph).hash
     assert found.follows == (plain if follows else "")
 
