@@ -6,7 +6,7 @@ from ml_dtypes import bfloat16
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduction.explain import consistent, holding
+from nnfuzz.reduction.explain import consistent, families, holding
 from nnfuzz.reduction.subject import Subject
 from nnfuzz.spec.registry import OpRegistry
 
@@ -103,3 +103,10 @@ def test_another_dtype_is_its_own_explanation():
 
 def test_another_shape_without_a_reason():
     assert consistent(subject("Exp", X), {"y": X[:1]}) == []
+
+
+def test_an_attribute_belongs_to_the_class_that_declares_it():
+    one = families(subject("Softmax", X, axis=0))["Softmax ignores axis"]
+    other = families(subject("LogSoftmax", X, axis=0))["LogSoftmax ignores axis"]
+    assert one == other and one.endswith(" ignores axis")
+    assert not one.startswith("Softmax")
