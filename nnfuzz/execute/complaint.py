@@ -69,10 +69,10 @@ def describe(error: BaseException) -> dict[str, str]:
         trace = ""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     texts = {"error_type": name, "message": message, "traceback": trace}
-    return {name: _shorten(visible(_shorten(text))) for name, text in texts.items()}
+    return {name: shortened(visible(shortened(text))) for name, text in texts.items()}
 
 
-def _shorten(text: str) -> str:
+def shortened(text: str) -> str:
     """Keeps both ends: a compiler's message carries its cause at one of them."""
     if len(text) <= TEXT_CHARS:
         return text

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
+from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
@@ -105,9 +105,8 @@ def failures(
 
 def export_failure(exporter: str, error_type: str, message: str, traceback: str = "") -> Failure:
     """An exporter that failed on a valid model: a finding about the exporter."""
-    outcome = Outcome(
-        OutcomeKind.EXCEPTION, Stage.EXPORT, Target(exporter), error_type, message, traceback
-    )
+    texts = error_type, shortened(message), shortened(traceback)
+    outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(exporter), *texts)
     return failures([outcome])[0]
 
 

@@ -35,6 +35,7 @@ from nnfuzz.execute.worker import StatusPage
 from nnfuzz.experiment.judgement import blamed, comparable_share, doubtful, with_mismatches
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
+from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.reduction.slot import _prepared
 from nnfuzz.testcase.case import NotProduced, TestCase
@@ -43,9 +44,14 @@ from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
 
-GRAPH = {
+JSON_GRAPH = {
     "schema": 1,
-    "values": [["x", "float32", [4]], ["w", "bfloat16", []], ["y", "float32", [4]]],
+    "values": [
+        ["x", "float32", [4]],
+        ["w", "bfloat16", []],
+        ["y", "float32", [4]],
+        ["h", "float32", [4]],
+    ],
     "nodes": [
         {"op": "Relu", "attributes": {"axis": 1}, "inputs": ["x"], "outputs": ["h"]},
         {"op": "Add", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
@@ -55,7 +61,7 @@ GRAPH = {
     "outputs": ["y"],
     "prescribed": {"w": [0.0, 1.0]},
 }
-GRAPH["values"].append(["h", "float32", [4]])
+GRAPH = GraphView.from_json(JSON_GRAPH)
 TEST = Numbered(1, 7)
 X = np.arange(4, dtype=np.float32)
 CASE = TestCase(
@@ -106,7 +112,7 @@ def use_produced(made: TestCase | NotProduced) -> None:
         edge_keys(made.graph)
         pattern_of(made.graph)
         signature_keys(made.graph, {"Relu": [0], "Add": [0, 1]})
-        _storable(made.graph)
+        _storable(made.graph.to_json())
     if isinstance(made, NotProduced):
         export_failure(made.generated_for, made.error_type, made.message, made.traceback)
         _storable(made.to_json())
@@ -138,7 +144,7 @@ def answers() -> list[Answer]:
     failed = NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH).to_json()
     ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})
     judged = judge_job(CASE, [ran])[2]
-    reduction = {"refined": "ab", "title": "t", "graph": GRAPH, "before": 3, "keys": ["k"]}
+    reduction = {"refined": "ab", "title": "t", "graph": JSON_GRAPH, "before": 3, "keys": ["k"]}
     candidate = {"digest": "d", "measure": [1, 2], "case": header, "failed": None}
     outcome = partial(read_outcome, told=lambda release: Target("toy", release, pipeline="O1"))
     vocabulary = {"signatures": {"direct": ["Add(int8)->int8"]}, "variables": {"Add": [0]}}
@@ -149,7 +155,7 @@ def answers() -> list[Answer]:
         Answer({"failed": failed}, {}, produced_as(TEST), use_produced),
         Answer({"case": header}, blobs, read_case, use_produced),
         Answer({"verdict": VERDICT.to_json()}, {}, judged, use_verdict),
-        Answer(reduction, {}, read_reduction, lambda row: _storable(vars(row))),
+        Answer(reduction, {}, read_reduction, lambda row: _storable(row.to_json())),
         Answer(candidate, blobs, _prepared),
         Answer(vocabulary, {}, lambda h, b: read(Vocabulary, h)),
         Answer({"error_type": "E", "message": "m", "traceback": "t"}, {}, read_fault, _storable),
