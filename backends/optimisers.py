@@ -93,10 +93,12 @@ class OnnxScriptVersion(Transform):
 
     @staticmethod
     def transform(model, without):
-        from onnxscript import version_converter
+        from onnxscript import ir, version_converter
 
-        version_converter.convert_version(model, 25)
-        return model
+        # Of a ModelProto it converts the graph, and leaves the opset as it was (onnxscript 0.7.2).
+        converted = ir.from_proto(model)
+        version_converter.convert_version(converted, 25)
+        return ir.to_proto(converted)
 
 
 class OnnxVersion(Transform):
