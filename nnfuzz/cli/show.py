@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnfuzz.cli.errors import UsageError, writing
-from nnfuzz.cli.onnx_graph import model_graph
-from nnfuzz.ir.view import GraphView
 from nnfuzz.untrusted import read_json
+
+if TYPE_CHECKING:
+    from nnfuzz.ir.view import GraphView
 
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
 """What is looked for in a folder, in this order."""
@@ -55,6 +56,9 @@ def show(
 
 def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
+    from nnfuzz.cli.onnx_graph import model_graph
+    from nnfuzz.ir.view import GraphView
+
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"

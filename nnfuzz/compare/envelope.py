@@ -220,7 +220,8 @@ def admitted(
     """
     refs = [y.double() if y.is_floating_point() else y for y in flatten(op.torch(*tensors))]
     inputs = [Tracked(x, Interval(x, x)) for x in tensors]
-    return enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes], u)
+    found = enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes], u)
+    return [_settled(interval, dtype) for interval, dtype in zip(found, dtypes, strict=True)]
 
 
 def _composed(
