@@ -1,6 +1,4 @@
-"""Reduces findings: one at a time and within a share of the time while the campaign runs, as many
-at a time as there are cores once it is over.
-"""
+"""Reduces findings while the campaign runs: one at a time, within a share of its time."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
@@ -31,23 +29,10 @@ workers, and for localisation, which runs a slow compiler up to a hundred times.
 _RESULT = tuple(f.name for f in fields(ReductionRow) if f.name != "signature")
 
 
-@dataclass(eq=False)
-class _Hand:
-    """One worker, and what it does. asked: whether the finding is a suspect. known: refined
-    signatures when it began.
-    """
-
-    sandbox: Sandbox
-    row: FindingRow | None = None
-    asked: bool = False
-    known: list[str] | None = None
-    began: float = 0.0
-
-
 class Reducer:
-    """Hands findings to workers (nnfuzz.campaign.reduction) and records what comes of them.
+    """Hands findings to one worker (nnfuzz.campaign.reduction) and records what comes of them.
 
-    `dispatch` starts the next reductions, the loop waits on `sandboxes()` and passes events to
+    `dispatch` starts the next reduction, the loop waits on `sandboxes()` and passes events to
     `feed`. Neither blocks. note: for people. spent: seconds, over all reductions that were begun
     beside the campaign; afterwards: over those without a limit, once it was over.
     """
@@ -62,52 +47,49 @@ class Reducer:
         self._limited = True
         self._note = note
         self._server: ForkServer | None = None
-        self._hands: list[_Hand] = []
+        self._sandbox: Sandbox | None = None
+        self._row: FindingRow | None = None
+        self._known: list[str] = []
+        self._asked = False
+        self._began = 0.0
         self._free = 0.0
 
     @property
     def busy(self) -> bool:
-        return any(hand.row is not None for hand in self._hands)
+        return self._row is not None
 
     def waiting(self) -> int:
         """How many findings are not reduced yet."""
         return len(self.recorder.unreduced()) if self.config.reduce else 0
 
     def dispatch(self, allowed: float, workers: int = 1) -> None:
-        """Starts the next reductions, unless `allowed` seconds are spent.
+        """Starts the next reduction, unless one is running or `allowed` seconds are spent.
 
         The first one, which waits for workers to start, is not counted.
-        workers: reductions at a time; of fewer findings, as many candidates of each.
+        workers: candidates at a time.
         """
-        if not self.config.reduce or self.spent - self._free > allowed:
+        if self.busy or not self.config.reduce or self.spent - self._free > allowed:
             return
+        row = self._next()
+        if row is None:
+            return
+        self._row, self._began = row, time.monotonic()
         self._limited = math.isfinite(allowed)
-        candidates = max(1, workers // max(1, min(workers, self.waiting())))
-        for place in range(workers):
-            row = self._next() if self._idle(place) else None
-            if row is not None:
-                self._start(self._hand(place), row, candidates)
-
-    def _idle(self, place: int) -> bool:
-        return place >= len(self._hands) or self._hands[place].row is None
-
-    def _start(self, hand: _Hand, row: FindingRow, candidates: int) -> None:
-        hand.row, hand.began = row, time.monotonic()
-        hand.asked = row.signature in self.recorder.suspects
-        hand.known = [reduction.refined for reduction in self.recorder.reductions.values()]
+        self._asked = row.signature in self.recorder.suspects
         self._turn += 1
+        self._known = [reduction.refined for reduction in self.recorder.reductions.values()]
         settings, store = self.config.reducer, self.recorder.store
         habits = store.habits(row.backend)
         job = {
-            "do": "ask" if hand.asked else "reduce",
+            "do": "ask" if self._asked else "reduce",
             "folder": str((store.folder / row.folder).resolve()),
-            "workers": candidates,
+            "workers": workers,
             "budget": settings.budget,
             "seconds": settings.seconds if self.config.timed else None,
             "known": self.known(row),
             "habits": None if habits is None else [habit.to_json() for habit in habits],
         }
-        hand.sandbox.submit(job, reply=_read)
+        self._worker().submit(job, reply=_read)
 
     def share(self) -> float:
         """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
@@ -137,36 +119,31 @@ class Reducer:
         """
         recorder = self.recorder
         waiting = [row for row in recorder.unreduced() if recorder.settled(row)]
-        begun = {hand.row.signature for hand in self._hands if hand.row}
-        turns = [
-            row
-            for row in recorder.clusters().turns(waiting, recorder.reductions)
-            if row.signature not in begun
-        ]
+        turns = recorder.clusters().turns(waiting, recorder.reductions)
         asks = bool(self._turn % (1 + ASKS))
         wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
         return min(turns, key=wanted, default=None)
 
     def sandboxes(self) -> Iterator[Sandbox]:
-        return (hand.sandbox for hand in self._hands if hand.row)
+        if self._sandbox is not None and self.busy:
+            yield self._sandbox
 
     def feed(self, sandbox: Sandbox, event: Event) -> bool:
-        """Whether the event was one of these workers'."""
-        hand = next((hand for hand in self._hands if hand.sandbox is sandbox), None)
-        if hand is None or hand.row is None:
+        """Whether the event was this worker's."""
+        if sandbox is not self._sandbox or self._row is None:
             return False
         if isinstance(event, Progress):
             return True
-        row, hand.row = hand.row, None
-        seconds = time.monotonic() - hand.began
+        row, self._row = self._row, None
+        seconds = time.monotonic() - self._began
         if self._limited:
             self.spent += seconds
         else:
             self.after_campaign += seconds
         if not self._free:
             self._free = seconds
-        if hand.asked and isinstance(event, Reply) and event.value == _NOTHING:
-            self.recorder.unexplained(row.signature, hand.known or [])
+        if self._asked and isinstance(event, Reply) and event.value == _NOTHING:
+            self.recorder.unexplained(row.signature, self._known)
         else:
             self._keep(row, self._result(row, event))
         return True
@@ -197,32 +174,28 @@ class Reducer:
         self._note(f"{text} [{row.signature}]")
 
     def close(self) -> None:
-        """Ends the workers; reductions that are running are dropped, and wait for another session.
+        """Ends the worker; a reduction that is running is dropped, and waits for another session.
 
         Idempotent.
         """
-        for hand in self._hands:
-            hand.row = None
-            hand.sandbox.close()
-        if self._server is not None:
+        self._row = None
+        if self._sandbox is not None and self._server is not None:
+            self._sandbox.close()
             self._server.close()
 
-    def _hand(self, place: int) -> _Hand:
-        """The worker of a place, which is started where there is none."""
+    def _worker(self) -> Sandbox:
         settings = self.config.reducer
-        if self._server is None:
-            self._server = ForkServer(settings.preload)
-        if place >= len(self._hands):
+        if self._sandbox is None:
             plugins = dict.fromkeys(p for spec in self.config.backends for p in spec.plugins)
-            sandbox = Sandbox(
+            self._server = ForkServer(settings.preload)
+            self._sandbox = Sandbox(
                 settings.service,
                 {"plugins": list(plugins), "folder": os.getcwd()},
                 Limits(seconds=self._hard(), memory_bytes=0, jobs_per_process=1000),
                 name="reducer",
                 server=self._server,
             )
-            self._hands.append(_Hand(sandbox))
-        return self._hands[place]
+        return self._sandbox
 
     def _hard(self) -> float:
         settings = self.config.reducer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from dataclasses import replace
@@ -196,20 +195,6 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
     known["a"] = replace(known["a"], explained=True)
     (found,) = merged(rows, known)
     assert (found.signature, found.duplicates) == ("b", ("a",))
-
-
-def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
-    config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
-    config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0))
-    with Store.create(tmp_path / "c", config.to_json()) as store:
-        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
-        recorder = Recorder(store, (), lambda *_: None, lambda row: None)
-        recorder.complete = True
-        reducer = Reducer(config, recorder, print)
-        reducer.dispatch(math.inf, 3)
-        assert reducer.waiting() == len(set(reducer.sandboxes())) == 2
-        reducer.close()
-        assert not list(reducer.sandboxes()) and not reducer.busy
 
 
 def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
