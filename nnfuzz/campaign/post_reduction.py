@@ -43,8 +43,7 @@ def reduce_campaign(
     """
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
-    plugins = {path for spec in config.backends for path in spec.plugins}
-    rekey(store, config, BackendRegistry.discover(sorted(plugins)), note)
+    rekey(store, config, BackendRegistry.discover(config.plugins), note)
     recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
     recorder.forget_failed_reductions()
     recorder.complete = True

@@ -186,11 +186,10 @@ class Reducer:
     def _worker(self) -> Sandbox:
         settings = self.config.reducer
         if self._sandbox is None:
-            plugins = dict.fromkeys(p for spec in self.config.backends for p in spec.plugins)
             self._server = ForkServer(settings.preload)
             self._sandbox = Sandbox(
                 settings.service,
-                {"plugins": list(plugins), "folder": os.getcwd()},
+                {"plugins": list(self.config.plugins), "folder": os.getcwd()},
                 Limits(seconds=self._hard(), memory_bytes=0, jobs_per_process=1000),
                 name="reducer",
                 server=self._server,

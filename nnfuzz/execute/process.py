@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import select
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
 from nnfuzz.execute.events import DeathKind
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.worker import StatusPage, private_bytes
+from nnfuzz.execute.zygote import children
 
 NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
 IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from an idle one
@@ -128,7 +127,5 @@ class WorkerProcess:
 def _tree(pid: int) -> Iterator[int]:
     """A process and its descendants, as far as they have not ended meanwhile."""
     yield pid
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            for child in (thread / "children").read_text().split():
-                yield from _tree(int(child))
+    for child in children(pid):
+        yield from _tree(child)

@@ -46,7 +46,7 @@ class Zygote:
         self._scratch = scratch
         self._pids: dict[int, int] = {}  # worker id -> process id, equal to its process group
         self._fds: dict[int, int] = {}  # pidfd -> worker id
-        self._own = _children()  # of the libraries that were imported
+        self._own = children(os.getpid())  # of the libraries that were imported
 
     def serve(self) -> None:
         """Answers requests until the campaign is gone, then kills everything it started."""
@@ -143,18 +143,21 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _children() -> set[int]:
-    """Process ids of the children of this process, inherited and dead ones included."""
+def children(pid: int) -> set[int]:
+    """Process ids of the children of a process, inherited and dead ones included; of what ends
+    meanwhile, those that were found so far.
+    """
     found: set[int] = set()
-    for thread in Path("/proc/self/task").iterdir():
-        found |= set(map(int, (thread / "children").read_text().split()))
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found |= set(map(int, (thread / "children").read_text().split()))
     return found
 
 
 def _kill_children(spared: Collection[int] = ()) -> None:
     """Kills and reaps all other children, and the descendants that these leave to this process."""
     deadline = time.monotonic() + KILL_SECONDS
-    while (left := _children().difference(spared)) and time.monotonic() < deadline:
+    while (left := children(os.getpid()).difference(spared)) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)

@@ -69,7 +69,8 @@ class ReduceService(ProducerService):
             told = header["told"]
             kept = holding(subject, outputs, told) if told else consistent(subject, outputs)
             tried, pairs = weight(subject, outputs)
-            named = {text: families(subject).get(text, text) for text in kept}
+            family = families(subject)
+            named = {text: family.get(text, text) for text in kept}
             return {"explanations": named, "tried": tried, "shown": pairs}, {}
         return super().handle(header, blobs, report)
 
