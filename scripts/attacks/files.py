@@ -243,7 +243,7 @@ def use_model(folder: Path, rng: random.Random) -> str:
 
 
 def _model(folder: Path) -> Path:
-    from tests.attacks.samples import model
+    from tests.corpus.by_hand import model
 
     folder.mkdir()
     (folder / "model.onnx").write_bytes(model())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
@@ -16,58 +15,15 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.features import features
-from nnfuzz.ir.view import GraphView
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
-from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.signature import failures
+from tests.corpus.by_hand import GRAPH, S, W, X, case
 
-X = np.arange(3, dtype=np.float32)
-S = np.array(0.5, np.float32)
-W = np.array([1, 2, 3], np.float32)
-GRAPH = GraphView.from_json(
-    {
-        "schema": 1,
-        "values": [
-            ["x", "float32", [3]],
-            ["s", "float32", []],
-            ["w", "float32", [3]],
-            ["h", "float32", [3]],
-            ["y", "float32", [3]],
-        ],
-        "nodes": [
-            {"op": "Add", "attributes": {}, "inputs": ["x", "s"], "outputs": ["h"]},
-            {"op": "Mul", "attributes": {}, "inputs": ["h", "w"], "outputs": ["y"]},
-        ],
-        "inputs": ["x", "s"],
-        "weights": ["w"],
-        "outputs": ["y"],
-    }
-)
 RIGHT = Target("onnxruntime", "1.0", pipeline="O0", form="direct")
 WRONG = Target("onnxruntime", "1.0", pipeline="O3", form="direct")
-
-
-def model() -> bytes:
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "s"], ["h"]), helper.make_node("Mul", ["h", "w"], ["y"])],
-        "g",
-        [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
-            helper.make_tensor_value_info("s", TensorProto.FLOAT, []),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
-        [numpy_helper.from_array(W, "w")],
-    )
-    opset = [helper.make_opsetid("", 18)]
-    return helper.make_model(graph, opset_imports=opset, ir_version=10).SerializeToString()
-
-
-def case() -> TestCase:
-    return TestCase(
-        Numbered(7, 3), GRAPH, model(), {"x": X, "s": S}, {"w": W}, {"y": (X + S) * W}, "direct", 18
-    )
 
 
 def finding(plugins: tuple[str, ...] = (), backend: str = "onnxruntime") -> Finding:

@@ -30,6 +30,7 @@ from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.triage.signature import Signature
 from nnfuzz.untrusted import below, read_bytes, read_model
 from tests.attacks import samples
+from tests.corpus import by_hand
 
 HOSTILE = (
     '"""\n```\n| </script><img src=x onerror=alert(1)> `|` {{ 7*7 }} \\\\" \x1b[31m\u202e\x00 \''
@@ -196,7 +197,7 @@ def test_a_graph_that_does_not_fit_its_data_is_refused(folder, command):
 def test_a_model_names_no_file_outside_of_its_folder(tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"\0" * 12)
-    proto = onnx.load_model_from_string(samples.model())
+    proto = onnx.load_model_from_string(by_hand.model())
     onnx.external_data_helper.set_external_data(proto.graph.initializer[0], "../secret")
     proto.graph.initializer[0].ClearField("raw_data")
     (tmp_path / "in").mkdir()

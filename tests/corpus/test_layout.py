@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
 from nnfuzz.reading import Unreadable
 
-from .conftest import model_of
+from .by_hand import model_of
 
 
 def test_written_as_onnx_reads_it(case, tmp_path):
