@@ -165,7 +165,12 @@ Out = Annotated[
     typer.Option(metavar="DIR", help="Folder of the campaign [default: nnfuzz-out/BACKEND-TIME]."),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the campaign in --out, under its own settings.")
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with the campaign in --out, under its own settings; limits, processes, "
+        "--reduce and --known may be others. Hangs that are not confirmed yet are decided first.",
+    ),
 ]
 Workers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Processes per backend [default: by cores].")
