@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.observer import Observer
-from nnfuzz.campaign.pools import ProducerPool
 from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.producer_pool import ProducerPool
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import begins

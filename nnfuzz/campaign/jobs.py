@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
-from nnfuzz.campaign.pools import Job
 from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.producer_pool import Job
 from nnfuzz.execute.events import Death, Fault, Reply
 from nnfuzz.testcase.service import produce_job, produced_as
 from nnfuzz.testcase.test_id import Numbered, TestId

@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.pools import BackendPool, Job, ProducerPool
 from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.producer_pool import Job, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.suspects import Suspects
@@ -162,7 +163,7 @@ class Loop:
             pool.queue.clear()
         while not self._stopped() and time.monotonic() < deadline:
             settling = any(run.settling for run in self._runs - self._suspects.runs)
-            if not settling and not any(pool.undecided() for pool in self.backends):
+            if not settling and not any(pool.aside.undecided() for pool in self.backends):
                 break
             self._step(lambda: None)
         for pool in self.backends:
@@ -326,7 +327,7 @@ class Loop:
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
             avoided=len(self.epochs.throttle.avoided),
-            waiting=tuple(str(w) for pool in self.backends for w in pool.waiting()),
+            waiting=tuple(str(w) for pool in self.backends for w in pool.aside.waiting()),
             suspects=len(self.recorder.unconfirmed),
         )
 

@@ -13,13 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.loop import Loop
 from nnfuzz.campaign.observer import Observer, counted
-from nnfuzz.campaign.pools import BackendPool, PoolError, ProducerPool
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
 from nnfuzz.campaign.recorder import DESIGN, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rekeying import rekey

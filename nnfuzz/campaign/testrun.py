@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.pools import BackendPool, Job
+from nnfuzz.campaign.producer_pool import Job
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
 from nnfuzz.execute.events import Death, Fault, Reading, Reply, described

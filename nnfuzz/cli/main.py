@@ -134,7 +134,7 @@ def run(call: Callable[[], object]) -> None:
 def _code(error: Exception) -> int | None:
     """The exit code of an error that explains itself; None for an unexpected one."""
     from nnfuzz.campaign.config import ConfigError
-    from nnfuzz.campaign.pools import PoolError
+    from nnfuzz.campaign.producer_pool import PoolError
     from nnfuzz.campaign.store import StoreError
     from nnfuzz.execute.backend import BackendUnavailable, OptionError
     from nnfuzz.execute.registry import RegistryError

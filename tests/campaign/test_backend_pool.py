@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import stub_producer
 
-from nnfuzz.campaign import pools
-from nnfuzz.campaign.pools import BackendPool
+from nnfuzz.campaign import long_runs
+from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
@@ -78,9 +78,9 @@ def test_other_tests_run_while_one_hangs(make):
     others = [order(pool, FINE) for _ in range(5)]
     drive(pool, lambda: all(other.ready for other in others))
     assert not hangs.ready
-    drive(pool, pool.waiting)
+    drive(pool, pool.aside.waiting)
     assert watcher.told == [("O0", "compile")]
-    assert pool.busy and not pool.undecided()
+    assert pool.busy and not pool.aside.undecided()
 
 
 def test_the_time_limit_alone_decides(make):
@@ -100,32 +100,32 @@ def test_a_hang_shorter_than_what_looks_like_one_is_told_as_well(make):
 
 
 def test_suspects_take_turns_and_those_beyond_the_backlog_are_dropped(make, monkeypatch):
-    monkeypatch.setattr(pools, "SUSPECTS", 1)
+    monkeypatch.setattr(long_runs, "SUSPECTS", 1)
     pool = make(60, backlog=1)
     watchers = [Watcher() for _ in range(3)]
     for watcher in watchers:
         order(pool, HANGS, watcher)
     drive(pool, lambda: all(watcher.told for watcher in watchers))
-    assert (len(pool.waiting()), len(pool.suspects)) == (1, 1)
+    assert (len(pool.aside.waiting()), len(pool.aside.queue)) == (1, 1)
     assert [watcher.is_dropped for watcher in watchers] == [False, False, True]
 
 
 def test_repetitions_of_a_hang_never_take_a_slot(make, monkeypatch):
-    monkeypatch.setattr(pools, "SUSPECTS", 3)
+    monkeypatch.setattr(long_runs, "SUSPECTS", 3)
     pool = make(2)
     again = [order(pool, HANGS, fresh=True, slow=True) for _ in range(3)]
     fine = order(pool, FINE)
     drive(pool, lambda: fine.ready)
     assert not any(answer.ready for answer in again)
-    assert len(pool.waiting()) == 3
+    assert len(pool.aside.waiting()) == 3
     drive(pool, lambda: all(answer.ready for answer in again))
 
 
 def test_what_is_given_up_is_told_first(make):
     pool, watcher = make(60), Watcher()
     order(pool, HANGS, watcher)
-    drive(pool, pool.undecided)
+    drive(pool, pool.aside.undecided)
     assert not watcher.told
     pool.give_up()
     assert watcher.told == [("O0", "compile")]
-    assert not pool.aside
+    assert not pool.aside.busy

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import drive
 import stub_producer
 
-from nnfuzz.campaign.pools import PATIENCE, PoolError
+from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.support_cache import SupportCache

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.campaign.config import ProducerSettings
-from nnfuzz.campaign.pools import Job, PoolError, ProducerPool
+from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
 from nnfuzz.execute.events import Death, Reply
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import CaseConfig

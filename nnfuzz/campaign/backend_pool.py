@@ -1,0 +1,230 @@
+"""The worker slots of one backend and their queue.
+
+A pool never blocks. The loop calls `dispatch` to hand work to idle workers, waits on `sandboxes()`
+and passes each event to `feed`, which completes the answer of whoever asked for the work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from nnfuzz.campaign.long_runs import Answer, LongRun, LongRuns, Order, Watcher
+from nnfuzz.campaign.pace import Pace, Waiting
+from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
+from nnfuzz.execute.deviation import Deviation
+from nnfuzz.execute.events import Event
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError, fork_server_of
+from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.experiment.pending import Pending
+from nnfuzz.experiment.result import Run
+from nnfuzz.triage.survey import learn_habits
+
+
+@dataclass
+class _Slot:
+    """A place for one worker. active: the runner that carries out the order."""
+
+    runner: BackendRunner
+    fresh: BackendRunner | None = None
+    active: BackendRunner | None = None
+    order: Order | None = None
+
+
+class BackendPool:
+    """The worker slots of one backend, its queue, and the seconds spent in the compiler.
+
+    A run that takes much longer than usual (nnfuzz.campaign.pace) goes on aside, in its worker, and
+    its slot gets a new one; see nnfuzz.campaign.long_runs.
+    """
+
+    def __init__(
+        self,
+        spec: BackendSpec,
+        registry: BackendRegistry,
+        levels: Iterable[str],
+        count: int,
+        backlog: float = math.inf,
+    ) -> None:
+        """count: of slots. backlog: see LongRuns.
+
+        Raises: RunnerError if the backend is not installed; OptionError for unknown levels.
+        """
+        self.spec = spec
+        self.registry = registry
+        backend = registry.get(spec.name)
+        self.all_levels = backend.levels
+        self.levels = tuple(levels) or backend.default_levels()
+        self.queue: deque[Order] = deque()
+        self.urgent: deque[Order] = deque()
+        self.seconds = 0.0
+        self.habits: tuple[Deviation, ...] = ()
+        """What the compiler computes otherwise everywhere, as far as it was asked."""
+        self.hung = 0
+        """Elementary models that the compiler did not answer in time when it was asked."""
+        self._faults = 0
+        self._release = ""
+        self.server = fork_server_of(backend)
+        self.slots = [_Slot(self._runner()) for _ in range(count)]
+        self.pace = Pace(self.slots[0].runner.sandbox.limits.seconds)
+        self.aside = LongRuns(self.pace, self._anew, backlog)
+
+    @property
+    def name(self) -> str:
+        return self.spec.label
+
+    def versions(self) -> dict[str, str]:
+        """Waits for the first worker. Raises: RunnerError if it cannot start."""
+        versions = self.slots[0].runner.versions()
+        self._release = self.slots[0].runner.release
+        for slot in self.slots:
+            slot.runner.release = self._release
+        return versions
+
+    def learn_habits(self) -> tuple[Deviation, ...]:
+        """Asks the first worker. Raises: RunnerError."""
+        runner = self.slots[0].runner
+        self.habits = learn_habits(runner)
+        self.hung = runner.hung
+        if runner.elementary:
+            self.pace.expect(runner.elementary)
+        return self.habits
+
+    def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:
+        """Queues a run; urgent ones go first, and what is known to be slow goes aside."""
+        order = Order(run, Pending(), watcher, run.slow)
+        if run.slow:
+            self.aside.submit(order)
+        else:
+            (self.urgent if urgent else self.queue).append(order)
+        return order.answer
+
+    def dispatch(self) -> None:
+        """Hands work to idle workers, and looks after what takes long."""
+        for slot in self.slots:
+            if slot.active and slot.active.sandbox.waited > self.pace.unusual and self.aside.room:
+                self._move_aside(slot)
+        self.aside.dispatch()
+        for slot in self.slots:
+            if slot.order is None and (self.urgent or self.queue):
+                self._start(slot, (self.urgent or self.queue).popleft())
+
+    def sandboxes(self) -> Iterator[Sandbox]:
+        for slot in self.slots:
+            yield slot.runner.sandbox
+            if slot.fresh and slot.active is slot.fresh:
+                yield slot.fresh.sandbox
+        yield from self.aside.sandboxes()
+
+    def feed(self, sandbox: Sandbox, event: Event) -> bool:
+        """Whether the event was this pool's. Raises: PoolError."""
+        for slot in self.slots:
+            if slot.active and slot.order and slot.active.sandbox is sandbox:
+                if (result := _fed(slot.active, event)) is not None:
+                    order, slot.order, slot.active = slot.order, None, None
+                    self._count(result)
+                    self._end(order, result)
+                return True
+        long = self.aside.of(sandbox)
+        if long is None:
+            return False
+        if (result := _fed(long.runner, event)) is not None:
+            self.aside.remove(long)
+            self._count(result, beside=True)
+            self._end(long.order, result)
+        return True
+
+    @property
+    def busy(self) -> bool:
+        waiting = self.queue or self.urgent or self.aside.busy
+        return bool(waiting) or any(slot.order for slot in self.slots)
+
+    @property
+    def due(self) -> float:
+        """Seconds until some run takes longer than usual; infinite if none is under way."""
+        left = [self.pace.unusual - s.active.sandbox.waited for s in self.slots if s.active]
+        return min((*left, *self.aside.due()), default=math.inf)
+
+    def give_up(self) -> None:
+        """Stops what takes long, which is suspected to hang, and forgets what is queued."""
+        for slot in self.slots:
+            if slot.order and slot.active and slot.active.sandbox.waited > self.pace.unusual:
+                LongRun(self.name, slot.active, slot.order).suspected()
+        self.aside.give_up()
+        for queue in (self.queue, self.urgent):
+            queue.clear()
+
+    def close(self) -> None:
+        for slot in self.slots:
+            slot.runner.close()
+            if slot.fresh:
+                slot.fresh.close()
+        self.aside.close()
+        self.server.close()
+
+    def _start(self, slot: _Slot, order: Order) -> None:
+        slot.order = order
+        slot.active = self._fresh(slot) if order.run.fresh else slot.runner
+        order.run.submit(slot.active)
+
+    def _anew(self, order: Order) -> LongRun:
+        """Has a new worker carry out what is known to be slow."""
+        long = LongRun(self.name, self._runner(), order)
+        order.run.submit(long.runner)
+        return long
+
+    def _move_aside(self, slot: _Slot) -> None:
+        assert slot.active is not None and slot.order is not None
+        self.aside.add(LongRun(self.name, slot.active, slot.order))
+        if slot.active is slot.fresh:
+            slot.fresh = None
+        else:
+            slot.runner = self._runner()
+        slot.active = slot.order = None
+
+    def _runner(self, fresh: bool = False) -> BackendRunner:
+        """One with a worker that is about to start. fresh: with a new process for every job."""
+        runner = BackendRunner(self.spec, self.registry, self.server)
+        if fresh:
+            runner.sandbox.limits = replace(runner.sandbox.limits, jobs_per_process=1)
+        runner.release = self._release
+        runner.sandbox.start()
+        return runner
+
+    def _fresh(self, slot: _Slot) -> BackendRunner:
+        if slot.fresh is None:
+            slot.fresh = self._runner(fresh=True)
+        return slot.fresh
+
+    def _end(self, order: Order, result: list[Outcome] | RunnerError) -> None:
+        for outcome in [] if isinstance(result, RunnerError) else result:
+            if outcome.kind is OutcomeKind.TIMEOUT:
+                seconds = sum(outcome.seconds.values())
+                told = self.name, outcome.level, outcome.stage
+                order.suspected(Waiting(order.run.case.id, *told, seconds))
+        order.answer.complete(result)
+
+    def _count(self, result: list[Outcome] | RunnerError, beside: bool = False) -> None:
+        """beside: whether no slot was busy with it."""
+        if isinstance(result, RunnerError):
+            self._faults += 1
+            if isinstance(result, AdapterFault) or self._faults >= PATIENCE:
+                raise PoolError(str(result))
+            return
+        self._faults = 0
+        for outcome in result:
+            seconds = sum(outcome.seconds.values())
+            self.seconds += 0.0 if beside else seconds
+            if outcome.kind is not OutcomeKind.TIMEOUT:
+                self.pace.add(seconds)
+
+
+def _fed(runner: BackendRunner, event: Event) -> list[Outcome] | RunnerError | None:
+    try:
+        return runner.feed(event)
+    except RunnerError as error:
+        return error

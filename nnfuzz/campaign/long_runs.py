@@ -1,0 +1,174 @@
+"""Runs of one backend that take long: they go on beside its slots, in workers of their own."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnfuzz.campaign.pace import Pace, Waiting
+from nnfuzz.execute.outcome import Outcome, Stage
+from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.experiment.pending import Pending
+from nnfuzz.experiment.result import Run
+
+SUSPECTS = max(1, min(3, (os.cpu_count() or 1) // 2))
+"""Runs that look like hangs and go on: half of the cores, since a hang may compute. No more than
+the repetitions of one hang, which then run side by side."""
+DOUBTFUL = 4  # runs of one backend that go on aside before they look like hangs
+Answer = Pending[list[Outcome] | RunnerError]
+"""The outcomes of a run, or the fault of nnfuzz or of the adapter."""
+
+
+class Watcher(Protocol):
+    """Who has asked for a run, and wants to know what becomes of it."""
+
+    def suspected(self, waiting: Waiting) -> None:
+        """It looks like a hang. Its answer is still to come, however late."""
+        ...
+
+    def dropped(self) -> None:
+        """It looks like a hang, and there is no answer to come in this session."""
+        ...
+
+
+@dataclass
+class Order:
+    """A run that was asked for. suspect: whether it is taken to hang."""
+
+    run: Run
+    answer: Answer
+    watcher: Watcher | None
+    suspect: bool
+
+    def suspected(self, waiting: Waiting) -> None:
+        """Tells it once."""
+        if not self.suspect and self.watcher:
+            self.watcher.suspected(waiting)
+        self.suspect = True
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """One that goes on, in the worker of a runner of its own. backend: its label."""
+
+    backend: str
+    runner: BackendRunner
+    order: Order
+
+    @property
+    def seconds(self) -> float:
+        """For which its present level was waited for."""
+        return self.runner.sandbox.waited
+
+    def suspected(self) -> None:
+        """Tells that it looks like a hang."""
+        self.order.suspected(self.waiting())
+
+    def waiting(self) -> Waiting:
+        """What the worker says is not to be trusted: it becomes a level and stage of the run."""
+        run = self.order.run
+        told, _, level = self.runner.sandbox.stage.partition(" ")
+        level = level if level in run.levels else run.levels[0]
+        stage = next((stage for stage in Stage if stage == told), Stage.IMPORT)
+        return Waiting(run.case.id, self.backend, level, stage, self.seconds)
+
+
+class LongRuns:
+    """What takes much longer than usual goes on here (nnfuzz.campaign.pace).
+
+    What then looks like a hang, a suspect, is told to whoever asked for it. SUSPECTS of these go on
+    up to the time limit, which alone decides what came of them; others are stopped and begin anew
+    when it is their turn, as do the repetitions of hangs. queue: those that wait for it.
+    """
+
+    def __init__(self, pace: Pace, start: Callable[[Order], LongRun], backlog: float) -> None:
+        """start: has a new worker carry out an order. backlog: how many suspects may wait for their
+        turn; of more of them none is kept.
+        """
+        self.queue: deque[Order] = deque()
+        self._runs: list[LongRun] = []
+        self._pace = pace
+        self._start = start
+        self._backlog = backlog
+
+    def submit(self, order: Order) -> None:
+        """Queues what is known to be slow; the repetitions of one hang before the next one."""
+        if order.run.fresh:
+            self.queue.appendleft(order)
+        else:
+            self.queue.append(order)
+
+    def add(self, run: LongRun) -> None:
+        """Has a run that is under way go on here."""
+        self._runs.append(run)
+
+    def remove(self, run: LongRun) -> None:
+        """Ends its worker."""
+        self._runs.remove(run)
+        run.runner.close()
+
+    @property
+    def room(self) -> bool:
+        """Whether another run may go on here."""
+        return len(self._runs) - self._suspected() < DOUBTFUL
+
+    def dispatch(self) -> None:
+        """Tells what looks like a hang, and starts what waits for its turn."""
+        for run in [*self._runs]:
+            if not run.order.suspect and run.seconds > self._pace.suspicious:
+                self._suspect(run)
+        while self.queue and self._suspected() < SUSPECTS:
+            self._runs.append(self._start(self.queue.popleft()))
+
+    def of(self, sandbox: Sandbox) -> LongRun | None:
+        """The one whose worker this is."""
+        return next((run for run in self._runs if run.runner.sandbox is sandbox), None)
+
+    def sandboxes(self) -> Iterator[Sandbox]:
+        return (run.runner.sandbox for run in self._runs)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._runs or self.queue)
+
+    def due(self) -> Iterator[float]:
+        """Seconds until each of them looks like a hang."""
+        doubtful = (run for run in self._runs if not run.order.suspect)
+        return (self._pace.suspicious - run.seconds for run in doubtful)
+
+    def waiting(self) -> list[Waiting]:
+        """The suspects that are waited for, the longest first."""
+        found = [run.waiting() for run in self._runs if run.order.suspect]
+        return sorted(found, key=lambda waiting: -waiting.seconds)
+
+    def undecided(self) -> bool:
+        """Whether some run may still turn out not to hang."""
+        return any(not run.order.suspect for run in self._runs)
+
+    def give_up(self) -> None:
+        """Stops all of them, which are then suspected to hang, and forgets what is queued."""
+        for run in [*self._runs]:
+            run.suspected()
+            self.remove(run)
+        self.queue.clear()
+
+    def close(self) -> None:
+        for run in self._runs:
+            run.runner.close()
+
+    def _suspect(self, run: LongRun) -> None:
+        run.suspected()
+        if self._suspected() <= SUSPECTS:
+            return
+        self.remove(run)
+        if len(self.queue) < self._backlog:
+            self.queue.append(run.order)
+        elif run.order.watcher:
+            run.order.watcher.dropped()
+
+    def _suspected(self) -> int:
+        return sum(run.order.suspect for run in self._runs)

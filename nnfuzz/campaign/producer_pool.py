@@ -1,0 +1,163 @@
+"""Producers of test cases: their processes and their queue.
+
+A pool never blocks. The loop calls `dispatch` to hand work to idle workers, waits on `sandboxes()`
+and passes each event to `feed`, which calls back whoever asked for the work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nnfuzz.campaign.config import ProducerSettings
+from nnfuzz.execute.events import (
+    Death,
+    Event,
+    Fault,
+    Limits,
+    Progress,
+    Reading,
+    Reply,
+    described,
+    unread,
+)
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.testcase.case import CaseConfig
+
+CONFIGURE = "configure"
+PATIENCE = 20  # faults in a row after which a pool is beyond help
+
+
+class PoolError(RuntimeError):
+    """Workers fail one after the other: the campaign cannot go on."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work for a producer. done: called with its end, the epoch and the seconds that it took.
+
+    reading: of its answer.
+    """
+
+    header: dict[str, Any]
+    done: Callable[[Reply | Fault | Death, int, float], None]
+    blobs: Mapping[str, Any] = field(default_factory=dict)
+    reading: Reading = unread
+
+
+@dataclass
+class _ProducerSlot:
+    epoch: int = -2  # of the configuration that the worker was told; -2: it has none
+    sandbox: Sandbox | None = None
+    job: Job | None = None
+    began: float = 0.0
+
+
+class ProducerPool:
+    """Producer workers. Urgent jobs (verdicts) go first; `supply` makes one when there is none.
+
+    An epoch is a configuration under which test cases are made; a worker of an older epoch is told
+    the new one before its next job.
+    """
+
+    def __init__(
+        self, settings: ProducerSettings, seed: int, count: int, config: CaseConfig
+    ) -> None:
+        """config: what later epochs only add refusals to."""
+        self.settings = settings
+        self.seed = seed
+        self._config = config
+        self.server = ForkServer(settings.preload, warm=(settings.service, self._arguments()))
+        self.urgent: deque[Job] = deque()
+        self.slots = [_ProducerSlot() for _ in range(count)]
+        self.epoch = -1
+        self._faults = 0
+
+    def configure(self, epoch: int, config: CaseConfig) -> None:
+        """From now on, jobs run under this configuration, which idle workers are told at once."""
+        self.epoch, self._config = epoch, config
+        for slot in self.slots:
+            if slot.job is None:
+                self._renew(slot)
+
+    def call(self, header: dict[str, Any], reading: Reading) -> Reply | Fault | Death:
+        """Has the first worker do a job, and waits for it."""
+        slot = self.slots[0]
+        self._renew(slot)
+        assert slot.sandbox is not None
+        return slot.sandbox.call(header, reply=reading)
+
+    def dispatch(self, supply: Callable[[], Job | None]) -> None:
+        for slot in self.slots:
+            if slot.job is None:
+                self._renew(slot)
+            if slot.job is None:
+                job = self.urgent.popleft() if self.urgent else supply()
+                if job is None:
+                    return
+                self._submit(slot, job)
+
+    def sandboxes(self) -> Iterator[Sandbox]:
+        return (slot.sandbox for slot in self.slots if slot.sandbox)
+
+    def feed(self, sandbox: Sandbox, event: Event) -> bool:
+        """Whether the event was this pool's. Raises: PoolError."""
+        slot = next((slot for slot in self.slots if slot.sandbox is sandbox), None)
+        if slot is None:
+            return False
+        if isinstance(event, Progress) or slot.job is None:
+            return True
+        job, slot.job = slot.job, None
+        self._count(event, job)
+        job.done(event, slot.epoch, time.perf_counter() - slot.began)
+        return True
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.urgent) or any(slot.job for slot in self.slots)
+
+    def close(self) -> None:
+        for sandbox in self.sandboxes():
+            sandbox.close()
+        self.server.close()
+
+    def _submit(self, slot: _ProducerSlot, job: Job) -> None:
+        slot.job, slot.began = job, time.perf_counter()
+        assert slot.sandbox is not None, "renewed first"
+        slot.sandbox.submit(job.header, job.blobs, job.reading)
+
+    def _renew(self, slot: _ProducerSlot) -> None:
+        """Starts a worker, or has it take over the configuration of the epoch."""
+        if slot.epoch == self.epoch:
+            return
+        slot.epoch = self.epoch
+        arguments = self._arguments()
+        if slot.sandbox is None:
+            s = self.settings
+            limits = Limits(s.seconds, s.memory_bytes, s.jobs)
+            slot.sandbox = Sandbox(s.service, arguments, limits, (), "producer", self.server)
+            slot.sandbox.start()
+        else:
+            slot.sandbox.rearm(arguments)
+            self._submit(slot, Job({"do": CONFIGURE, "config": arguments["config"]}, _ignore))
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the factory of the service is called with."""
+        return {"seed": self.seed, "config": self._config.to_json()}
+
+    def _count(self, event: Reply | Fault | Death, job: Job) -> None:
+        if isinstance(event, Reply):
+            self._faults = 0
+            return
+        self._faults += 1
+        settings = isinstance(event, Fault) and (event.starting or job.header["do"] == CONFIGURE)
+        if settings or self._faults >= PATIENCE:
+            raise PoolError(f"producers cannot work: {described(event)}")
+
+
+def _ignore(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+    """The end of a job that nobody waits for."""
