@@ -16,6 +16,7 @@ indexes.
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,15 +33,18 @@ LATEST = 5000  # tests that are counted
 PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Test:
     """items: with and without the exporter, see `refusal`; named: the same with their operators and
     edges whatever the dtype. groups: of failures, with a signature of each; see `_groups`.
+
+    There are LATEST of these, which name the same few thousand things: each text is there once, in
+    tuples, which take a tenth of what sets of texts of their own would (60 MB).
     """
 
     exporter: str
-    items: frozenset[str]
-    named: frozenset[str]
+    items: tuple[str, ...]
+    named: tuple[str, ...]
     groups: Mapping[str, str]
 
 
@@ -144,7 +148,7 @@ class Throttle:
 
     def _worst(self, refused: Collection[str]) -> list[tuple[AvoidedRow, frozenset[str]]]:
         """What is associated most with failing in one way, for all dtypes where enough do."""
-        tests = [t for t in self._tests if t.items.isdisjoint(self._watches)]
+        tests = [t for t in self._tests if self._watches.keys().isdisjoint(t.items)]
         groups = Counter(group for test in tests for group in test.groups)
         due = sorted(group for group, count in groups.items() if count >= self.threshold)
         seen = Counter(item for test in tests for item in test.named) if due else Counter[str]()
@@ -173,8 +177,9 @@ class Throttle:
     ) -> list[tuple[AvoidedRow, frozenset[str]]]:
         """What to avoid for a suspect: itself, or for an operator or edge its dtypes."""
         entries: list[tuple[AvoidedRow, frozenset[str]]] = []
-        for item in self._meant(suspect.item, tests, refused):
-            seen = [t for t in tests if item in t.items]
+        with_it = [t for t in tests if suspect.item in t.named]
+        for item in self._meant(suspect.item, with_it, refused):
+            seen = [t for t in with_it if item in t.items]
             bad = [t.groups[group] for t in seen if group in t.groups]
             share = len(bad) / len(seen) if seen else suspect.failed / suspect.seen
             without = {*refused, *(row.item for row, _ in entries)}
@@ -184,7 +189,7 @@ class Throttle:
             signature = min(shown, key=lambda s: (-shown.count(s), s))
             why = f"{suspect.failed} of {suspect.seen} tests with {suspect.item} failed"
             entries.append((AvoidedRow(item, signature, why, round(share, 3)), frozenset({group})))
-        there = any(row.item in test.items for row, _ in entries for test in tests)
+        there = any(row.item in test.items for row, _ in entries for test in with_it)
         return entries if there else []
 
     def _meant(self, suspected: str, tests: Sequence[_Test], refused: Collection[str]) -> list[str]:
@@ -248,7 +253,12 @@ def _test(test: Observed) -> _Test:
     groups = {group: sig for sig in test.failures for group in _groups(test, sig)}
     items = {*test.items, *(refusal(test.exporter, item) for item in test.items)}
     named = items | {_bare(item) for item in items}
-    return _Test(test.exporter, frozenset(items), frozenset(named), groups)
+    return _Test(test.exporter, _once(items), _once(named), groups)
+
+
+def _once(texts: Iterable[str]) -> tuple[str, ...]:
+    """The same texts, each of which the process holds once."""
+    return tuple(map(sys.intern, texts))
 
 
 def _exporter(name: str) -> str:

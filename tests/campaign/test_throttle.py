@@ -71,6 +71,13 @@ def test_an_operator_that_fails_whatever_its_dtype_is_avoided_with_all_of_them()
     assert by_operator(found[:1]) == {EXP: found[0]}
 
 
+def test_texts_that_many_tests_share_are_kept_once():
+    made = throttle()
+    made.learn((t for _ in range(3) for t in observed(1, chain("Exp", "Abs"))), 1)
+    named = [item for test in made._tests for item in test.named]
+    assert len({id(item) for item in named}) == len({*named}) == len(named) / 3
+
+
 def test_an_operator_that_seldom_fails_is_not_given_up():
     some = (
         observed(6, chain("Exp"), "a") + observed(94, chain("Exp")) + observed(900, chain("Relu"))
