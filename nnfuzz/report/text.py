@@ -16,6 +16,9 @@ _SOURCE = Path(__file__).parents[2]
 """Where nnfuzz itself is."""
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
+_CALLING = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
+"""What trackers turn into a link, which calls a person or another issue, whatever is escaped."""
+_APART = "&#8203;"  # a space without width
 
 
 class Quoted(str):
@@ -73,8 +76,9 @@ def located(path: str) -> str:
 
 
 def inline(text: Any) -> Quoted:
-    """One line of plain Markdown text: every character stands for itself."""
-    return Quoted(_SPECIAL.sub(r"\\\1", " ".join(visible(str(text)).split())))
+    """One line of plain Markdown text: every character stands for itself, and calls nobody."""
+    plain = _SPECIAL.sub(r"\\\1", " ".join(visible(str(text)).split()))
+    return Quoted(_CALLING.sub(rf"\g<0>{_APART}", plain))
 
 
 def code(text: Any) -> Quoted:

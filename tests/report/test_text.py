@@ -2,8 +2,10 @@
 
 import ast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from nnfuzz.report.text import code, docstring, fenced, inline, python, trimmed
 from nnfuzz.text import visible
@@ -31,6 +33,17 @@ def test_fence_cannot_be_closed_by_its_text(text):
 def test_cells_have_one_line_and_no_bare_bar(text):
     for cell in (code(text), inline(text)):
         assert "\n" not in cell and "|" not in cell.replace("\\|", "")
+
+
+@pytest.mark.parametrize("call", ["@octocat", "(@octo-org/team)", "#12", "octo/cat#12", "gh-12"])
+def test_text_calls_no_person_and_no_issue(call):
+    assert call not in MarkdownIt().render(inline(f"see {call}"))
+    assert call in MarkdownIt().render(code(f"see {call}"))  # nothing in code is a link
+
+
+def test_what_is_no_call_is_left_alone():
+    for text in ("onnxruntime@1.31.1/cpu", "a @ b", "C#", "8bit"):
+        assert MarkdownIt().render(inline(text)) == f"<p>{text}</p>\n"
 
 
 @given(TEXT)
