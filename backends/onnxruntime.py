@@ -142,6 +142,8 @@ class OnnxRuntime(Backend):
     optimisation: ClassVar[Mapping[str, str]] = _LEVELS
     repro_model = "model"  # what the session of a repro script is made of
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+    # Releases since 1.29 would tell Microsoft of every model, and leave a file .ses behind.
+    environment: ClassVar = {"ORT_DISABLE_TELEMETRY": "1"}
     install = 'pip install "nnfuzz[onnxruntime]"'
     max_opset = 26
     max_ir_version = 13

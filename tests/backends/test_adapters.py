@@ -1,5 +1,7 @@
 """The built-in backends through the real sandbox: conformance, levels, what is unsupported."""
 
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -310,3 +312,13 @@ def test_products_with_weights_in_blocks_are_not_rounded():
         outcomes = runner.run(product, {"x": x}, ["O0", "O3"])
     plain, fused = (outcome.outputs["y"] for outcome in outcomes)
     assert np.allclose(plain, fused, rtol=1e-5, atol=1e-5)
+
+
+def test_onnxruntime_leaves_no_file_of_its_telemetry(tmp_path):
+    backend = REGISTRY.get("onnxruntime")
+    run = "import onnxruntime; onnxruntime.InferenceSession(open(0, 'rb').read())"
+    model = standard_probes()[0].model
+    environment = {k: v for k, v in os.environ.items() if k != "CI"}
+    environment |= {**backend.environment, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", run], input=model, env=environment, check=True)
+    assert list(tmp_path.iterdir()) == []
