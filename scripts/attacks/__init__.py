@@ -58,10 +58,10 @@ def run(
     return tally
 
 
-def one(attack: Attack, rng: random.Random) -> str:
-    """What went wrong in one attack."""
+def one(attack: Attack, rng: random.Random, seconds: float | None = None) -> str:
+    """What went wrong in one attack. seconds: default SECONDS."""
     try:
-        with limited(SECONDS):
+        with limited(SECONDS if seconds is None else seconds):
             return attack(rng)
     except (Exception, Hang, SystemExit, GeneratorExit):
         return traceback.format_exc()

@@ -1,7 +1,7 @@
 """Files of somebody else, changed at random: findings, corpora, campaigns, models, settings.
 
-Commands run in this process. One that reads ends with 0, or with 2 and one line; nothing is written
-outside of the folder that it was given.
+Commands run in one process for all attacks, which is confined to a temporary folder. One that reads
+ends with 0, or with 2 and one line; nothing is written outside of the folder that it was given.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from attacks import Attack, Surface
+from attacks.confined import confined
 from attacks.mutations import mutated, scrambled
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +57,6 @@ class Guard:
             yield
         finally:
             self.folder = None
-
-
-GUARD = Guard()
 
 
 def command(*arguments: object) -> tuple[int, str, str]:
@@ -124,23 +122,38 @@ def special(path: Path, folder: Path, rng: random.Random) -> None:
 def opened(
     make: Callable[[Path], Path], use: Callable[[Path, random.Random], str]
 ) -> Iterator[Attack]:
-    """make: a folder to attack; use: what is done with the changed copy."""
+    """make: a folder to attack; use: what is done with the changed copy, in another process."""
     sys.path.append(str(ROOT))
     with tempfile.TemporaryDirectory(prefix="nnfuzz-attack-") as name:
-        whole = make(Path(name) / "whole")
+        folder = Path(name).resolve()
+        whole = make(folder / "whole")
 
-        def attack(rng: random.Random) -> str:
-            place = Path(name) / "place"
-            copy = shutil.copytree(whole, place / "copy")
-            try:
-                changed(copy, rng)
-                with GUARD.watching(copy):
-                    problem = use(copy, rng)
-                return problem or "\n".join(GUARD.seen)
-            finally:
-                shutil.rmtree(place)
+        def prepare() -> Attack:
+            guard = Guard()
+            if problem := use(shutil.copytree(whole, folder / "unchanged"), random.Random(0)):
+                raise ValueError(f"what is unchanged fails: {problem}")
+            return lambda rng: _attacked(whole, folder / "place", use, guard, rng)
 
-        yield attack
+        with confined(folder, prepare) as attack:
+            yield attack
+
+
+def _attacked(
+    whole: Path,
+    place: Path,
+    use: Callable[[Path, random.Random], str],
+    guard: Guard,
+    rng: random.Random,
+) -> str:
+    """What went wrong with a changed copy of a folder."""
+    copy = shutil.copytree(whole, place / "copy")
+    try:
+        changed(copy, rng)
+        with guard.watching(copy):
+            problem = use(copy, rng)
+        return problem or "\n".join(guard.seen)
+    finally:
+        shutil.rmtree(place)
 
 
 def _finding(folder: Path) -> Path:
