@@ -47,13 +47,13 @@ class Clusters:
             names[row.signature] = " ".join((*mine, told))
         return cls(names)
 
-    def turns(
-        self, waiting: Sequence[FindingRow], reductions: Mapping[str, ReductionRow]
-    ) -> list[FindingRow]:
+    def turns(self, waiting: Sequence[FindingRow], begun: Iterable[str]) -> list[FindingRow]:
         """What waits, in the order in which it is to be reduced. Hangs come after what is as new:
         each candidate that hangs takes a hundred times as long as others.
+
+        begun: signatures whose reduction is over or under way.
         """
-        had = Counter(self.names.get(signature, "") for signature in reductions)
+        had = Counter(self.names.get(signature, "") for signature in begun)
         weight = Counter[str]()
         for row in waiting:
             weight[self.names[row.signature]] += row.occurrences

@@ -181,9 +181,8 @@ class Loop:
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
         )
         self._reduce_until = time.monotonic() + grace
-        while self.reducer.waiting() and not self._stopped() and self._reducing_left():
-            self.reducer.dispatch(math.inf, os.cpu_count() or 1)
-            self._wait()
+        over = lambda: self._stopped() or not self._reducing_left()  # noqa: E731
+        self.reducer.finish(os.cpu_count() or 1, self._wait, over)
         left = self.recorder.open()
         if left:
             folder = self.recorder.store.folder

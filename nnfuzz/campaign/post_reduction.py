@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ def reduce_campaign(
     """Reduces what is not reduced yet, those that could not be included; returns all findings.
 
     What an older nnfuzz has reduced is merged anew.
-    workers, budget: see nnfuzz.reduction.case.ReduceConfig. Raises: ConfigError.
+    workers: see Reducer.dispatch. budget: of one. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
@@ -48,13 +47,16 @@ def reduce_campaign(
     recorder.forget_failed_reductions()
     recorder.complete = True
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
+
+    def heed() -> None:
+        for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
+            reducer.feed(sandbox, event)
+
     try:
-        while reducer.waiting() and not stopped():
-            reducer.dispatch(math.inf, workers)
-            for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
-                reducer.feed(sandbox, event)
+        reducer.finish(workers, heed, stopped)
     finally:
         reducer.close()
+        recorder.arrange()
         _mend_summary(store)
     return store.findings()
 

@@ -120,6 +120,8 @@ class Recorder:
         self._items = store.items_of_findings()
         self._listed: list[FindingRow] | None = None
         self.suspects = store.suspects()
+        self.under_reduction: set[str] = set()
+        """Signatures of findings in whose folders somebody reads and writes."""
         self._innocent: dict[str, set[str]] = {}
         """Refined signatures that a suspect was asked for in vain."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
@@ -298,8 +300,12 @@ class Recorder:
         return whole
 
     def arrange(self) -> None:
-        """Moves folders to where they belong; not while one of them is being reduced."""
+        """Moves folders to where they belong, unless a reduction is under way, which reads some of
+        them and writes into one: then somebody calls again.
+        """
         self._listed = None
+        if self.under_reduction:
+            return
         for signature, folder in arrange(self.store).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
 

@@ -1,4 +1,6 @@
-"""Reduces findings while the campaign runs: one at a time, within a share of its time."""
+"""Reduces findings: one at a time and within a share of the time while the campaign runs, as many
+at a time as there are cores once it is over.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
@@ -20,8 +22,10 @@ from nnfuzz.report.finding_folder import REDUCED
 
 BACKLOG = 10
 """Findings that, waiting, double the share: more than a person reads through in a sitting."""
-ASKS = 2
-"""Suspects that are asked for each finding that is reduced, while both wait: a few runs each."""
+ASKS, ASKS_AFTERWARDS = 2, 4
+"""Suspects that are asked for each finding that is reduced, while both wait: a few runs each. Once
+the campaign is over, what counts is how many are settled, and that is about the ratio of the times.
+"""
 HARD_SECONDS = 600.0
 """After the time that a reduction is given, or a second for each candidate: for the start of
 workers, and for localisation, which runs a slow compiler up to a hundred times.
@@ -29,12 +33,26 @@ workers, and for localisation, which runs a slow compiler up to a hundred times.
 _RESULT = tuple(f.name for f in fields(ReductionRow) if f.name != "signature")
 
 
-class Reducer:
-    """Hands findings to one worker (nnfuzz.campaign.reduction) and records what comes of them.
+@dataclass(frozen=True)
+class _UnderWay:
+    """A reduction that a worker is at. asked: whether it is only to say whether a known cause
+    explains the finding. known: the refined signatures that there were when it began. limited:
+    whether it counts as beside the campaign.
+    """
 
-    `dispatch` starts the next reduction, the loop waits on `sandboxes()` and passes events to
+    row: FindingRow
+    asked: bool
+    known: tuple[str, ...]
+    began: float
+    limited: bool
+
+
+class Reducer:
+    """Hands findings to workers (nnfuzz.campaign.reduction) and records what comes of them.
+
+    `dispatch` starts the next reductions, the loop waits on `sandboxes()` and passes events to
     `feed`. Neither blocks. note: for people. spent: seconds, over all reductions that were begun
-    beside the campaign; afterwards: over those without a limit, once it was over.
+    beside the campaign; after_campaign: over those without a limit, once it was over.
     """
 
     def __init__(
@@ -44,52 +62,57 @@ class Reducer:
         self.recorder = recorder
         self.spent = self.after_campaign = 0.0
         self._turn = 0
-        self._limited = True
         self._note = note
         self._server: ForkServer | None = None
-        self._sandbox: Sandbox | None = None
-        self._row: FindingRow | None = None
-        self._known: list[str] = []
-        self._asked = False
-        self._began = 0.0
+        self._workers: list[Sandbox] = []
+        self._under_way: dict[Sandbox, _UnderWay] = {}
         self._free = 0.0
 
     @property
     def busy(self) -> bool:
-        return self._row is not None
+        return bool(self._under_way)
 
     def waiting(self) -> int:
         """How many findings are not reduced yet."""
         return len(self.recorder.unreduced()) if self.config.reduce else 0
 
     def dispatch(self, allowed: float, workers: int = 1) -> None:
-        """Starts the next reduction, unless one is running or `allowed` seconds are spent.
+        """Starts the next reductions, unless `allowed` seconds are spent.
 
         The first one, which waits for workers to start, is not counted.
-        workers: candidates at a time.
+        workers: reductions at a time; of fewer findings, as many candidates of each.
         """
-        if self.busy or not self.config.reduce or self.spent - self._free > allowed:
+        if not self.config.reduce or self.spent - self._free > allowed:
             return
-        row = self._next()
-        if row is None:
-            return
-        self._row, self._began = row, time.monotonic()
-        self._limited = math.isfinite(allowed)
-        self._asked = row.signature in self.recorder.suspects
+        candidates = max(1, workers // max(1, self.waiting()))
+        limited = math.isfinite(allowed)
+        while len(self._under_way) < workers and (row := self._next(limited)):
+            self._start(row, candidates, limited)
+
+    def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
+        """Reduces all that waits. wait: passes on what happens; over: whether to leave the rest."""
+        while self.waiting() and not over():
+            self.dispatch(math.inf, workers)
+            wait()
+
+    def _start(self, row: FindingRow, candidates: int, limited: bool) -> None:
+        recorder, worker = self.recorder, self._worker()
+        asked = row.signature in recorder.suspects
+        known = tuple(reduction.refined for reduction in recorder.reductions.values())
+        self._under_way[worker] = _UnderWay(row, asked, known, time.monotonic(), limited)
+        recorder.under_reduction.add(row.signature)
         self._turn += 1
-        self._known = [reduction.refined for reduction in self.recorder.reductions.values()]
-        settings, store = self.config.reducer, self.recorder.store
-        habits = store.habits(row.backend)
+        settings, habits = self.config.reducer, recorder.store.habits(row.backend)
         job = {
-            "do": "ask" if self._asked else "reduce",
-            "folder": str((store.folder / row.folder).resolve()),
-            "workers": workers,
+            "do": "ask" if asked else "reduce",
+            "folder": str((recorder.store.folder / row.folder).resolve()),
+            "workers": candidates,
             "budget": settings.budget,
             "seconds": settings.seconds if self.config.timed else None,
             "known": self.known(row),
             "habits": None if habits is None else [habit.to_json() for habit in habits],
         }
-        self._worker().submit(job, reply=_read)
+        worker.submit(job, reply=_read)
 
     def share(self) -> float:
         """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
@@ -113,39 +136,40 @@ class Reducer:
         names = sorted(alike, key=lambda refined: refined != suspected)
         return [str((folder / alike[name] / REDUCED).resolve()) for name in names]
 
-    def _next(self) -> FindingRow | None:
+    def _next(self, limited: bool) -> FindingRow | None:
         """One of each cluster, the most frequent one first. Suspects, which cost a few runs each,
         take turns with what looks like nothing known.
         """
-        recorder = self.recorder
-        waiting = [row for row in recorder.unreduced() if recorder.settled(row)]
-        turns = recorder.clusters().turns(waiting, recorder.reductions)
-        asks = bool(self._turn % (1 + ASKS))
+        recorder, begun = self.recorder, self.recorder.under_reduction
+        rows = [row for row in recorder.unreduced() if row.signature not in begun]
+        waiting = [row for row in rows if recorder.settled(row)]
+        turns = recorder.clusters().turns(waiting, {*recorder.reductions, *begun})
+        asks = bool(self._turn % (1 + (ASKS if limited else ASKS_AFTERWARDS)))
         wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
         return min(turns, key=wanted, default=None)
 
     def sandboxes(self) -> Iterator[Sandbox]:
-        if self._sandbox is not None and self.busy:
-            yield self._sandbox
+        return iter([*self._under_way])
 
     def feed(self, sandbox: Sandbox, event: Event) -> bool:
-        """Whether the event was this worker's."""
-        if sandbox is not self._sandbox or self._row is None:
+        """Whether the event was one of these workers'."""
+        if sandbox not in self._under_way:
             return False
         if isinstance(event, Progress):
             return True
-        row, self._row = self._row, None
-        seconds = time.monotonic() - self._began
-        if self._limited:
+        done = self._under_way.pop(sandbox)
+        self.recorder.under_reduction.discard(done.row.signature)
+        seconds = time.monotonic() - done.began
+        if done.limited:
             self.spent += seconds
         else:
             self.after_campaign += seconds
         if not self._free:
             self._free = seconds
-        if self._asked and isinstance(event, Reply) and event.value == _NOTHING:
-            self.recorder.unexplained(row.signature, self._known)
+        if done.asked and isinstance(event, Reply) and event.value == _NOTHING:
+            self.recorder.unexplained(done.row.signature, done.known)
         else:
-            self._keep(row, self._result(row, event))
+            self._keep(done.row, self._result(done.row, event))
         return True
 
     def _result(self, row: FindingRow, event: Reply | Fault | Death) -> ReductionRow:
@@ -174,27 +198,33 @@ class Reducer:
         self._note(f"{text} [{row.signature}]")
 
     def close(self) -> None:
-        """Ends the worker; a reduction that is running is dropped, and waits for another session.
+        """Ends the workers; reductions that are running are dropped, and wait for another session.
 
         Idempotent.
         """
-        self._row = None
-        if self._sandbox is not None and self._server is not None:
-            self._sandbox.close()
+        self._under_way.clear()
+        self.recorder.under_reduction.clear()
+        for worker in self._workers:
+            worker.close()
+        if self._server is not None:
             self._server.close()
 
     def _worker(self) -> Sandbox:
+        """One that is idle; a new one if none is."""
         settings = self.config.reducer
-        if self._sandbox is None:
+        if self._server is None:
             self._server = ForkServer(settings.preload)
-            self._sandbox = Sandbox(
+        idle = next((w for w in self._workers if w not in self._under_way), None)
+        if idle is None:
+            idle = Sandbox(
                 settings.service,
                 {"plugins": list(self.config.plugins), "folder": os.getcwd()},
                 Limits(seconds=self._hard(), memory_bytes=0, jobs_per_process=1000),
                 name="reducer",
                 server=self._server,
             )
-        return self._sandbox
+            self._workers.append(idle)
+        return idle
 
     def _hard(self) -> float:
         settings = self.config.reducer

@@ -25,7 +25,7 @@ def reduce(
     backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Candidates at a time; 0: one per processor.")
+        int, typer.Option(min=0, metavar="N", help="Models at a time; 0: one per processor.")
     ] = 0,
     budget: Annotated[
         int, typer.Option(min=1, metavar="N", help="Candidates that are run at most, per finding.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 import time
 from dataclasses import replace
@@ -195,6 +197,45 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
     known["a"] = replace(known["a"], explained=True)
     (found,) = merged(rows, known)
     assert (found.signature, found.duplicates) == ("b", ("a",))
+
+
+def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
+    config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
+    config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0))
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
+        recorder = Recorder(store, (), lambda *_: None, lambda row: None)
+        recorder.complete = True
+        reducer = Reducer(config, recorder, print)
+        reducer.dispatch(math.inf, 3)
+        assert reducer.waiting() == len(set(reducer.sandboxes())) == 2
+        reducer.close()
+        assert not list(reducer.sandboxes()) and not reducer.busy
+
+
+def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    config, registry = drive.settings(5, "fusing", "liar", "lagging", learn=False, throttle=0)
+    config = replace(config, reducer=replace(config.reducer, grace=60.0, share=0.0))
+
+    class Telling(Notes):
+        """The first that is reduced makes the other one its suspect, and then says so."""
+
+        def note(self, text):
+            super().note(text)
+            if text.startswith("reduced"):
+                self.suspects = self.suspects or list((tmp_path / "c" / "suspects").glob("*"))
+                (tmp_path / "c" / "told").touch()
+
+        suspects: list[Path] = []
+
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        run_campaign(store, config, registry, notes := Telling(), SupportCache(tmp_path))
+        (row,) = store.findings()
+        assert len(store.suspects()) == 1 and not notes.suspects
+    assert len(row.duplicates) == 1 and not [t for t in notes.texts if t.startswith("not reduced")]
+    (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
+    assert duplicate.name.endswith(row.duplicates[0])
 
 
 def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
