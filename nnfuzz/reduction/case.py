@@ -149,9 +149,8 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
         confirmed = 0
         if known.found is None:
             with slots.phase("confirm"):
-                best = _in_full(slots, whole, best, wanted)
-                history = [*engine.adopted[:-1], best]
-                best, confirmed = _holding(slots, whole, question, history, wanted)
+                questions = _confirming(whole, question)
+                best, confirmed = _holding(slots, questions, engine.adopted, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
         evidence = Evidence()
         if known.found is None:
@@ -230,13 +229,6 @@ def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
     return replace(question, until=until, levels=levels, hurried=True)
 
 
-def _in_full(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried:
-    """The same case with the outcomes of all stages and levels, if it fails alike then."""
-    assert best.case is not None
-    again = slots.run(best.case, (), question)
-    return again if any(mark == wanted for _, mark in again.failing) else best
-
-
 def _wanted(failure: Failure, found: Tried) -> str:
     """The failure key of the failure as it occurs now. Raises: NotReduced if it does not."""
     if not found.digest or found.reason:
@@ -253,49 +245,51 @@ def _wanted(failure: Failure, found: Tried) -> str:
 
 
 def _holding(
-    slots: Slots, whole: Question, question: Question, history: Sequence[Tried], wanted: str
+    slots: Slots, questions: Sequence[Question], history: Sequence[Tried], wanted: str
 ) -> tuple[Tried, int]:
-    """The last case of a reduction that fails in every fresh process, and in how many it failed.
+    """The last case of a reduction that fails in every fresh process, as it fails there, and in how
+    many it failed.
 
     history: cases in the order in which they were adopted. Where the last one does not hold, an
     earlier one that does is looked for in steps that double, and then by bisection: what depends
     on the state of a process mostly does so from some step on. The last case if none holds.
     """
-    last, questions = len(history) - 1, _confirming(whole, question)
-    confirmed = sum(_fails_fresh(slots, questions, history[last], wanted))
-    if confirmed == CONFIRMATIONS:
-        return history[last], confirmed
-    bad, step, good = last, 1, None
-    while bad > 0 and good is None:
+
+    def failed(position: int) -> list[Tried]:
+        return _fresh(slots, questions, history[position], wanted)
+
+    last = len(history) - 1
+    found = failed(last)
+    if len(found) == len(questions):
+        return found[0], len(found)
+    best, confirmed = (found or history[last:])[0], len(found)
+    bad, good, step = last, -1, 1
+    while bad > 0 and good < 0:
         tried = max(0, bad - step)
         step *= 2
-        if all(_fails_fresh(slots, questions, history[tried], wanted)):
-            good = tried
+        if len(found := failed(tried)) == len(questions):
+            good, best, confirmed = tried, found[0], len(found)
         else:
             bad = tried
-    if good is None:
-        return history[last], confirmed
-    while bad - good > 1:
+    while good >= 0 and bad - good > 1:
         middle = (good + bad) // 2
-        if all(_fails_fresh(slots, questions, history[middle], wanted)):
-            good = middle
+        if len(found := failed(middle)) == len(questions):
+            good, best = middle, found[0]
         else:
             bad = middle
-    return _in_full(slots, whole, history[good], wanted), CONFIRMATIONS
+    return best, confirmed
 
 
 def _confirming(whole: Question, question: Question) -> list[Question]:
-    """What fresh processes are asked. A hang has to last for the whole time limit once."""
-    if not question.hurried:
-        return [whole] * CONFIRMATIONS
-    return [replace(question, hurried=False), *[question] * (CONFIRMATIONS - 1)]
+    """What fresh processes are asked, all levels and stages first. A hang has to last for the whole
+    time limit once.
+    """
+    others = question if question.hurried else whole
+    return [whole, *[others] * (CONFIRMATIONS - 1)]
 
 
-def _fails_fresh(
-    slots: Slots, questions: Iterable[Question], tried: Tried, wanted: str
-) -> Iterator[bool]:
-    """Whether a case fails alike in each of some fresh processes, as they are asked."""
+def _fresh(slots: Slots, questions: Iterable[Question], tried: Tried, wanted: str) -> list[Tried]:
+    """How a case fails alike in fresh processes, one for each question."""
     assert tried.case is not None
-    for question in questions:
-        again = slots.run_fresh(tried.case, question)
-        yield any(mark == wanted for _, mark in again.failing)
+    runs = [slots.run_fresh(tried.case, question) for question in questions]
+    return [run for run in runs if any(mark == wanted for _, mark in run.failing)]

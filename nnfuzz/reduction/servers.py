@@ -1,18 +1,23 @@
-"""The fork servers that workers of a reducer come from."""
+"""The fork servers that workers of a reducer come from, and workers that wait for the next case."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from nnfuzz.execute.deviation import Habits
+from nnfuzz.execute.events import Limits
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import fork_server_of
+from nnfuzz.execute.runner import BackendRunner, fork_server_of, limits_of
+from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 
 SERVICE = "nnfuzz.reduction.service:reduce_service"
+LIMITS = Limits(seconds=120.0)
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 
@@ -24,8 +29,26 @@ def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return CaseConfig(plugins=tuple(config.get("plugins", ()))).to_json()
 
 
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """One with torch and onnx (nnfuzz.reduction.service), and one of the backend, if there is any:
+    they serve one case at a time.
+    """
+
+    service: Sandbox
+    runner: BackendRunner | None
+
+    @property
+    def sandboxes(self) -> list[Sandbox]:
+        return [self.service, *([self.runner.sandbox] if self.runner else [])]
+
+    def close(self) -> None:
+        for sandbox in self.sandboxes:
+            sandbox.close()
+
+
 class Servers:
-    """The fork servers of a reducer; one for all findings of a backend saves their start.
+    """The fork servers of a reducer, and its workers: those of one finding serve the next one.
 
     config: CaseConfig.to_json() of the cases. habits: of the backend, once they were asked for. A
     context manager.
@@ -37,11 +60,53 @@ class Servers:
         registry: BackendRegistry,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self.service = ForkServer(PRELOAD, warm=(SERVICE, {"config": operators_of(config or {})}))
+        self._registry, self._arguments = registry, {"config": operators_of(config or {})}
+        self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
         self.backend = fork_server_of(registry.get(backend.name)) if backend else None
         self.habits: Habits | None = None
+        self._idle: list[Workers] = []
+
+    def workers(self, spec: BackendSpec | None, limits: Limits | None = None) -> Workers:
+        """Some that were given back, or new ones. limits: of the backend's; default: its options'.
+
+        Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
+        """
+        label = spec.label if spec else ""
+        for found in self._idle:
+            runner = found.runner
+            if (runner and runner.spec) == spec and (runner.name if runner else "") == label:
+                self._idle.remove(found)
+                if runner:
+                    runner.sandbox.limits = limits or limits_of(runner.options)
+                return found
+        service = Sandbox(SERVICE, self._arguments, LIMITS, name="reduce", server=self.service)
+        return Workers(service, self.runner(spec, limits) if spec else None)
+
+    def runner(self, spec: BackendSpec, limits: Limits | None = None) -> BackendRunner:
+        """A new worker of a backend. Raises: as `workers`."""
+        return BackendRunner(spec, self._registry, self.backend, limits)
+
+    @contextmanager
+    def lent(self, spec: BackendSpec) -> Iterator[tuple[Sandbox, BackendRunner]]:
+        """Workers for test cases and of the backend, for a while. Raises: as `workers`."""
+        workers = self.workers(spec)
+        assert workers.runner is not None
+        try:
+            yield workers.service, workers.runner
+        finally:
+            self.give_back(workers)
+
+    def give_back(self, workers: Workers) -> None:
+        """Keeps workers for the next case, unless they are at something."""
+        if any(sandbox.busy for sandbox in workers.sandboxes):
+            workers.close()
+        else:
+            self._idle.append(workers)
 
     def close(self) -> None:
+        for workers in self._idle:
+            workers.close()
+        self._idle.clear()
         self.service.close()
         if self.backend is not None:
             self.backend.close()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nnfuzz.execute.events import Death, Event, Fault, Progress, Reading, Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.asking import Answer, Asking
@@ -20,6 +20,7 @@ from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.reading import read
 from nnfuzz.reduction.candidate import Question, Tried, failure_key, failure_keys
 from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.servers import Workers
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
@@ -35,8 +36,9 @@ class Slot(Asking):
     usual: seconds of the slowest model that got through, 0 before there is one.
     """
 
-    def __init__(self, service: Sandbox, runner: BackendRunner | None) -> None:
-        self.service, self.runner = service, runner
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        self.service, self.runner = workers.service, workers.runner
         self.usual = 0.0
         self.ticket: Any = None
         self.question = Question((), judged=False)

@@ -18,18 +18,15 @@ import numpy as np
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.sandbox import Sandbox, wait
+from nnfuzz.execute.sandbox import wait
 from nnfuzz.reading import read
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
-from nnfuzz.reduction.servers import PRELOAD, SERVICE, Servers, operators_of
+from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import BLOB
 from nnfuzz.triage.survey import learn_habits
-
-LIMITS = Limits(seconds=120.0)
 
 
 class WorkerError(RuntimeError):
@@ -82,22 +79,14 @@ class Slots:
         Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
         """
         plugins = backend.plugins if backend else ()
-        self._registry = registry or BackendRegistry.discover(plugins)
-        self._servers = servers or Servers(backend, self._registry, config)
-        self._own = None if servers else self._servers
+        self._servers = servers or Servers(
+            backend, registry or BackendRegistry.discover(plugins), config
+        )
+        self._shared = servers is not None
         self._known: dict[Question, dict[str, Tried]] = {}
         self.spent: dict[str, Spent] = {}
         self._spent = Spent()
-        arguments = {"config": operators_of(config)}
-        self.slots: list[Slot] = []
-        for i in range(workers):
-            runner = self._runner(backend, limits) if backend else None
-            name, server = f"reduce {i}", self._servers.service
-            service = Sandbox(SERVICE, arguments, LIMITS, PRELOAD, name, server)
-            self.slots.append(Slot(service, runner))
-
-    def _runner(self, backend: BackendSpec, limits: Limits | None) -> BackendRunner:
-        return BackendRunner(backend, self._registry, self._servers.backend, limits)
+        self.slots = [Slot(self._servers.workers(backend, limits)) for _ in range(workers)]
 
     def start(self) -> None:
         """Starts all workers ahead of the first job. Raises: RunnerError."""
@@ -105,10 +94,12 @@ class Slots:
             for sandbox in slot.sandboxes:
                 sandbox.start()
         runners = [slot.runner for slot in self.slots if slot.runner]
-        for runner in runners[:1]:
-            runner.versions()
-        for runner in runners[1:]:
-            runner.release = runners[0].release
+        known = [runner.release for runner in runners if runner.release]
+        if runners and not known:
+            runners[0].versions()
+            known = [runners[0].release]
+        for runner in runners:
+            runner.release = known[0]
 
     def habits(self) -> Habits:
         """Those of the compiler, for which it is asked once; no slot may be busy."""
@@ -176,7 +167,7 @@ class Slots:
         if slot.runner is None:
             return self._run(case, (), question, {})
         limits = replace(slot.runner.sandbox.limits, jobs_per_process=1)
-        with self._runner(slot.runner.spec, limits) as runner:
+        with self._servers.runner(slot.runner.spec, limits) as runner:
             runner.release = slot.runner.release
             slot.runner, kept = runner, slot.runner
             try:
@@ -216,10 +207,9 @@ class Slots:
 
     def close(self) -> None:
         for slot in self.slots:
-            for sandbox in slot.sandboxes:
-                sandbox.close()
-        if self._own is not None:
-            self._own.close()
+            self._servers.give_back(slot.workers)
+        if not self._shared:
+            self._servers.close()
 
     def __enter__(self) -> Slots:
         return self

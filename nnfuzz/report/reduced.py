@@ -9,10 +9,10 @@ from pathlib import Path
 
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.runner import RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduction.servers import Servers, operators_of
+from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.repro import program_of
@@ -80,12 +80,11 @@ def localised_finding(
     spec = finding.backend
     if spec is None:
         return finding
-    ours, theirs = (servers.service, servers.backend) if servers else (None, None)
     with (
-        BackendRunner(spec, registry, theirs) as runner,
-        ProducerClient(finding.case.id.seed, operators_of(finding.config), ours) as producer,
+        nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared,
+        shared.lent(spec) as (service, runner),
     ):
-        found = localise(finding.case, finding.failure, runner, producer)
+        found = localise(finding.case, finding.failure, runner, ProducerClient.asking(service))
     return replace(finding, localisation=found.to_json() if found else None)
 
 

@@ -62,6 +62,13 @@ class ProducerClient:
         arguments = {"seed": seed, "config": dict(config)}
         self._sandbox = Sandbox(PRODUCER, arguments, limits, PRELOAD, "producer", server)
 
+    @classmethod
+    def asking(cls, sandbox: Sandbox) -> ProducerClient:
+        """One whose worker is at hand, and serves test cases that are there already."""
+        client = cls.__new__(cls)
+        client._sandbox = sandbox
+        return client
+
     def produce(self, id_: TestId) -> TestCase | NotProduced:
         """The test case that is meant. A producer that dies is a NotProduced.
 
