@@ -16,6 +16,7 @@ from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.reading import read_fields
 from nnfuzz.report.finding_folder import REDUCED
@@ -120,8 +121,9 @@ class Reducer:
         return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
 
     def known(self, row: FindingRow) -> list[str]:
-        """The folders of what is reduced to the end, of the same compiler and kind, duplicates of
-        another operator included; the likeliest first.
+        """The folders of what is reduced to the end, of the same compiler and kind, and of wrong
+        results that errors may follow from; duplicates of another operator included, the likeliest
+        first.
         """
         rows, folder = self.recorder.rows, self.recorder.store.folder
         suspected = self.recorder.suspects.get(row.signature, "")
@@ -131,7 +133,8 @@ class Reducer:
             if done.refined
             and not done.explained
             and signature in rows
-            and (rows[signature].compiler, rows[signature].kind) == (row.compiler, row.kind)
+            and rows[signature].compiler == row.compiler
+            and rows[signature].kind in (row.kind, OutcomeKind.MISMATCH)
         }
         names = sorted(alike, key=lambda refined: refined != suspected)
         return [str((folder / alike[name] / REDUCED).resolve()) for name in names]

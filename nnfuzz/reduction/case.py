@@ -134,7 +134,7 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
     start = time.perf_counter()
     with asked(problem, config) as (slots, question, found, wanted):
         whole, question = question, _shortened(question, problem.failure, found)
-        known = Known(config.causes, slots, question, wanted)
+        known = Known(config.causes, slots, question, wanted, problem.failure.stage)
         with slots.phase("known"):
             rest = known.without(found)
         limits = config.budget, config.watch, config.seconds

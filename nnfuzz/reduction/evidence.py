@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
-from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
+from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import READERS, Edit, Group
 from nnfuzz.reduction.information import Shown, enough
-from nnfuzz.reduction.known import Cause
+from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
@@ -167,12 +167,11 @@ def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> 
     """The refined signature of what fails before the last operator of a case that raises, if
     anything does: the error only follows from it, as it does not occur where right values are fed.
 
-    A wrong number is a cause only where there are numbers, while the model runs. What the least
-    optimised level says of the model is the cause of what others say, too.
+    What the least optimised level says of the model is the cause of what others say, too.
     """
     if failure.kind is OutcomeKind.MISMATCH:
         return None
-    whole = replace(question, judged=True, until=Stage.EXECUTE, lazy=False, habits=slots.habits())
+    whole = in_full(slots, question)
     tried = best
     if best.case and best.case.exporter != DIRECT:
         tried = slots.run(best.case, (Edit("importing"),), replace(whole, judged=False))
@@ -181,7 +180,7 @@ def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> 
     found: Tried | None = None
     for count in range(len(_nodes(tried)) - 1, 0, -1)[:MOST_PREFIXES]:
         part = _exposed(slots, whole, tried.case, count)
-        if not _causes(part, failure.stage):
+        if not causing(part, failure.stage):
             break
         found = part
     if found is None:
@@ -189,8 +188,8 @@ def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> 
         return _refined(best, plain) if plain else None
     alone = _first_alone(slots, whole, found) or found
     inner = _inside(slots, whole, alone) or alone
-    best = next(t for t in (inner, alone, found) if _causes(t, failure.stage))
-    return _refined(best, _causes(best, failure.stage)[0])
+    best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
+    return _refined(best, causing(best, failure.stage)[0])
 
 
 def _refined(tried: Tried, failure: Failure) -> Signature:
@@ -215,17 +214,6 @@ def _plainly(best: Tried, failure: Failure) -> Failure | None:
         return None
     errors = (found for found, _ in best.failing if found.kind in FAILURES)
     return next((found for found in errors if first in found.levels), None)
-
-
-def _causes(tried: Tried, stage: Stage) -> list[Failure]:
-    """The failures of a part that an error at a stage may follow from."""
-    numbers = stage is Stage.EXECUTE
-    return [
-        failure
-        for failure, _ in tried.failing
-        if HABITS not in failure.signature.parts
-        and (numbers or failure.signature.parts.get("wrong") not in NUMBERS)
-    ]
 
 
 def _exposed(slots: Slots, question: Question, case: TestCase, count: int | None = None) -> Tried:

@@ -2,24 +2,26 @@
 
 Where the model contains the pattern that a known failure was reduced to, that part is tried by
 itself. If it fails for the known cause and the rest, fed with the right values, does not fail, this
-explains the failure; if the rest fails as well, the rest is what is reduced. Reduction is over as
-soon as what is left fails in a way that refines to a known signature.
+explains the failure; if the rest fails as well, the rest is what is reduced. So it is for an error
+behind a wrong result. Reduction is over as soon as what is left fails in a way that refines to a
+known signature.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.ir.view import GraphView, NodeView
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
-from nnfuzz.triage.signature import OTHERS, Failure
+from nnfuzz.triage.signature import HABITS, OTHERS, Failure
 
 MOST_PLACES = 3
 """Of one pattern in a model."""
@@ -80,10 +82,14 @@ class Known:
     """Recognises causes. found: the one that was recognised."""
 
     def __init__(
-        self, causes: Sequence[Cause], slots: Slots, question: Question, wanted: str
+        self, causes: Sequence[Cause], slots: Slots, question: Question, wanted: str, stage: Stage
     ) -> None:
-        """wanted: see nnfuzz.reduction.engine.Engine."""
-        self.causes, self.slots, self.question, self.wanted = causes, slots, question, wanted
+        """wanted: see nnfuzz.reduction.engine.Engine. stage: of the failure."""
+        self.slots, self.question, self.wanted, self.stage = slots, question, wanted, stage
+        wrong = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
+        self.before = [] if question.judged else wrong
+        """What an error may follow from."""
+        self.causes = causes
         self.found: Cause | None = None
 
     def without(self, tried: Tried) -> Tried:
@@ -106,25 +112,25 @@ class Known:
 
     def recognises(self, tried: Tried) -> bool:
         """Whether a candidate fails for a known cause."""
-        self.found = self._cause(tried)
+        self.found = self._cause(tried, self.question)
         return self.found is not None
 
     def _hit(self, tried: Tried) -> tuple[Cause, list[str], Tried] | None:
         """A sub-graph that looks like a known pattern and fails for a known cause; the smallest."""
-        for place in self._places(tried):
-            part = self._run(tried, _alone(place))
-            if cause := self._cause(part):
-                return cause, place, part
-        return None
-
-    def _places(self, tried: Tried) -> list[list[str]]:
         assert tried.case is not None
-        nodes, graph = _nodes(tried), tried.case.graph
+        graph = tried.case.graph
         failing = [failure for failure, mark in tried.failing if mark == self.wanted]
         causes = [cause for cause in self.causes if any(cause.says(f, graph) for f in failing)]
-        by_size = sorted(causes, key=lambda cause: len(cause.nodes))
-        found = [place for cause in by_size for place in occurrences(cause.nodes, nodes)]
-        return [list(place) for place in dict.fromkeys(map(tuple, found))][:MOST_HINTS]
+        for place in _places(causes, tried):
+            part = self._run(tried, _alone(place))
+            if cause := self._cause(part, self.question):
+                return cause, place, part
+        judged = in_full(self.slots, self.question) if self.before else self.question
+        for place in _places(self.before, tried):
+            part = self.slots.run(tried.case, (_alone(place),), judged)
+            if cause := self._cause(part, judged):
+                return cause, place, part
+        return None
 
     def _run(self, tried: Tried, edit: Edit) -> Tried:
         assert tried.case is not None
@@ -133,29 +139,60 @@ class Known:
     def _alike(self, tried: Tried) -> bool:
         return any(mark == self.wanted for _, mark in tried.failing)
 
-    def _cause(self, tried: Tried) -> Cause | None:
+    def _failing(self, tried: Tried) -> list[Failure]:
+        """How a case fails: as is wanted, or as something that an error may follow from."""
+        own = [failure for failure, mark in tried.failing if mark == self.wanted]
+        wrong = causing(tried, self.stage) if self.before else []
+        return own or [f for f in wrong if f.kind is OutcomeKind.MISMATCH]
+
+    def _cause(self, tried: Tried, question: Question) -> Cause | None:
         """Why a case fails, if that is known. It is run without the passes that are suspected."""
-        case = tried.case
-        failing = [failure for failure, mark in tried.failing if mark == self.wanted]
+        case, failing = tried.case, self._failing(tried)
         if case is None or not failing or not self.causes:
             return None
         plain = refined(failing[0], case.graph, facts_of(case, failing[0], tried.verdict)).hash
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.
             same = cause.refined == plain and len(_nodes(tried)) <= len(cause.nodes)
-            if same or (cause.passes and self._cures(cause, tried)):
+            if same or (cause.passes and self._cures(cause, tried, question)):
                 return cause
         return None
 
-    def _cures(self, cause: Cause, tried: Tried) -> bool:
+    def _cures(self, cause: Cause, tried: Tried, question: Question) -> bool:
         """Whether it is the pattern of the cause, and fails because of the same passes."""
         case = tried.case
         assert case is not None
         if not pattern_of(cause.graph).like(pattern_of(case.graph)):
             return False
-        question = replace(self.question, without=cause.passes)
-        again = self.slots.run(case, (), question)
-        return bool(again.outcomes) and not self._alike(again)
+        again = self.slots.run(case, (), replace(question, without=cause.passes))
+        return bool(again.outcomes) and not self._failing(again)
+
+
+def in_full(slots: Slots, question: Question) -> Question:
+    """The question of an error with all that may be wrong before it is raised."""
+    ran = replace(question, judged=True, until=Stage.EXECUTE, lazy=False)
+    return replace(ran, habits=slots.habits())
+
+
+def causing(tried: Tried, stage: Stage) -> list[Failure]:
+    """The failures of a part that an error at a stage may follow from.
+
+    A wrong number is a cause only where there are numbers, while the model runs.
+    """
+    numbers = stage is Stage.EXECUTE
+    return [
+        failure
+        for failure, _ in tried.failing
+        if HABITS not in failure.signature.parts
+        and (numbers or failure.signature.parts.get("wrong") not in NUMBERS)
+    ]
+
+
+def _places(causes: Iterable[Cause], tried: Tried) -> list[list[str]]:
+    """Where the patterns of causes occur, the smallest first."""
+    nodes, by_size = _nodes(tried), sorted(causes, key=lambda cause: len(cause.nodes))
+    found = [place for cause in by_size for place in occurrences(cause.nodes, nodes)]
+    return [list(place) for place in dict.fromkeys(map(tuple, found))][:MOST_HINTS]
 
 
 def _nodes(tried: Tried) -> list[NodeView]:

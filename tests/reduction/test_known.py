@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from nnfuzz.campaign.reduction import cause_of
+from nnfuzz.execute.outcome import Stage
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.evidence import gather
@@ -74,6 +75,10 @@ def cause(operator):
     return Cause(refined(fails(made, [operator]).failing[0][0], made).hash, made)
 
 
+def known_of(slots, *causes, judged):
+    return Known(causes, slots, Question(("O0", "O1"), judged), WANTED, Stage.EXECUTE)
+
+
 @pytest.mark.parametrize(
     "wrong, left, known",
     [
@@ -86,11 +91,40 @@ def cause(operator):
 def test_what_is_known_is_cut_out_until_nothing_fails(wrong, left, known):
     whole = graph(("Abs", "x", "a"), ("Erf", "a", "b"), ("Exp", "b", "c"), ("Tan", "c", "y"))
     slots = Slots(*wrong)
-    asked = Known([cause("Erf"), cause("Exp")], slots, Question(("O0", "O1"), True), WANTED)
+    asked = known_of(slots, cause("Erf"), cause("Exp"), judged=True)
     rest = asked.without(fails(whole, wrong))
     assert [node.op for node in rest.case.graph.nodes] == left
     assert (asked.found is not None) == known
     assert len(slots.tried) <= 5
+
+
+class Refusing(Slots):
+    """Tan takes only what Abs makes, and what other operators make if they are right."""
+
+    def habits(self):
+        return ()
+
+    def run(self, case, edits, question):
+        made = super().run(case, edits, question).case.graph
+        operators = [node.op for node in made.nodes]
+        refused = "Tan" in operators and set(operators) & {*self.wrong, "Sign"}
+        if question.judged and not refused:
+            return fails(made, self.wrong)
+        outcomes = [failed("O0", "refused") if refused else outcome("O0")]
+        failing = tuple((failure, WANTED) for failure in failures(outcomes, None, made))
+        return Tried("digest", "", (), replace(case, graph=made), tuple(outcomes), failing=failing)
+
+
+@pytest.mark.parametrize("other, left, known", [("Exp", ["Erf"], True), ("Sign", ["Tan"], False)])
+def test_an_error_behind_a_known_wrong_result_is_explained_if_it_goes_with_it(other, left, known):
+    whole = graph(("Erf", "x", "a"), (other, "a", "b"), ("Tan", "b", "y"))
+    slots = Refusing("Erf")
+    case = TestCase(Numbered(0, 0), whole, b"", {}, {}, {}, "direct", 20)
+    found = slots.run(case, (), Question(("O0",), False))
+    asked = known_of(slots, replace(cause("Erf"), kind="mismatch"), judged=False)
+    rest = asked.without(found)
+    assert (asked.found is not None) == known and asked.recognises(rest) == known
+    assert rest.case.graph.nodes[-1].op == left[0]
 
 
 class Uncompiled(Slots):
