@@ -19,8 +19,9 @@ from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
-from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.carriers import array
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import flatten
 
@@ -109,7 +110,8 @@ class _Habits:
         """A result: integers that a narrower type does not hold are incomparable."""
         for own, to in self._to:
             if own is dtype and dtype.is_int and to != SATURATES:
-                interval = interval.masked(_beyond(value, DType(to)))
+                there = held(array(value, dtype), DType(to))
+                interval = interval.masked(torch.from_numpy(~there))
         return interval
 
     def wrapped(
@@ -135,14 +137,6 @@ class _Habits:
         return interval.masked(found.long() != values[name].long())
 
 
-def _beyond(value: Tensor, narrow: DType) -> Tensor:
-    """Mask of integers that a type does not hold."""
-    if narrow.is_float:
-        return value.to(narrow.torch).to(torch.float64).long() != value.long()
-    least, most = (int(end) for end in narrow.limits)
-    return (value < least) | (value > most)
-
-
 def _agrees(
     expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
 ) -> bool:
@@ -161,19 +155,15 @@ def _strange(
     mine = [d.to for d in deviations if d.dtype == own.value and d.to != SATURATES]
     if not own.is_int or not mine or whole.dtype.kind not in "iu":
         return np.zeros(actual.shape, bool)
-    narrower = [DType(to) for to in mine]
-    return (whole != expected.ref) & ~np.any([_holds(whole, to) for to in narrower], axis=0)
+    return (whole != expected.ref) & ~np.any([_yielded(whole, to) for to in mine], axis=0)
 
 
-def _holds(whole: np.ndarray, to: DType) -> np.ndarray:
+def _yielded(whole: np.ndarray, to: str) -> np.ndarray:
     """Mask of integers that a narrower type holds, extended by zeros or by its sign."""
-    if to.is_float:
-        with np.errstate(invalid="ignore"):
-            back = whole.astype(to.numpy).astype(np.float64).astype(whole.dtype)
-        return back == whole
-    bits = plain(np.zeros(0, to.numpy)).dtype.itemsize * 8
-    signed, unsigned = (whole.astype(f"{kind}{bits // 8}") for kind in "iu")
-    return (signed.astype(whole.dtype) == whole) | (unsigned.astype(whole.dtype) == whole)
+    if DType(to).is_float:
+        return held(whole, DType(to))
+    signed = to.removeprefix("u")
+    return held(whole.astype(np.int64), DType(signed)) | held(whole, DType(f"u{signed}"))
 
 
 def explanation(

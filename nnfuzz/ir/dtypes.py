@@ -150,6 +150,17 @@ def is_floating(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" or (array.dtype.kind == "V" and DType.of(array.dtype).is_float)
 
 
+def held(numbers: np.ndarray, dtype: DType) -> np.ndarray:
+    """Mask of the numbers that a numeric dtype holds."""
+    if dtype.is_int:
+        limits = ml_dtypes.iinfo(dtype.numpy)
+        whole = plain(numbers)
+        return np.asarray((whole >= int(limits.min)) & (whole <= int(limits.max)))
+    with np.errstate(all="ignore"):
+        there = numbers.astype(dtype.numpy).astype(np.float64)
+        return np.asarray(there.astype(numbers.dtype) == numbers)
+
+
 def plain(array: np.ndarray) -> np.ndarray:
     """The same numbers in a dtype that NumPy has itself: float64 or int64 for ml_dtypes' ones."""
     dtype = DType.of(array.dtype)

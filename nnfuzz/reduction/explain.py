@@ -20,35 +20,47 @@ from nnfuzz.compare.mismatch import MismatchKind
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
 from nnfuzz.execute.deviation import CONSIDERED, Deviation
-from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, GraphError, Node
-from nnfuzz.reduction.information import Shown, shown
+from nnfuzz.reduction.information import Explained, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.triage.general import schema_defaults
 
 Arrays = Mapping[str, np.ndarray]
+Envelopes = Mapping[str, Envelope]
 FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
 
-def consistent(subject: Subject, outputs: Arrays) -> list[str]:
+def explained(subject: Subject, outputs: Arrays, told: Collection[str] = ()) -> Explained:
+    """What explains the outputs: of hypotheses that are told, those that hold; else all that are
+    consistent.
+    """
+    try:
+        truth = envelopes(subject.graph, subject.params)
+    except ReferenceFault:
+        return Explained({text: text for text in told}, 0, [])
+    if told:
+        kept = holding(subject, truth, outputs, told)
+    else:
+        kept = consistent(subject, truth, outputs)
+    tried, family = [*_alternatives(subject), *_relations(subject, truth)], families(subject)
+    named = {text: family.get(text, text) for text in kept}
+    return Explained(named, len(tried), shown(truth, outputs))
+
+
+def consistent(subject: Subject, truth: Envelopes, outputs: Arrays) -> list[str]:
     """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
 
     Those that predict values come first: attributes and inputs in the order of nodes, then rounded
     ones. Without one, the first narrower type counts, whose interval admits more, or how all
     elements of the result differ. None where the outputs are right.
     """
-    if len(subject.graph.nodes) > MOST_NODES:
-        return []
-    try:
-        truth = envelopes(subject.graph, subject.params)
-    except ReferenceFault:
-        return []
     wrong = compare(truth, outputs)
-    if not wrong:
+    if not wrong or len(subject.graph.nodes) > MOST_NODES:
         return []
     found = [text for text, other in _altered(subject) if _predicts(other, truth, outputs)]
     if not found:
@@ -77,39 +89,30 @@ def _declaring(spec: type[OpSpec], attribute: str) -> str:
     return classes[-1].__name__ if len(classes) > 1 else spec.name
 
 
-def weight(subject: Subject, outputs: Arrays) -> tuple[int, list[Shown]]:
-    """How many hypotheses there are, and what is wrong: see nnfuzz.reduction.information."""
-    try:
-        truth = envelopes(subject.graph, subject.params)
-    except ReferenceFault:
-        return 0, []
-    tried = [*_alternatives(subject), *_relations(subject, truth)]
-    return len(tried), shown(truth, outputs)
-
-
-def holding(subject: Subject, outputs: Arrays, told: Collection[str]) -> list[str]:
+def holding(
+    subject: Subject, truth: Envelopes, outputs: Arrays, told: Collection[str]
+) -> list[str]:
     """Of hypotheses on how a result comes about, those that further outputs do not refute.
 
     Right outputs refute what predicts others; how elements differ is said of wrong ones only.
     """
+    if compare(truth, outputs):
+        found = consistent(subject, truth, outputs)
+        return [text for text in told if text in found]
     try:
-        truth = envelopes(subject.graph, subject.params)
-        if compare(truth, outputs):
-            found = consistent(subject, outputs)
-            return [text for text in told if text in found]
         altered = [(text, other) for text, other in _altered(subject) if text in told]
         admitted = {text for text, other in altered if not _differs(other, outputs)}
     except ReferenceFault:
         return list(told)
     refuted = {text for text, _ in altered} - admitted
     narrow = {str(h): DType(h.to) for h in CONSIDERED if h.to in FLOATS}
-    finer = {text for text, to in narrow.items() if not _held(truth, outputs, to)}
+    finer = {text for text, to in narrow.items() if not _all_held(truth, outputs, to)}
     return [text for text in told if text not in refuted | finer]
 
 
-def _held(truth: Mapping[str, Envelope], outputs: Arrays, dtype: DType) -> bool:
+def _all_held(truth: Envelopes, outputs: Arrays, dtype: DType) -> bool:
     """Whether a dtype holds all floats of the results."""
-    return all(_rounded(outputs[n], dtype).all() for n, e in truth.items() if e.dtype.is_float)
+    return all(held(outputs[n], dtype).all() for n, e in truth.items() if e.dtype.is_float)
 
 
 def _altered(subject: Subject) -> Iterator[tuple[str, Subject]]:
@@ -117,16 +120,14 @@ def _altered(subject: Subject) -> Iterator[tuple[str, Subject]]:
     return itertools.chain(_alternatives(subject), _roundings(subject))
 
 
-def _relations(
-    subject: Subject, truth: Mapping[str, Envelope]
-) -> Iterator[tuple[str, Mapping[str, Envelope]]]:
+def _relations(subject: Subject, truth: Envelopes) -> Iterator[tuple[str, Envelopes]]:
     """What the only result may be instead: 0, another sign, one more or less, an input, ..."""
     if len(truth) != 1:
         return
     ((name, right),) = truth.items()
     operator = subject.graph.nodes[-1].op.name
 
-    def moved(change: Callable[[np.ndarray], np.ndarray]) -> Mapping[str, Envelope]:
+    def moved(change: Callable[[np.ndarray], np.ndarray]) -> Envelopes:
         with np.errstate(all="ignore"):
             ends = [change(end) for end in (right.ref, right.lo, right.hi)]
         lo, hi = np.minimum(ends[1], ends[2]), np.maximum(ends[1], ends[2])
@@ -146,9 +147,7 @@ def _relations(
             yield f"{operator} returns input {i}", moved(lambda end, same=same: same)  # type: ignore[misc]
 
 
-def _deviates(
-    habit: Deviation, subject: Subject, truth: Mapping[str, Envelope], outputs: Arrays
-) -> bool:
+def _deviates(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays) -> bool:
     there = {value.type.dtype.value for value in subject.graph.values.values()}
     shown = habit.to not in FLOATS or _shows(habit, subject, truth, outputs)
     try:
@@ -161,31 +160,22 @@ def _deviates(
         return False
 
 
-def _shows(
-    habit: Deviation, subject: Subject, truth: Mapping[str, Envelope], outputs: Arrays
-) -> bool:
+def _shows(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays) -> bool:
     """Whether a result has only what the narrower type holds, where the right one has more and is
     in its range: an interval that is as wide as the type is coarse admits many a wrong value.
     """
     dtype = DType(habit.to)
     most = dtype.limits[1]
     return any(
-        _rounded(outputs[name], dtype).all()
-        and not _rounded(right.ref, dtype).all()
+        held(outputs[name], dtype).all()
+        and not held(right.ref, dtype).all()
         and bool((np.abs(right.ref) <= most).all())
         for name, right in truth.items()
         if right.dtype is DType(habit.dtype)
     )
 
 
-def _rounded(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Mask of the elements that a dtype holds."""
-    with np.errstate(all="ignore"):
-        wide = array.astype(np.float64)
-        return np.asarray(wide.astype(dtype.numpy).astype(np.float64) == wide)
-
-
-def _predicts(other: Subject, truth: Mapping[str, Envelope], outputs: Arrays) -> bool:
+def _predicts(other: Subject, truth: Envelopes, outputs: Arrays) -> bool:
     """Whether an altered graph yields the outputs, and something else than the true one."""
     try:
         predicted = envelopes(other.graph, other.params)

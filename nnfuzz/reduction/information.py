@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +26,17 @@ MOST_SHOWN = 64
 Shown = tuple[str, str, str]
 """What kind of number differs (and where, of those that have two values), the right one, and the
 one that is there."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What holds of some hypotheses (nnfuzz.reduction.explain), with the family of each, how many
+    of them were tried, and what is wrong in which ways.
+    """
+
+    explanations: dict[str, str]
+    tried: int
+    shown: list[Shown]
 
 
 def shown(truth: Mapping[str, Envelope], outputs: Mapping[str, np.ndarray]) -> list[Shown]:

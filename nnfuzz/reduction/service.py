@@ -6,9 +6,7 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
   explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
-           per output -> {"explanations": {sentence: its family}, "tried": number, "shown": [...]},
-           see nnfuzz.reduction.explain: those that are consistent, or of those that are told the
-           ones that hold; of how many; and nnfuzz.reduction.information.Shown
+           per output -> the fields of nnfuzz.reduction.information.Explained
 
 Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
 other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
@@ -30,7 +28,7 @@ from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduction.explain import consistent, families, holding, weight, with_operator
+from nnfuzz.reduction.explain import explained, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
@@ -66,12 +64,7 @@ class ReduceService(ProducerService):
             subject = self._subject(TestCase.from_frame(header["case"], blobs))
             mark = f"{BLOB}0/"
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
-            told = header["told"]
-            kept = holding(subject, outputs, told) if told else consistent(subject, outputs)
-            tried, pairs = weight(subject, outputs)
-            family = families(subject)
-            named = {text: family.get(text, text) for text in kept}
-            return {"explanations": named, "tried": tried, "shown": pairs}, {}
+            return vars(explained(subject, outputs, header["told"])), {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:

@@ -22,6 +22,7 @@ from nnfuzz.execute.sandbox import wait
 from nnfuzz.reading import read
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slot import Slot, said
 from nnfuzz.testcase.case import TestCase
@@ -45,17 +46,6 @@ class Spent:
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "seconds": round(self.seconds, 3)}
-
-
-@dataclass(frozen=True)
-class Explained:
-    """What holds of some hypotheses (nnfuzz.reduction.explain), with the family of each, how many
-    of them were tried, and what is wrong in which ways (nnfuzz.reduction.information).
-    """
-
-    explanations: dict[str, str]
-    tried: int
-    shown: list[tuple[str, str, str]]
 
 
 class Slots:

@@ -57,6 +57,15 @@ def test_a_wrong_integer_must_be_one_that_the_narrower_type_holds(chain):
     assert explains([Deviation("int64", "float64")], graph, params, {name: odd})
 
 
+def test_what_depends_on_more_than_a_signed_integer_holds_is_the_doing_of_one(build):
+    builder = build(x=np.array([2**63 + 5, 7], np.uint64), y=np.array([1, 9], np.uint64))
+    name = builder.add("Max", "x", "y")
+    graph, params = builder.done(name)
+    signed = Deviation("uint64", "int64")
+    assert explains([signed], graph, params, {name: np.array([1, 9], np.uint64)})
+    assert not explains([signed], graph, params, {name: np.array([1, 7], np.uint64)})
+
+
 def test_saturation_explains_what_overflows_and_nothing_else(build):
     builder = build(x=np.array([100, 3], np.int8))
     name = builder.add("Add", "x", "x")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from onnx import helper
 
-from nnfuzz.ir.dtypes import ALL, DType, is_floating, plain
+from nnfuzz.ir.dtypes import ALL, DType, held, is_floating, plain
 
 
 @pytest.mark.parametrize("dtype", list(DType), ids=lambda d: d.value)
@@ -35,3 +35,18 @@ def test_limits_are_values_of_the_type(dtype):
 
 def test_all_dtypes_are_in_the_widest_group():
     assert set(ALL) == set(DType)
+
+
+@pytest.mark.parametrize(
+    "numbers, dtype, kept",
+    [
+        (np.array([2**31 - 1, 2**31, -1]), DType.INT32, [True, False, True]),
+        (np.array([2**63, 7], np.uint64), DType.INT64, [False, True]),
+        (np.array([2**63, 7], np.uint64), DType.UINT32, [False, True]),
+        (np.array([2**24, 2**24 + 1]), DType.FLOAT32, [True, False]),
+        (np.array([0.5, 0.1, np.inf]), DType.FLOAT32, [True, False, True]),
+        (np.array([1.5, 1.001], np.float32), DType.BFLOAT16, [True, False]),
+    ],
+)
+def test_which_numbers_a_dtype_holds(numbers, dtype, kept):
+    assert held(numbers, dtype).tolist() == kept
