@@ -1,49 +1,99 @@
-"""OpenVINO, CPU device, in float32 arithmetic and one thread.
+"""OpenVINO, CPU device, in float32 arithmetic.
 
-The levels differ in Snippets, the code generator that fuses what its plug-in for CPUs runs:
-  O0  without it (SNIPPETS_MODE=DISABLE)
-  O3  with it, as by default
-All other passes run at both: no property switches them off.
+The levels are pipelines of its plug-in for CPUs; most transformations run at all of them, for no
+property switches them off:
+  O0       without Snippets, the code generator that fuses operations, and without the
+           transformations that compute quantised models in integers
+  O3       as by default
+  dynamic  all sizes of the inputs unknown when the model is compiled
+  streams  two streams, in which four requests are under way at the same time
+  cached   written as a model cache has it, and read back
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, Program
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
+from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.execute.packing import from_bytes, to_bytes
 
-# On CPUs with AMX the default hint computes float32 in bfloat16.
-_EXACT = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+_EXACT = {
+    "INFERENCE_PRECISION_HINT": "f32",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+    "KV_CACHE_PRECISION": "f32",
+    "INFERENCE_NUM_THREADS": 1,
+    "NUM_STREAMS": 1,
+}
+"""What trades accuracy by default: float32 in bfloat16 on CPUs with AMX, activations in int8 beside
+compressed weights, and keys and values of Attention in uint8."""
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "LowPrecision": {"LP_TRANSFORMS_MODE": False},
+    "Snippets": {"SNIPPETS_MODE": "DISABLE"},
+}
+"""Collections of passes that a property switches off, in their order."""
+_LEVELS: dict[str, dict[str, Any]] = {
+    "O0": _SWITCHES["LowPrecision"] | _SWITCHES["Snippets"],
+    "O3": {},
+    "dynamic": {},
+    "streams": {"INFERENCE_NUM_THREADS": 2, "NUM_STREAMS": 2},
+    "cached": {},
+}
+_REQUESTS = {"streams": 4}
 # Types whose arrays NumPy knows through ml_dtypes only -> onnx.TensorProto.DataType.
 _FOREIGN = {"bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22}
-_LEVELS = {"O0": {"SNIPPETS_MODE": "DISABLE"}, "O3": {}}
-# Every error of OpenVINO is a RuntimeError: what it does not implement it says in words.
+_ITEM = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S)
+"""Of the list of ONNX operators that the importer could not convert."""
+_LACKING = re.compile(r"^-- (No conversion rule found for operations: (.*))", re.M)
+_THROWN = re.compile(r"\[([\w:]+)\] END: node: .*? CALLBACK HAS THROWN: ")
+_PLACE = re.compile(r"(?:failed at|Exception from) \S*?([\w-]+\.[ch]pp):\d+")
+_NODE = re.compile(r"ONNX node '<Node\((\w+)\)")
+_CONTEXT = re.compile(
+    r"Exception from |Check '.*' failed at|While validating |FrontEnd API failed|Summary:|Details:"
+    r"|Shape inference input shapes|Unsupported operation of type|Not Implemented:"
+    r"|Cannot fallback on ngraph|Model wasn't fully converted"
+)
+"""Lines that lead to a cause or follow it."""
 _UNSUPPORTED = re.compile(
-    r"No conversion|not (yet |currently )?(supported|implemented)|unsupported|only supports?\b",
+    r"No conversion|\bnot (?:yet |currently )?(?:supported|implemented)|unsupported"
+    r"|\b(?:does|do)(?:n't| not) support|\bonly supports?\b|\bsupport(?:s|ed) only\b"
+    r"|\bonly supported\b|\bexpects Constant\b|\bunknown activation\b",
     re.IGNORECASE,
 )
+_UNKNOWN = re.compile(r"\bdynamic\b|\bstatic\b|\bis unknown\b|\bto be known\b")
+"""A type, rank or size that OpenVINO does not know, although all that nnfuzz writes are told."""
 _REPRO = """\
 def run(model, inputs, level):
     import numpy as np
     import onnx
-    import openvino as ov
+{isa}    import openvino as ov
     from onnx import numpy_helper
 
     config = {{**{exact!r}, **{levels!r}[level]}}
     core = ov.Core()
-    request = core.compile_model(core.read_model(model), "CPU", config).create_infer_request()
-    for port in request.model_inputs:  # an input that is not used is none
-        (name,) = port.names & inputs.keys()
-        raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
-        tensor = ov.Tensor(port.element_type, inputs[name].shape)
-        tensor.data.reshape(-1).view(np.uint8)[:] = raw
-        request.set_tensor(name, tensor)
-    request.infer()
+    graph = core.read_model(model)
+    if level == "dynamic":
+        graph.reshape({{p: ov.PartialShape([-1] * len(p.partial_shape)) for p in graph.inputs}})
+    compiled = core.compile_model(graph, "CPU", config)
+    if level == "cached":
+        compiled = core.import_model(compiled.export_model(), "CPU", config)
+    requests = [compiled.create_infer_request() for _ in range({requests!r}.get(level, 1))]
+    for request in requests:
+        for port in request.model_inputs:  # an input that is not used is none
+            (name,) = port.names & inputs.keys()
+            raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
+            tensor = ov.Tensor(port.element_type, inputs[name].shape)
+            tensor.data.reshape(-1).view(np.uint8)[:] = raw
+            request.set_tensor(name, tensor)
+        request.start_async()
+    for request in requests:
+        request.wait()
     outputs = {{}}
     for value in onnx.load_model_from_string(model).graph.output:
         tensor = request.get_tensor(value.name)
@@ -62,8 +112,27 @@ class OpenVino(Backend):
     levels = tuple(_LEVELS)
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
+    collections: ClassVar = dict.fromkeys(_SWITCHES, ())
+    # The plug-in for CPUs converts them so before anything else (ConvertPrecision).
+    narrows: ClassVar = {
+        "float64": "float32",
+        "int64": "int32",
+        "uint64": "int32",
+        "uint32": "int32",
+    }
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(BackendOptions):
+        isa: Literal["native", "avx2", "sse41"] = option(
+            "native", "instructions that kernels of oneDNN may use"
+        )
+
+    @classmethod
+    def default_levels(cls) -> tuple[str, ...]:
+        return ("O0", "O3", "dynamic")
 
     def versions(self) -> dict[str, str]:
+        os.environ |= self._environment()  # oneDNN reads it when it is first used
         import openvino
 
         return {"openvino": openvino.__version__}
@@ -76,25 +145,86 @@ class OpenVino(Backend):
         return openvino.Core().read_model(model), [value.name for value in outputs]
 
     def build(self, module: Any, level: str) -> Program:
-        import openvino
+        return self.build_without(module, level, ())
 
-        compiled = openvino.Core().compile_model(module[0], "CPU", {**_EXACT, **_LEVELS[level]})
-        request = compiled.create_infer_request()
+    def fired_passes(self, module: Any, level: str) -> list[str]:
+        """Those that can be switched off: OpenVINO does not tell which of them did anything."""
+        return [] if level == "O0" else list(_SWITCHES)
+
+    def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
+        compiled = _compiled(module[0], level, passes)
+        requests = [compiled.create_infer_request() for _ in range(_REQUESTS.get(level, 1))]
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            for port in compiled.inputs:  # it has none for an input that is not used
-                name = _named(port, inputs)
-                request.set_tensor(name, _tensor(inputs[name], port.element_type))
-            request.infer()
+            for request in requests:
+                for port in compiled.inputs:  # it has none for an input that is not used
+                    name = _named(port, inputs)
+                    request.set_tensor(name, _tensor(inputs[name], port.element_type))
+                request.start_async()
+            for request in requests:
+                request.wait()
             return {name: _array(request.get_tensor(name)) for name in module[1]}
 
         return run
 
-    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
-        return _UNSUPPORTED.search(str(error)) is not None
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """The last line states the cause. Where the importer lists operators, those come first
+        that fail by themselves; what follows from them, an unknown type or size, is left out.
+        """
+        if not error.error_type:
+            return read_complaint(error)
+        if lacking := _LACKING.search(error.message):
+            names = re.findall(r"([A-Za-z]\w*)-\d+", lacking[2])
+            return Complaint(ComplaintKind.UNSUPPORTED, lacking[1], tuple(names))
+        found = [_read(said, (name,)) for name, said in _ITEM.findall(error.message)]
+        found = found or [_read(error.message, tuple(_NODE.findall(error.message)[-1:]))]
+        own = [told for told in found if not _UNKNOWN.search(told.subject)] or found
+        first = min(own, key=lambda told: told.kind is ComplaintKind.UNSUPPORTED)
+        others = tuple((told.subject, told.location) for told in own if told is not first)
+        return replace(first, others=others)
 
     def repro(self) -> str:
-        return _REPRO.format(exact=_EXACT, levels=_LEVELS)
+        environment = self._environment()
+        isa = f"    import os\n\n    os.environ |= {environment!r}\n" if environment else ""
+        return _REPRO.format(exact=_EXACT, levels=_LEVELS, requests=_REQUESTS, isa=isa)
+
+    def _environment(self) -> dict[str, str]:
+        isa = self.options.isa
+        return {} if isa == "native" else {"ONEDNN_MAX_CPU_ISA": isa.upper()}
+
+
+def _read(message: str, operators: tuple[str, ...]) -> Complaint:
+    """One complaint without those around it."""
+    thrown, places = _THROWN.search(message), _PLACE.findall(message)
+    lines = [line.strip() for line in _THROWN.sub("\n", message).splitlines()]
+    stated = [line for line in lines if line and not _CONTEXT.match(line)]
+    subject = stated[-1] if stated else next((line for line in reversed(lines) if line), "")
+    location = thrown[1] if thrown else places[-1] if places else ""
+    return Complaint(_kind(subject), subject, operators, (), location)
+
+
+def _kind(subject: str) -> ComplaintKind:
+    if _UNKNOWN.search(subject) and not re.search("doesn't support", subject):
+        told_type = re.search(r"\btypes?\b", subject)
+        return ComplaintKind.DTYPE if told_type else ComplaintKind.SHAPE
+    return ComplaintKind.UNSUPPORTED if _UNSUPPORTED.search(subject) else ComplaintKind.ERROR
+
+
+def _compiled(model: Any, level: str, without: Collection[str]) -> Any:
+    import openvino
+
+    core, config = openvino.Core(), {**_EXACT, **_LEVELS[level]}
+    for name in without:
+        config |= _SWITCHES[name]
+    if level == "dynamic":
+        model = model.clone()
+        ranks = {port: len(port.partial_shape) for port in model.inputs}
+        model.reshape({port: openvino.PartialShape([-1] * rank) for port, rank in ranks.items()})
+    compiled = core.compile_model(model, "CPU", config)
+    if level == "cached":
+        return core.import_model(compiled.export_model(), "CPU", config)
+    return compiled
 
 
 def _named(port: Any, inputs: Mapping[str, Any]) -> str:
@@ -105,22 +235,17 @@ def _named(port: Any, inputs: Mapping[str, Any]) -> str:
 
 
 def _tensor(array: np.ndarray, type_: Any) -> Any:
-    """An openvino.Tensor with the elements of an array of any dtype, those of 4 bits packed."""
+    """An openvino.Tensor with the elements of an array of any dtype."""
     import openvino
-    from onnx import numpy_helper
 
     tensor = openvino.Tensor(type_, array.shape)  # one around our array would not keep it alive
-    raw = np.frombuffer(numpy_helper.from_array(array).raw_data, np.uint8)
-    tensor.data.reshape(-1).view(np.uint8)[:] = raw
+    tensor.data.reshape(-1).view(np.uint8)[:] = np.frombuffer(to_bytes(array), np.uint8)
     return tensor
 
 
 def _array(tensor: Any) -> np.ndarray:
     """A copy: the request's memory is used again."""
-    from onnx import TensorProto, numpy_helper
-
     foreign = _FOREIGN.get(tensor.element_type.get_type_name())
     if foreign is None:
         return np.array(tensor.data)
-    raw = tensor.data.tobytes()
-    return numpy_helper.to_array(TensorProto(dims=tensor.shape, data_type=foreign, raw_data=raw))
+    return from_bytes(tensor.data.tobytes(), foreign, tensor.shape)

@@ -1,0 +1,15 @@
+"""An operator that ONNX writes as two."""
+
+import torch
+
+from nnfuzz.spec.families.elementwise import Increasing
+from nnfuzz.spec.operator import operator
+
+
+@operator
+class Gudermann(Increasing):
+    torch = staticmethod(lambda x: torch.atan(torch.sinh(x)))
+    rounding = (16, 0)
+
+    def onnx(self, emit, x):
+        return emit("Atan", emit("Sinh", x))

@@ -1,0 +1,15 @@
+"""A model optimiser: what no output needs is left out."""
+
+from nnfuzz.backends.transform import Transform
+
+
+class Pruned(Transform):
+    name = "pruned"
+    preload = ("onnx.utils", "onnxruntime")
+
+    @staticmethod
+    def transform(model, without):
+        from onnx.utils import Extractor
+
+        names = [[v.name for v in values] for values in (model.graph.input, model.graph.output)]
+        return Extractor(model).extract_model(*names)

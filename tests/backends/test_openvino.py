@@ -1,0 +1,111 @@
+"""The adapter of OpenVINO: what its messages mean, pipelines, and its reproduction script."""
+
+import numpy as np
+import pytest
+from nnfuzz.backends.openvino import OpenVino
+from onnx import helper
+
+from nnfuzz.execute.complaint import CompilerError, ComplaintKind
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.stage import Stage
+
+needs_openvino = pytest.mark.skipif(bool(OpenVino.missing()), reason=str(OpenVino.missing()))
+X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
+HEAD = """\
+Exception from src/inference/src/cpp/core.cpp:105:
+Check 'false' failed at src/frontends/common_translators/src/unconverted_ops_report.cpp:151:
+FrontEnd API failed with OpConversionFailure:
+Model wasn't fully converted. Failed operations detailed log:
+"""
+MISSED = "-- CumProd-26 with a message:\nUnsupported padding mode: [wrap]\n\n"
+FOLLOWS = """\
+-- ReduceMax-26 with a message:
+Check '(supported)' failed at src/frontends/onnx/frontend/src/op/reduce.cpp:134:
+While validating ONNX node '<Node(ReduceMax): ReduceMax_15>':
+Unsupported input type dynamic
+
+"""
+WRONG = """\
+-- QLinearMatMul-26 with a message:
+While validating ONNX node '<Node(QLinearMatMul): q>': Check 'valid' failed at src/common.cpp:230:
+FrontEnd API failed with GeneralFailure:
+Axis 1 out of tensor range [-1, 0]
+
+"""
+TAIL = "Summary:\n-- Conversion is failed for: ReduceMax-26\n\n\n"
+THROWN = """\
+Exception from src/inference/src/dev/plugin.cpp:54:
+Exception from src/core/src/pass/graph_rewrite.cpp:298:
+[Decompose] END: node: opset7::Einsum v6 (f32[3]) -> (f32[3]) CALLBACK HAS THROWN: Check 'a == b' \
+failed at src/transpose.hpp:3:
+While validating node 'opset1::Transpose T (f32[24]) -> (dynamic[...])' with friendly_name 'T':
+Shape inference input shapes {[24,3,3],[4]}
+Input order must have shape [n], where n is the rank of arg.
+
+"""
+
+
+def read(message, stage=Stage.IMPORT):
+    return OpenVino.complaint(CompilerError(stage, "RuntimeError", message))
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "subject", "operators"),
+    [
+        (HEAD + FOLLOWS + TAIL, "dtype", "Unsupported input type dynamic", ("ReduceMax",)),
+        (HEAD + MISSED + TAIL, "unsupported", "Unsupported padding mode: [wrap]", ("CumProd",)),
+        (HEAD + FOLLOWS + MISSED + TAIL, "unsupported", "Unsupported padding", ("CumProd",)),
+        (HEAD + MISSED + FOLLOWS + WRONG + TAIL, "error", "Axis 1 out", ("QLinearMatMul",)),
+    ],
+)
+def test_of_operators_that_fail_together_those_count_that_fail_by_themselves(
+    message, kind, subject, operators
+):
+    found = read(message)
+    assert (found.kind, found.operators) == (ComplaintKind(kind), operators)
+    assert found.subject.startswith(subject)
+    told = [text for text, _ in found.others]
+    assert told == (["Unsupported padding mode: [wrap]"] if WRONG in message else [])
+
+
+def test_operators_without_a_conversion_are_unsupported():
+    lacking = "-- No conversion rule found for operations: BitCast-26, Optional-26\n"
+    found = read(f"{HEAD}Summary:\n{lacking}To facilitate the conversion, refer to docs\n")
+    assert found.kind is ComplaintKind.UNSUPPORTED
+    assert found.operators == ("BitCast", "Optional")
+
+
+def test_a_transformation_that_throws_is_the_location():
+    found = read(THROWN, Stage.COMPILE)
+    assert found.subject == "Input order must have shape [n], where n is the rank of arg."
+    assert (found.kind, found.location) == (ComplaintKind.ERROR, "Decompose")
+
+
+def model() -> bytes:
+    x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+@needs_openvino
+@pytest.mark.parametrize("level", OpenVino.levels)
+def test_the_script_for_reports_runs_alone_at_every_level(level):
+    space: dict = {}
+    exec(OpenVino().repro(), space)
+    np.testing.assert_array_equal(space["run"](model(), {"x": X}, level)["y"], -np.maximum(X, 0))
+
+
+@needs_openvino
+def test_collections_of_passes_are_switched_off_and_instructions_are_chosen():
+    registry = BackendRegistry.discover()
+    with BackendRunner(registry.parse("openvino,isa=sse41"), registry) as runner:
+        assert runner.fired_passes(model(), "O0") == []
+        passes = runner.fired_passes(model(), "O3")
+        (outcome,) = runner.run(model(), {"x": X}, ["O3"], without=passes)
+    np.testing.assert_array_equal(outcome.outputs["y"], -np.maximum(X, 0))
+    assert outcome.target.pipeline == "O3,isa=sse41"
+    assert "ONEDNN_MAX_CPU_ISA" in OpenVino(isa="sse41").repro()
