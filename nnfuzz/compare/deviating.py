@@ -21,7 +21,6 @@ from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.carriers import array
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import flatten
 
@@ -110,8 +109,8 @@ class _Habits:
         """A result: integers that a narrower type does not hold are incomparable."""
         for own, to in self._to:
             if own is dtype and dtype.is_int and to != SATURATES:
-                there = held(array(value, dtype), DType(to))
-                interval = interval.masked(torch.from_numpy(~there))
+                # Of the carrier: what is done to a uint64 in full is right in int64, bit by bit.
+                interval = interval.masked(torch.from_numpy(~held(value.numpy(), DType(to))))
         return interval
 
     def wrapped(

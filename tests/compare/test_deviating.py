@@ -57,13 +57,14 @@ def test_a_wrong_integer_must_be_one_that_the_narrower_type_holds(chain):
     assert explains([Deviation("int64", "float64")], graph, params, {name: odd})
 
 
-def test_what_depends_on_more_than_a_signed_integer_holds_is_the_doing_of_one(build):
-    builder = build(x=np.array([2**63 + 5, 7], np.uint64), y=np.array([1, 9], np.uint64))
-    name = builder.add("Max", "x", "y")
+def test_sums_of_unsigned_integers_are_the_same_in_signed_ones(build):
+    builder = build(x=np.array([2**63 + 5, 7], np.uint64))
+    name = builder.add("Add", "x", "x")
     graph, params = builder.done(name)
-    signed = Deviation("uint64", "int64")
-    assert explains([signed], graph, params, {name: np.array([1, 9], np.uint64)})
-    assert not explains([signed], graph, params, {name: np.array([1, 7], np.uint64)})
+    wrong = {name: np.array([9, 14], np.uint64)}
+    assert not explains([Deviation("uint64", "int64")], graph, params, wrong)
+    assert explains([Deviation("uint64", "int32")], graph, params, wrong)
+    assert not explains([Deviation("uint64", "int32")], graph, params, {name: wrong[name] + 6})
 
 
 def test_saturation_explains_what_overflows_and_nothing_else(build):
