@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nnfuzz.compare.mismatch import Verdict as Verdict
+    from nnfuzz.corpus.onnx_runner import onnx_backend_test as onnx_backend_test
     from nnfuzz.execute.target import Target as Target
     from nnfuzz.library.case import TestCase as TestCase
     from nnfuzz.library.experiment import Experiment as Experiment
@@ -43,6 +44,7 @@ _HOMES = {
     "Target": "nnfuzz.execute.target",
     "TestCase": "nnfuzz.library.case",
     "Verdict": "nnfuzz.compare.mismatch",
+    "onnx_backend_test": "nnfuzz.corpus.onnx_runner",
     "reduce": "nnfuzz.library.finding",
     "register": "nnfuzz.library.plugins",
 }

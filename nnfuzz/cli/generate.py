@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +14,7 @@ import typer
 
 from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
+    Backends,
     Dtypes,
     Exclude,
     ExcludeDtypes,
@@ -21,12 +27,18 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
-from nnfuzz.cli.values import chosen_dtypes, listed, opsets_of, seeded
+from nnfuzz.cli.values import chosen_dtypes, exporting, listed, seeded, size
 
 if TYPE_CHECKING:
-    from nnfuzz.corpus.generate import Plan
-    from nnfuzz.testcase.case import NotProduced
+    from nnfuzz.corpus.entry import Entry
+    from nnfuzz.corpus.generate import Plan, Produce
+    from nnfuzz.corpus.producers import Producers
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.testcase.case import CaseConfig, NotProduced
+    from nnfuzz.testcase.test_id import TestId
 
+DEFAULT_COUNT = 100
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -38,9 +50,36 @@ def generate(
         ),
     ],
     count: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Models to have in the folder in the end."),
-    ] = 100,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Models to have in the folder in the end [default: 100]."
+        ),
+    ] = None,
+    backend: Backends = None,
+    singles: Annotated[
+        bool,
+        typer.Option(
+            "--singles",
+            help="Models of one operator: every operator, dtype and value of an attribute once; "
+            "as many as that takes, unless --count says how many at most.",
+        ),
+    ] = False,
+    data_sets: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Inputs with outputs per model.")
+    ] = 1,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Pass over models that take more with their data: 64k, 1M [default: any].",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, metavar="N", help="Processes that make models [default: by cores]."
+        ),
+    ] = None,
     seed: Seed = None,
     nodes: Nodes = None,
     operators: Operators = None,
@@ -58,14 +97,20 @@ def generate(
     \b
     nnfuzz generate --count 200 --out models
     nnfuzz generate --count 50 --nodes 5 --operators Conv,Relu,Add --exporter direct --out conv
+    nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
+    nnfuzz generate --singles --ops Pad --out pads    one operator each, every mode and dtype
 
     The folder may be there already: the same settings complete it, and a larger --count extends
-    it. Nothing is ever half-written. Run it against a compiler with nnfuzz verify.
+    it. Nothing is ever half-written. Models whose outputs a correct compiler may choose are passed
+    over, so that data.json can say how far an output may be off. Run it against a compiler with
+    nnfuzz verify, or any runner of ONNX's backend tests.
     """
+    from nnfuzz.corpus.generate import Plan, check_place
+    from nnfuzz.corpus.layout import LICENSE
     from nnfuzz.execute.registry import plugin_name
-    from nnfuzz.testcase.case import CaseConfig
+    from nnfuzz.execute.runner import BackendRunner
 
-    given = {
+    given: dict[str, Any] = {
         "nodes": nodes,
         "operators": listed(operators),
         "exclude": listed(exclude),
@@ -76,47 +121,134 @@ def generate(
     given = {name: value for name, value in given.items() if value}
     if motifs is not None:
         given["motifs"] = motifs
-    opsets = opsets_of(exporter or ("direct" if seed_models else None), opset)
-    config = CaseConfig(**given).written_by(opsets)
-    _fill(out, _plan(count, seed or 0, config.to_json()))
+    alone = "direct" if seed_models or singles else None
+    exporters = exporting(exporter or alone, opset)
+    check_place(out)
+    registry, specs = _compilers(backend or [], plugin or [])
+    config, versions = _suiting(registry, specs, given, exporters, opset)
+    most = size(max_bytes) if max_bytes is not None else 0
+    wanted = DEFAULT_COUNT if count is None and not singles else count or sys.maxsize
+    plan = Plan(
+        wanted,
+        seed or 0,
+        config.to_json(),
+        {**_libraries(), **versions},
+        data_sets,
+        most,
+        extra={"singles": True} if singles else {},
+        license=f"{LICENSE} AND LicenseRef-seed-models" if seed_models else LICENSE,
+    )
+    _fill(out, plan, processes, singles, [BackendRunner(spec, registry) for spec in specs])
     raise typer.Exit(OK)
 
 
-def _plan(count: int, seed: int, config: dict[Any, Any]) -> Plan:
+def _compilers(
+    backends: list[str], plugins: list[Path]
+) -> tuple[BackendRegistry, tuple[BackendSpec, ...]]:
+    """Those that the corpus is for. Raises: UsageError, RegistryError, OptionError."""
+    from nnfuzz.cli.settings import chosen_backends
+    from nnfuzz.execute.registry import BackendRegistry
+
+    registry = BackendRegistry.discover(plugins) if backends else BackendRegistry()
+    return registry, chosen_backends(registry, backends) if backends else ()
+
+
+def _suiting(
+    registry: BackendRegistry,
+    specs: tuple[BackendSpec, ...],
+    given: dict[str, Any],
+    exporters: Sequence[str],
+    opset: int | None,
+) -> tuple[CaseConfig, dict[str, str]]:
+    """The settings of test cases that suit the backends, and the versions of these.
+
+    given: fields of CaseConfig. Raises: UsageError, RunnerError.
+    """
+    from nnfuzz.cli.settings import choose_opset
+    from nnfuzz.cli.support import unsupported
+    from nnfuzz.testcase.case import CaseConfig
+
+    opsets = {name: choose_opset(registry, specs, opset, name) for name in exporters}
+    config = CaseConfig(**given).written_by(opsets)
+    if not specs:
+        return config, {}
+    refused, versions = unsupported(registry, specs, config)
+    return replace(config, refused=refused), versions
+
+
+def _libraries() -> dict[str, str]:
     from importlib.metadata import version
     from platform import python_version
 
-    from nnfuzz.corpus.generate import Plan
-
-    versions = {name: version(name) for name in _LIBRARIES}
-    return Plan(count, seed, config, {**versions, "python": python_version()})
+    return {**{name: version(name) for name in _LIBRARIES}, "python": python_version()}
 
 
-def _fill(out: Path, plan: Plan) -> None:
-    """Writes the corpus and prints what became of it. Raises: UsageError."""
-    from nnfuzz.cli.progress import steps
-    from nnfuzz.corpus.generate import fill
+def _fill(
+    out: Path, plan: Plan, processes: int | None, singles: bool, runners: Sequence[BackendRunner]
+) -> None:
+    """Writes the corpus and prints what became of it. Raises: UsageError, RunnerError."""
+    from nnfuzz.cli.settings import default_processes
+    from nnfuzz.corpus.generate import check_corpus
     from nnfuzz.corpus.layout import CorpusError
-    from nnfuzz.testcase.client import ProducerClient, ProducerSettingsError
-    from nnfuzz.testcase.test_id import Numbered
+    from nnfuzz.corpus.producers import Producers
+    from nnfuzz.corpus.taken import taken
+    from nnfuzz.testcase.client import ProducerSettingsError
 
-    kept = 0
-    skipped: list[NotProduced] = []
+    processes = processes or default_processes(1)["producers"]
     try:
-        with (
-            writing(out),
-            ProducerClient(plan.seed, plan.config) as producer,
-            steps("models", plan.count) as advance,
-        ):
-            for written in fill(out, plan, lambda i: producer.produce(Numbered(plan.seed, i))):
-                kept += written.resumed
-                skipped += written.skipped
-                advance(f"{len(skipped)} indexes skipped" if skipped else "")
+        check_corpus(out, plan)
+        with ExitStack() as stack:
+            stack.enter_context(writing(out))
+            for runner in runners:
+                stack.enter_context(runner)
+            producers = stack.enter_context(Producers(plan.seed, plan.config, processes, plan.sets))
+            if singles:
+                plan = _of_singles(plan, producers)
+
+            def produce(tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
+                return taken(producers.entries(tests), runners)
+
+            _say(out, *_written(out, plan, produce))
     except (CorpusError, ProducerSettingsError) as error:
         raise UsageError(str(error)) from error
+
+
+def _of_singles(plan: Plan, producers: Producers) -> Plan:
+    """The plan with the models of one operator that show everything."""
+    from nnfuzz.cli.progress import steps
+
+    tests: list[TestId] = []
+    keys = producers.signatures()
+    with steps("signatures", len(keys)) as advance:
+        for found in producers.instances(keys):
+            tests += found
+            advance(f"{len(tests)} models")
+    return replace(plan, tests=tuple(tests))
+
+
+def _written(out: Path, plan: Plan, produce: Produce) -> tuple[int, int, list[NotProduced]]:
+    """How many models there are, how many of them were there before, and what was passed over."""
+    from nnfuzz.cli.progress import steps
+    from nnfuzz.corpus.generate import fill
+
+    models, kept = 0, 0
+    skipped: list[NotProduced] = []
+    most = min(plan.count, len(plan.tests) or plan.count)
+    with steps("models", most) as advance:
+        for written in fill(out, plan, produce):
+            models += bool(written.name)
+            kept += written.resumed
+            skipped += written.skipped
+            advance(f"{len(skipped)} passed over" if skipped else "")
+    return models, kept, skipped
+
+
+def _say(out: Path, models: int, kept: int, skipped: list[NotProduced]) -> None:
     there = f", {kept} of them were there" if kept else ""
-    passed = f"; {len(skipped)} indexes gave no model and were passed over" if skipped else ""
-    typer.echo(f"{plan.count} models in {out}{there}{passed}")
+    reasons = Counter(failed.stage for failed in skipped)
+    told = ", ".join(f"{stage} {count}" for stage, count in reasons.items())
+    passed = f"; {len(skipped)} indexes passed over ({told})" if skipped else ""
+    typer.echo(f"{models} models in {out}{there}{passed}")
     faults = [failed for failed in skipped if failed.stage == "fault"]
     if faults:
         first = faults[0].message.strip().partition("\n")[0]

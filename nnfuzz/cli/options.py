@@ -73,6 +73,8 @@ Dynamic = Annotated[
 Operators = Annotated[
     list[str] | None,
     typer.Option(
+        "--operators",
+        "--ops",
         metavar="A,B",
         help="Generate from these operators only (see nnfuzz ops).",
         autocompletion=completion.operators,

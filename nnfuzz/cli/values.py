@@ -10,6 +10,8 @@ from typing import Any
 from nnfuzz.cli.errors import UsageError
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
+_BYTES = {"": 1, "k": 1000, "m": 10**6, "g": 10**9}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)", re.IGNORECASE)
 
 
@@ -24,6 +26,15 @@ def duration(text: str, option: str = "--time") -> float:
     if position != len(text) or not seconds:
         raise UsageError(f"{option} {text!r} is no duration: write 90s, 10m, 4h or 1h30m")
     return seconds
+
+
+def size(text: str, option: str = "--max-bytes") -> int:
+    """ "20M", "512k", "1000" -> bytes, more than 0. Raises: UsageError."""
+    match = _SIZE.fullmatch(text.strip())
+    found = float(match[1]) * _BYTES[match[2].lower()] if match else 0
+    if found < 1:
+        raise UsageError(f"{option} {text!r} is no size: write 4000, 64k, 20M or 1G")
+    return int(found)
 
 
 def spoken(seconds: float) -> str:
@@ -69,16 +80,6 @@ def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
         raise UsageError(f"{error.args[0]}, mixed") from error
     reach = [name for name, (lo, hi) in ranges.items() if opset is None or lo <= opset <= hi]
     return tuple(reach) or names[:1]
-
-
-def opsets_of(text: str | None, opset: int | None = None) -> dict[str, int]:
-    """The exporters that `--exporter` names, each with the opset, or else its newest.
-
-    Raises: UsageError.
-    """
-    from nnfuzz.materialize.opsets import default_opset
-
-    return {name: opset or default_opset(name) for name in exporting(text, opset)}
 
 
 def seeded(folder: Path | None) -> dict[str, Any]:

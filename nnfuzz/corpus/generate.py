@@ -2,46 +2,70 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.corpus.layout import CASE, CorpusError, test_name, write_test
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, test_name, write_test
+from nnfuzz.corpus.provenance import COMPANIONS
 from nnfuzz.reading import read
-from nnfuzz.report.files import remove_partial, write_atomically
-from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.untrusted import read_json
+from nnfuzz.report.files import PARTIAL, remove_partial, write_atomically
+from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.test_id import Numbered, TestId
+from nnfuzz.untrusted import making_sense, read_json
 
-SCHEMA = 1
+SCHEMA = 2
 MANIFEST = "manifest.json"
 MAX_FAILURES = 100
 """Indexes in a row without a test case after which the settings are hopeless."""
+TOO_LARGE = "too large"
 
-Produce = Callable[[int], TestCase | NotProduced]
+Produce = Callable[[Iterable[TestId]], Iterator[Entry | NotProduced]]
+"""What comes of the tests, in their order; they may be asked for ahead."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a corpus holds: the first `count` test cases that exist of (seed, config).
 
-    versions: of nnfuzz and of the libraries that decide about bytes.
+    versions: of nnfuzz and of the libraries that decide about bytes, and of the compilers that the
+    corpus is for. sets: data sets per model. most_bytes: of a model with its data; 0 for any.
+    tests: those that it holds in place of (seed, index).
     """
 
     count: int
     seed: int
     config: Mapping[str, Any]
     versions: Mapping[str, str]
+    sets: int = 1
+    most_bytes: int = 0
+    tests: tuple[TestId, ...] = ()
+    license: str = LICENSE
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        told = {"bytes": self.most_bytes} if self.most_bytes else {}
         return {
             "schema": SCHEMA,
+            "license": self.license,
             "seed": self.seed,
             "config": dict(self.config),
             "versions": dict(self.versions),
+            "data_sets": self.sets,
+            **told,
+            **self.extra,
         }
+
+    def ids(self) -> Iterator[TestId]:
+        """All that may be in it, in order."""
+        return iter(self.tests) if self.tests else self._numbered()
+
+    def _numbered(self) -> Iterator[TestId]:
+        return (Numbered(self.seed, index) for index in itertools.count())
 
 
 @dataclass(frozen=True)
@@ -64,12 +88,13 @@ def fill(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
     check_corpus(out, plan)
     names: list[str] = []
     skipped: dict[str, str] = {}
-    index = 0
-    while len(names) < plan.count:
-        written, index = _next(out, plan, produce, index)
-        names.append(written.name)
-        skipped.update({str(s.id.index): s.stage for s in written.skipped})
+    for written in itertools.islice(_tests(out, plan, produce), plan.count):
+        if written.name:
+            names.append(written.name)
+        skipped.update({_short(s.id): s.stage for s in written.skipped})
         yield written
+    if not names:
+        raise CorpusError("none of the tests could be generated")
     complete = {**plan.to_json(), "tests": names, "skipped": skipped}
     write_atomically(out / MANIFEST, _text(complete))
 
@@ -79,50 +104,77 @@ def check_corpus(out: Path, plan: Plan) -> None:
 
     What a killed writer left in it is removed. Raises: CorpusError.
     """
-    if not out.exists():
+    if not check_place(out):
         return
-    if not out.is_dir():
-        raise CorpusError(f"{out} is not a folder; choose another name")
-    remove_partial(out)
-    manifest = out / MANIFEST
-    if not manifest.exists():
-        if any(out.iterdir()):
-            raise CorpusError(f"{out} is not empty and no corpus of nnfuzz; choose another folder")
-        return
-    found = read(dict[str, Any], read_json(manifest))
+    found = read(dict[str, Any], read_json(out / MANIFEST))
     for key, value in json.loads(_text(plan.to_json())).items():
         if found.get(key) != value:
             raise CorpusError(
                 f"{out} holds a corpus with another {key} ({_difference(found.get(key), value)}); "
                 "choose another folder"
             )
+    remove_partial(out)
 
 
-def _begin(out: Path, plan: Plan) -> None:
-    """Makes the folder and its manifest, unless they are there."""
+def check_place(out: Path) -> bool:
+    """Whether the folder is a corpus; else it is absent, or empty. Raises: CorpusError."""
+    with making_sense(out):
+        if out.exists() and not out.is_dir():
+            raise CorpusError(f"{out} is not a folder; choose another name")
+        held = {path.name for path in out.iterdir()} if out.exists() else set()
+    if MANIFEST not in held and any(not name.startswith(PARTIAL) for name in held):
+        raise CorpusError(f"{out} is not empty and no corpus of nnfuzz; choose another folder")
+    return MANIFEST in held
+
+
+def begin(out: Path, about: Mapping[str, Any]) -> None:
+    """Makes the folder with a manifest and what explains it, unless they are there."""
     if not (out / MANIFEST).exists():
         out.mkdir(parents=True, exist_ok=True)
-        write_atomically(out / MANIFEST, _text(plan.to_json()))
+        for name, text in COMPANIONS.items():
+            write_atomically(out / name, text.encode())
+        write_atomically(out / MANIFEST, _text(about))
 
 
-def _next(out: Path, plan: Plan, produce: Produce, index: int) -> tuple[Written, int]:
-    """The first test at `index` or later, and the index after it."""
+def _tests(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
+    """Every test, and where they end the skipped ones behind the last. Raises: CorpusError."""
+    there = {path.parent.name for path in out.glob(f"*/{CASE}")}
+    wanted, order = itertools.tee(plan.ids())
+    made = produce(test for test in wanted if test_name(test) not in there)
     failed: list[NotProduced] = []
-    while len(failed) < MAX_FAILURES:
-        name = test_name(Numbered(plan.seed, index))
-        if (out / name / CASE).exists():
-            return Written(name, True, tuple(failed)), index + 1
-        made = produce(index)
-        index += 1
-        if isinstance(made, TestCase):
-            _begin(out, plan)
-            return Written(write_test(out, made).name, False, tuple(failed)), index
-        failed.append(made)
+    for test in order:
+        name = test_name(test)
+        if name not in there:
+            entry = _small(next(made), plan.most_bytes)
+            if isinstance(entry, NotProduced):
+                failed.append(entry)
+                if len(failed) == MAX_FAILURES and not plan.tests:
+                    raise _hopeless(failed)
+                continue
+            begin(out, plan.to_json())
+            write_test(out, entry)
+        yield Written(name, name in there, tuple(failed))
+        failed = []
+    if failed:
+        yield Written("", False, tuple(failed))
+
+
+def _small(made: Entry | NotProduced, most: int) -> Entry | NotProduced:
+    if isinstance(made, NotProduced) or not most or (size := made.nbytes()) <= most:
+        return made
+    return NotProduced(made.case.id, TOO_LARGE, f"{size:,} bytes are more than {most:,}")
+
+
+def _hopeless(failed: list[NotProduced]) -> CorpusError:
     last = failed[-1]
-    raise CorpusError(
+    return CorpusError(
         f"{len(failed)} indexes in a row gave no test case; the last: {last.stage}: "
         f"{last.message.strip().partition(chr(10))[0]}"
     )
+
+
+def _short(test: TestId) -> str:
+    return str(test.index) if isinstance(test, Numbered) else str(test)
 
 
 def _difference(old: Any, new: Any) -> str:

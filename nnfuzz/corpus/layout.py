@@ -1,24 +1,30 @@
 """ONNX's backend-test layout: how a test stands in a folder.
 
   test_NAME/model.onnx
-  test_NAME/test_data_set_0/input_K.pb, output_K.pb      TensorProtos in the order of the model's
+  test_NAME/test_data_set_N/input_K.pb, output_K.pb      TensorProtos in the order of the model's
+  test_NAME/data.json                                    tolerances, which ONNX's runner reads
+  test_NAME/config.txt                                   the same for onnx_test_runner
   test_NAME/nnfuzz.json, weights.npz                     graph and which test it is; only in ours
 
-Source: onnx/onnx, docs/OnnxBackendTest.md.
+Source: onnx/onnx, docs/OnnxBackendTest.md and onnx/backend/test/loader; microsoft/onnxruntime,
+onnxruntime/test/onnx/TestCase.cc.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import Unreadable, read
+from nnfuzz.reading import Unreadable, read, read_fields
 from nnfuzz.report.files import atomic_folder, npz_bytes
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered, TestId, parse_id
@@ -32,6 +38,9 @@ from nnfuzz.untrusted import (
 
 SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
+TOLERANCES, RUNNER_CONFIG = "data.json", "config.txt"
+LICENSE = "Apache-2.0"
+"""Of all that is generated, as an SPDX expression."""
 
 
 class CorpusError(Unreadable):
@@ -51,6 +60,24 @@ class _About:
     opset: int
     graph: GraphView
     schema: int = 0
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """What data.json holds. rtol, atol: for all outputs; outputs: for each by name."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    outputs: Mapping[str, Tolerance] = field(default_factory=dict)
+
+    def of(self, output: str) -> Tolerance | None:
+        """None where the file does not say both numbers."""
+        if output in self.outputs or self.rtol is None or self.atol is None:
+            return self.outputs.get(output)
+        return Tolerance(self.rtol, self.atol)
+
+
+NO_TOLERANCES = Tolerances()
 
 
 @dataclass(frozen=True)
@@ -88,28 +115,45 @@ class TestFolder:
             for folder in folders
         ]
 
+    def tolerances(self) -> Tolerances:
+        """Raises: Unreadable."""
+        file = self.path / TOLERANCES
+        if not file.exists():
+            return NO_TOLERANCES
+        with making_sense(file):
+            known = Tolerances.__dataclass_fields__
+            return Tolerances(**read_fields(Tolerances, read_json(file), *known))
+
     def case(self) -> TestCase | None:
-        """The test case, where nnfuzz has made the folder; None where it has not.
+        """The test case of the first data set, where nnfuzz has made the folder; else None.
+
+        Raises: NotTensors, Unreadable.
+        """
+        return next(self.cases(), None)
+
+    def cases(self) -> Iterator[TestCase]:
+        """The test case of each data set; none where nnfuzz has not made the folder.
 
         Raises: NotTensors, Unreadable.
         """
         file = self.path / CASE
         if not file.exists():
-            return None
+            return
         data = read(_About, read_json(file))
         if data.schema != SCHEMA:
             raise CorpusError(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
-        data_set = self.data_sets()[0]
-        return TestCase(
+        case = TestCase(
             id=parse_id(data.test),
             graph=data.graph.checked(),
             model=self.model(),
-            inputs=dict(data_set.inputs),
+            inputs={},
             weights=read_npz(self.path / WEIGHTS),
-            expected=dict(data_set.outputs),
+            expected={},
             exporter=data.exporter,
             opset=data.opset,
         )
+        for found in self.data_sets():
+            yield replace(case, inputs=dict(found.inputs), expected=dict(found.outputs))
 
 
 def find_tests(root: str | Path) -> list[TestFolder]:
@@ -135,39 +179,58 @@ def test_name(test: TestId) -> str:
 test_name.__test__ = False  # type: ignore[attr-defined]
 
 
-def write_test(parent: Path, case: TestCase) -> Path:
-    """Writes one test, whole or not at all; equal cases give equal bytes.
+def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
+    """Writes one test, whole or not at all; equal ones give equal bytes.
 
+    name: of its folder; default: that of `test_name`.
     Raises: FileExistsError; CorpusError if the model's inputs are not those of the case.
     """
-    inputs, outputs = interface(case.model)
-    for kind, wanted, have in (
-        ("inputs", inputs, case.inputs),
-        ("outputs", outputs, case.expected),
-    ):
+    entry = case if isinstance(case, Entry) else Entry(case)
+    case, name = entry.case, name or test_name(entry.case.id)
+    sets = [(case.inputs, case.expected), *entry.further]
+    names = interface(case.model)
+    for kind, wanted, have in zip(("inputs", "outputs"), names, sets[0]):
         if missing := [name for name in wanted if name not in have]:
-            raise CorpusError(f"{test_name(case.id)}: the case has no {kind} {', '.join(missing)}")
-    about = {
+            raise CorpusError(f"{name}: the case has no {kind} {', '.join(missing)}")
+    with atomic_folder(parent / name) as made:
+        (made / MODEL).write_bytes(case.model)
+        (made / CASE).write_text(_text(_about(case)), encoding="utf-8")
+        (made / WEIGHTS).write_bytes(npz_bytes(case.weights))
+        if entry.whole is not None:
+            _write_tolerances(made, entry.whole, entry.tolerances)
+        for number, arrays in enumerate(sets):
+            data = made / f"{DATA_SET}{number}"
+            data.mkdir()
+            for stem, wanted, have in zip(("input", "output"), names, arrays):
+                for place, tensor in enumerate(wanted):
+                    content = tensor_bytes(tensor, have[tensor])
+                    (data / f"{stem}_{place}.pb").write_bytes(content)
+    return parent / name
+
+
+def _about(case: TestCase) -> dict[str, Any]:
+    return {
         "schema": SCHEMA,
         "test": str(case.id),
         "exporter": case.exporter,
         "opset": case.opset,
         "graph": case.graph.to_json(),
     }
-    folder = parent / test_name(case.id)
-    with atomic_folder(folder) as made:
-        (made / MODEL).write_bytes(case.model)
-        (made / CASE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        (made / WEIGHTS).write_bytes(npz_bytes(case.weights))
-        data = made / f"{DATA_SET}0"
-        data.mkdir()
-        for stem, names, arrays in (
-            ("input", inputs, case.inputs),
-            ("output", outputs, case.expected),
-        ):
-            for number, name in enumerate(names):
-                (data / f"{stem}_{number}.pb").write_bytes(tensor_bytes(name, arrays[name]))
-    return folder
+
+
+def _write_tolerances(folder: Path, whole: Tolerance, outputs: Mapping[str, Tolerance]) -> None:
+    """data.json, for ONNX's own runner and for people, and config.txt, for onnx_test_runner."""
+    each = {name: asdict(tolerance) for name, tolerance in outputs.items()}
+    told = {"license": LICENSE, **asdict(whole), "outputs": each}
+    (folder / TOLERANCES).write_text(_text(told), encoding="utf-8")
+    (folder / RUNNER_CONFIG).write_text(
+        f"per_sample_tolerance:{whole.atol}\nrelative_per_sample_tolerance:{whole.rtol}\n",
+        encoding="utf-8",
+    )
+
+
+def _text(data: Any) -> str:
+    return json.dumps(data, indent=1) + "\n"
 
 
 def tensor_bytes(name: str, array: np.ndarray) -> bytes:

@@ -1,19 +1,20 @@
 """Runs a corpus against a compiler.
 
 Tests that nnfuzz has made are judged by the error envelope of their graph. For others the
-tolerances of `TOLERANCES` hold: discrete values must be equal, floats must satisfy
-|actual - expected| <= atol + rtol |expected|, non-finite ones must be equal.
+tolerances of their data.json hold, or those of `TOLERANCES`: discrete values must be equal, floats
+must satisfy |actual - expected| <= atol + rtol |expected|, non-finite ones must be equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
-from nnfuzz.corpus.layout import DataSet, NotTensors, TestFolder
+from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
+from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.experiment.blocking import Judge, examine
@@ -83,10 +84,12 @@ def _verify(
         return [Result(test.name, runner.name, lv, status, message, details) for lv in levels]
 
     try:
-        case = test.case() if judge else None
-        if case is not None and judge is not None:
-            return _by_envelope(test, case, runner, judge, levels)
-        return _by_tolerance(test, runner, levels)
+        cases = list(test.cases()) if judge else []
+        if cases and judge is not None:
+            parts = [_by_envelope(test, case, runner, judge, levels) for case in cases]
+        else:
+            parts = list(_by_tolerance(test, runner, levels))
+        return [_worst(results) for results in zip(*parts)]
     except NotTensors as error:
         return everywhere(Status.SKIPPED, error)
     except (Unreadable, ProducerError, RunnerError) as error:
@@ -105,40 +108,47 @@ def _by_envelope(
     return [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
 
 
-def _by_tolerance(test: TestFolder, runner: BackendRunner, levels: Sequence[str]) -> list[Result]:
-    """Every data set of the test; the first one that does not pass decides about a level."""
-    results: dict[str, Result] = {}
-    model = test.model()
+def _by_tolerance(
+    test: TestFolder, runner: BackendRunner, levels: Sequence[str]
+) -> Iterator[list[Result]]:
+    """The results of each data set."""
+    model, tolerances = test.model(), test.tolerances()
     for data_set in test.data_sets():
-        for outcome in runner.run(model, data_set.inputs, levels):
-            result = _result(test, outcome, differences(data_set, outcome))
-            previous = results.get(outcome.level)
-            if previous is None or previous.status is Status.PASSED:
-                results[outcome.level] = result
-    return [results[level] for level in levels]
+        outcomes = runner.run(model, data_set.inputs, levels)
+        yield [_result(test, o, differences(data_set, o, tolerances)) for o in outcomes]
 
 
-def differences(data_set: DataSet, outcome: Outcome) -> list[str]:
+def _worst(results: Sequence[Result]) -> Result:
+    """Of the data sets at one level, the first that did not pass, with the time of all."""
+    first = next((r for r in results if r.status is not Status.PASSED), results[0])
+    return replace(first, seconds=sum(r.seconds for r in results))
+
+
+def differences(
+    data_set: DataSet, outcome: Outcome, tolerances: Tolerances = NO_TOLERANCES
+) -> list[str]:
     """A line for every output that is off; [] where the outcome has none."""
     if outcome.outputs is None:
         return []
     lines = []
     for name, expected in data_set.outputs.items():
-        said = difference(expected, outcome.outputs.get(name))
+        said = difference(expected, outcome.outputs.get(name), tolerances.of(name))
         if said:
             lines.append(f"{data_set.name}, {name}: {said}")
     return lines
 
 
-def difference(expected: np.ndarray, actual: np.ndarray | None) -> str:
-    """What is wrong with an output, or ""."""
+def difference(
+    expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance | None = None
+) -> str:
+    """What is wrong with an output, or "". tolerance: default: that of the dtype."""
     if actual is None:
         return "missing"
     if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
         return (
             f"{actual.dtype}{list(actual.shape)}, expected {expected.dtype}{list(expected.shape)}"
         )
-    wrong = ~_close(expected, actual)
+    wrong = ~_close(expected, actual, tolerance)
     if not wrong.any():
         return ""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -148,11 +158,12 @@ def difference(expected: np.ndarray, actual: np.ndarray | None) -> str:
     )
 
 
-def _close(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+def _close(expected: np.ndarray, actual: np.ndarray, given: Tolerance | None) -> np.ndarray:
     kind = expected.dtype.kind
     if kind != "c" and not is_floating(expected):
         return expected == actual
-    rtol, atol = TOLERANCES.get(expected.dtype.name, OTHER_FLOATS)
+    usual = TOLERANCES.get(expected.dtype.name, OTHER_FLOATS)
+    rtol, atol = (given.rtol, given.atol) if given else usual
     if kind != "c":  # ml_dtypes compute nothing by themselves
         expected, actual = expected.astype(np.float64), actual.astype(np.float64)
     return np.isclose(actual, expected, rtol, atol, equal_nan=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.generate import MAX_FAILURES, Plan, fill
 from nnfuzz.corpus.layout import CorpusError
 from nnfuzz.testcase.case import NotProduced
@@ -17,11 +18,13 @@ PLAN = Plan(4, 7, {"nodes": 2}, {"nnfuzz": "1"})
 def produce(case):
     """Every third index gives no test case; `asked` remembers the calls."""
 
-    def make(index):
-        make.asked.append(index)
-        if index % 3 == 2:
-            return NotProduced(Numbered(7, index), "inputs", "no input")
-        return replace(case, id=Numbered(7, index))
+    def make(tests):
+        for test in tests:
+            make.asked.append(test.index)
+            if test.index % 3 == 2:
+                yield NotProduced(test, "inputs", "no input")
+            else:
+                yield Entry(replace(case, id=test))
 
     make.asked = []
     return make
@@ -38,6 +41,22 @@ def test_fills_and_says_what_was_skipped(produce, tmp_path):
     manifest = json.loads((tmp_path / "c" / "manifest.json").read_text())
     assert manifest["tests"] == [w.name for w in written] and manifest["skipped"] == {"2": "inputs"}
     assert (manifest["seed"], manifest["config"]) == (7, {"nodes": 2})
+    assert manifest["license"] == "Apache-2.0"
+    assert {"README.md", "polygraphy_data.py"} < {p.name for p in (tmp_path / "c").iterdir()}
+
+
+def test_models_may_be_chosen_one_by_one(produce, tmp_path):
+    plan = replace(PLAN, count=99, tests=tuple(Numbered(7, index) for index in (0, 2, 9, 5)))
+    written = list(fill(tmp_path / "c", plan, produce))
+    assert [w.name[-1:] for w in written] == ["0", "9", ""]
+    manifest = json.loads((tmp_path / "c" / "manifest.json").read_text())
+    assert len(manifest["tests"]) == 2 and manifest["skipped"] == {"2": "inputs", "5": "inputs"}
+
+
+def test_models_that_are_too_large_are_passed_over(produce, tmp_path):
+    with pytest.raises(CorpusError, match=r"too large: .* bytes are more than 10"):
+        list(fill(tmp_path / "c", replace(PLAN, most_bytes=10), produce))
+    assert not (tmp_path / "c").exists()
 
 
 def test_interrupted_and_resumed_is_the_same(produce, tmp_path):
@@ -89,9 +108,10 @@ def test_foreign_folders_are_left_alone(produce, tmp_path):
 def test_hopeless_settings_end(tmp_path):
     asked = []
 
-    def never(index):
-        asked.append(index)
-        return NotProduced(Numbered(7, index), "generate", "nothing fits")
+    def never(tests):
+        for test in tests:
+            asked.append(test)
+            yield NotProduced(test, "generate", "nothing fits")
 
     with pytest.raises(CorpusError, match="nothing fits"):
         list(fill(tmp_path / "c", PLAN, never))
@@ -100,7 +120,7 @@ def test_hopeless_settings_end(tmp_path):
 
 
 def test_settings_that_the_producer_refuses_leave_no_folder(tmp_path):
-    def refuse(index):
+    def refuse(tests):
         raise ValueError("unknown operator")
 
     with pytest.raises(ValueError, match="unknown operator"):

@@ -1,0 +1,42 @@
+"""What backends take, asked of their probes before something is made for them."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.testcase.case import CaseConfig
+
+
+def unsupported(
+    registry: BackendRegistry, specs: tuple[BackendSpec, ...], case: CaseConfig
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The signatures of a configuration that some backend calls unsupported, and all versions.
+
+    Every one is probed at every level, which takes minutes the first time; what lasts is kept
+    between runs. Raises: RunnerError, ConfigError, PoolError.
+    """
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.session import run_probes
+    from nnfuzz.campaign.store import Store
+    from nnfuzz.campaign.support_cache import SupportCache
+    from nnfuzz.cli.progress import watcher
+    from nnfuzz.cli.settings import cache_folder, default_processes
+
+    case = replace(case, seed_models=(), seed_digest="")
+    processes: dict[str, Any] = {**default_processes(len(specs))}
+    config = CampaignConfig(specs, case, reduce=False, **processes)
+    with tempfile.TemporaryDirectory(prefix="nnfuzz-probes-") as name:
+        folder = Path(name) / "campaign"
+        cache = SupportCache(cache_folder())
+        with (
+            Store.create(folder, config.to_json()) as store,
+            watcher(False, config, folder, "probing") as observer,
+        ):
+            result, tables = run_probes(store, config, registry, observer, cache)
+    refused = {key for table in tables.values() for key in table.refused()}
+    return tuple(sorted(refused)), dict(result.summary["versions"])

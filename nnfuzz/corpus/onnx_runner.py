@@ -1,0 +1,31 @@
+"""A corpus under ONNX's own runner of backend tests, which is a suite of unittest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+
+def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> Any:
+    """ONNX's `BackendTest` of a backend, with the tests of a folder in place of ONNX's own.
+
+        import onnxruntime.backend, nnfuzz
+        globals().update(nnfuzz.onnx_backend_test(onnxruntime.backend, "models").test_cases)
+
+    backend: what onnx.backend.base describes. folder: tests side by side, as `nnfuzz generate` and
+    `nnfuzz select` write them; their data.json says which tolerances hold. settings: for
+    `backend.prepare`, such as a level. Raises: OSError for a folder that cannot be read.
+    """
+    from onnx.backend.test import runner
+    from onnx.backend.test.loader import load_model_tests
+
+    place = Path(folder).resolve()
+    names = [path.parent.name for path in place.glob("*/model.onnx")]
+
+    def found(kind: str) -> Any:
+        return load_model_tests(str(place.parent), place.name) if kind == "simple" else []
+
+    # The constructor has no other place for tests than ONNX's own folders.
+    with mock.patch.object(runner, "load_model_tests", found):
+        return runner.Runner(backend, test_kwargs={name: settings for name in names})

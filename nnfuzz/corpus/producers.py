@@ -1,0 +1,111 @@
+"""Workers that make the entries of a corpus side by side; answers come in order all the same."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, TypeVar
+
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.service import entry_job, instances_job, keys_job
+from nnfuzz.execute.events import Death, Fault, Limits, Progress, Reading, Reply, described
+from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.sandbox import Sandbox, wait
+from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
+from nnfuzz.testcase.service import blames_settings
+from nnfuzz.testcase.test_id import TestId
+
+SERVICE = "nnfuzz.corpus.service:corpus_service"
+LIMITS = Limits(seconds=120.0, jobs_per_process=1000)
+AHEAD = 4
+"""Answers per worker that wait for an earlier one, so that one slow test does not stop the rest."""
+T = TypeVar("T")
+Asked = tuple[T, dict[str, Any], Reading]
+"""What a job is about, its header, and what reads its answer."""
+
+
+class Producers:
+    """Any number of workers, each with the same settings. A context manager."""
+
+    def __init__(self, seed: int, config: Mapping[str, Any], processes: int, sets: int = 1) -> None:
+        """sets: data sets per test case."""
+        arguments = {"seed": seed, "config": dict(config)}
+        self._sets = sets
+        with ExitStack() as stack:
+            server = ForkServer((*PRELOAD, "nnfuzz.corpus.service"), warm=(SERVICE, arguments))
+            stack.callback(server.close)
+            self._sandboxes = [
+                stack.enter_context(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
+                for _ in range(processes)
+            ]
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Producers:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def entries(self, tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
+        """What comes of the tests, in their order. A worker that dies is a NotProduced.
+
+        Raises: ProducerSettingsError, ProducerUnavailable.
+        """
+        jobs = ((test, *entry_job(test, self._sets)) for test in tests)
+        for test, event in self._answers(jobs):
+            if isinstance(event, Reply):
+                yield event.value
+            else:
+                yield NotProduced(test, "fault", described(event))
+
+    def signatures(self) -> list[str]:
+        """ "EXPORTER:SIGNATURE" of all that may be generated.
+
+        Raises: ProducerSettingsError, ProducerUnavailable.
+        """
+        ((_, event),) = self._answers([("", *keys_job())])
+        if not isinstance(event, Reply):
+            raise ProducerUnavailable(described(event))
+        return event.value
+
+    def instances(self, keys: Iterable[str]) -> Iterator[list[TestId]]:
+        """Of each signature, models of one operator that show all values of its attributes.
+
+        Raises: ProducerSettingsError, ProducerUnavailable.
+        """
+        for _, event in self._answers((key, *instances_job(key)) for key in keys):
+            yield event.value if isinstance(event, Reply) else []
+
+    def _answers(self, jobs: Iterable[Asked[T]]) -> Iterator[tuple[T, Reply | Fault | Death]]:
+        """Each job's end, in the order of the jobs, which are taken as workers become free."""
+        jobs, most = iter(jobs), AHEAD * len(self._sandboxes)
+        order: deque[tuple[T, Sandbox]] = deque()
+        ended: dict[Sandbox, deque[Reply | Fault | Death]] = {s: deque() for s in self._sandboxes}
+        while True:
+            for sandbox in self._sandboxes:
+                if not sandbox.busy and len(order) < most and (job := next(jobs, None)):
+                    what, header, reading = job
+                    sandbox.submit(header, reply=reading)
+                    order.append((what, sandbox))
+            if not order:
+                return
+            if waiting := ended[order[0][1]]:
+                yield order.popleft()[0], waiting.popleft()
+                continue
+            for sandbox, event in wait(self._sandboxes):
+                if not isinstance(event, Progress):
+                    ended[sandbox].append(_working(event))
+
+
+def _working(event: Reply | Fault | Death) -> Reply | Fault | Death:
+    """The event. Raises: ProducerSettingsError, ProducerUnavailable where no worker can start."""
+    if isinstance(event, Fault) and event.starting:
+        if blames_settings(event.error_type):
+            raise ProducerSettingsError(event.message.strip("\"'"))
+        raise ProducerUnavailable(f"{described(event)}\n{event.traceback}")
+    if isinstance(event, Death) and event.stage == "start":
+        raise ProducerUnavailable(f"{described(event)}\n{event.captured}")
+    return event

@@ -1,0 +1,80 @@
+"""`nnfuzz generate` as teams meet it: bad input is told with its fix and destroys nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.values import size
+
+QUICK = ("--exporter", "direct", "--nodes", 2, "--processes", 1)
+
+
+def nnfuzz(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "nnfuzz", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("text, found", [("20M", 20_000_000), ("64k", 64_000), ("1.5 kB", 1500)])
+def test_sizes(text, found):
+    assert size(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "0", "much", "-3k", "1T"])
+def test_bad_sizes(text):
+    with pytest.raises(UsageError, match="write 4000, 64k, 20M or 1G"):
+        size(text)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--ops", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
+        (("--ops", "Add", "--exclude", "Add"), "no operator is left"),
+        (("--dtypes", "float31"), "there is no dtype 'float31'"),
+        (("--opset", "99"), "reaches the opsets"),
+        (("--max-bytes", "lots"), "--max-bytes 'lots' is no size"),
+        (("--max-bytes", "10"), "too large"),
+        (("--backend", "onxruntime"), "did you mean 'onnxruntime'"),
+        (("--data-sets", "0"), "Invalid value for '--data-sets'"),
+    ],
+)
+def test_impossible_wishes_leave_nothing_behind(tmp_path, arguments, message):
+    done = nnfuzz("generate", *QUICK, "--out", tmp_path / "out", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "folder", "manifest"])
+def test_what_is_no_corpus_is_left_alone(tmp_path, place):
+    out = tmp_path / "out"
+    if place == "file":
+        out.write_text("mine")
+    else:
+        out.mkdir()
+        (out / ("manifest.json" if place == "manifest" else "thesis.tex")).write_text("{mine")
+    before = {p: p.read_text() for p in tmp_path.rglob("*") if p.is_file()}
+    done = nnfuzz("generate", *QUICK, "--count", 1, "--out", out)
+    assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr
+    assert {p: p.read_text() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_folder_that_cannot_be_written_is_named():
+    done = nnfuzz("generate", *QUICK, "--count", 1, "--out", "/proc/none")
+    assert done.returncode == 2 and "/proc/none cannot be written" in done.stderr
+
+
+def test_for_a_backend_nothing_is_generated_that_it_lacks(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    options = ("--singles", "--ops", "PRelu", "--dtypes", "float32,float64,int32", "--backend")
+    done = nnfuzz("generate", *QUICK, *options, "onnxruntime", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "direct:PRelu(float64)->float64" in manifest["config"]["refused"]
+    assert "onnxruntime" in manifest["versions"]
+    assert manifest["tests"] and all("float32" in name for name in manifest["tests"])

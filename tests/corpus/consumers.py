@@ -1,0 +1,44 @@
+"""A small corpus for tests of consumers, and one whose second model is wrong on purpose."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from nnfuzz.corpus.generate import Plan, fill
+from nnfuzz.corpus.producers import Producers
+from nnfuzz.testcase.case import CaseConfig
+
+CONFIG = CaseConfig(
+    nodes=4,
+    exporter="direct",
+    opset=18,
+    operators=("Add", "Mul", "Relu", "Conv", "MatMul", "Softmax", "Transpose"),
+    dtypes={"float64": None, "float16": None, "bfloat16": None},
+)
+COUNT = 4
+
+
+def corpus(folder: Path) -> Path:
+    """Models of float32 and integers that every compiler takes, each with two data sets."""
+    plan = Plan(COUNT, 3, CONFIG.to_json(), {}, sets=2)
+    with Producers(plan.seed, plan.config, 1, plan.sets) as producers:
+        assert len(list(fill(folder, plan, producers.entries))) == COUNT
+    return folder
+
+
+def spoiled(folder: Path, copy: Path) -> str:
+    """Copies the corpus with a wrong expected output in one data set; returns that test's name."""
+    shutil.copytree(folder, copy)
+    for test in sorted(copy.glob("test_*")):
+        file = sorted(test.glob("test_data_set_*"))[-1] / "output_0.pb"
+        tensor = onnx.load_tensor(file)
+        array = onnx.numpy_helper.to_array(tensor)
+        if array.dtype == np.float32 and np.abs(array).max() > 0:
+            wrong = onnx.numpy_helper.from_array(array * np.float32(1.5), tensor.name)
+            file.write_bytes(wrong.SerializeToString())
+            return test.name
+    raise AssertionError("no model with a float output")

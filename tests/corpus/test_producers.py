@@ -1,0 +1,82 @@
+"""Entries made by processes side by side: order, bytes, further data, single operators."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from nnfuzz.corpus.attributes import attribute_values
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.layout import find_tests, write_test
+from nnfuzz.corpus.producers import Producers
+from nnfuzz.testcase.case import CaseConfig, NotProduced
+from nnfuzz.testcase.client import ProducerSettingsError
+from nnfuzz.testcase.test_id import Numbered
+
+CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Relu", "Pad", "ArgMax", "Cast"))
+TESTS = [Numbered(5, index) for index in range(8)]
+
+
+def entries(processes, tests=TESTS):
+    with Producers(5, CONFIG.to_json(), processes, sets=2) as producers:
+        return list(producers.entries(tests))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return entries(1)
+
+
+def test_any_number_of_processes_makes_the_same_in_order(made, tmp_path):
+    again = entries(3)
+    for one, other in zip(made, again, strict=True):
+        assert type(one) is type(other)
+        if isinstance(one, Entry):
+            folders = [write_test(tmp_path / name, e) for name, e in (("a", one), ("b", other))]
+            files = [p.relative_to(folders[0]) for p in folders[0].rglob("*") if p.is_file()]
+            assert all(
+                (folders[0] / f).read_bytes() == (folders[1] / f).read_bytes() for f in files
+            )
+        else:
+            assert one.stage == other.stage
+    assert [e.case.id if isinstance(e, Entry) else e.id for e in made] == TESTS
+
+
+def test_entries_pass_the_checker_and_come_back_with_all_data(made, tmp_path):
+    for entry in made:
+        if isinstance(entry, NotProduced):
+            assert entry.stage in ("undecided", "blunt", "inputs")
+            continue
+        onnx.checker.check_model(onnx.load_model_from_string(entry.case.model), full_check=True)
+        write_test(tmp_path, entry)
+    tests = find_tests(tmp_path)
+    assert any(len(list(test.cases())) == 2 for test in tests)
+    for test in tests:
+        first, *others = test.data_sets()
+        for other in others:
+            assert any(not np.array_equal(first.inputs[n], other.inputs[n]) for n in first.inputs)
+        told = test.tolerances()
+        assert told.of(next(iter(first.outputs))) is not None
+        assert (test.path / "config.txt").read_text().startswith("per_sample_tolerance:")
+
+
+def test_single_operators_show_every_mode():
+    with Producers(0, replace(CONFIG, operators=("Pad",)).to_json(), 2) as producers:
+        keys = [key for key in producers.signatures() if "float32" in key or "int8" in key]
+        found = list(itertools.chain.from_iterable(producers.instances(keys)))
+        shown = set()
+        for entry in producers.entries(found):
+            assert isinstance(entry, Entry) and len(entry.case.graph.nodes) == 1
+            assert attribute_values(entry.case.graph) - shown
+            shown |= attribute_values(entry.case.graph)
+    for dtype in ("float32", "int8"):
+        modes = {text.rpartition("=")[2] for text in shown if f"({dtype}) mode=" in text}
+        assert {'"constant"', '"reflect"', '"edge"'} <= modes
+
+
+def test_settings_that_give_nothing_are_refused():
+    config = replace(CONFIG, operators=("Ad",)).to_json()
+    with Producers(0, config, 2) as producers, pytest.raises(ProducerSettingsError, match="Add"):
+        next(producers.entries(TESTS))
