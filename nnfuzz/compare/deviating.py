@@ -110,7 +110,7 @@ class _Habits:
         for own, to in self._to:
             if own is dtype and dtype.is_int and to != SATURATES:
                 # Of the carrier: what is done to a uint64 in full is right in int64, bit by bit.
-                interval = interval.masked(torch.from_numpy(~held(value.numpy(), DType(to))))
+                interval = interval.masked(~torch.from_numpy(held(value.numpy(), DType(to))))
         return interval
 
     def wrapped(

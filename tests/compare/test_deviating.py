@@ -49,6 +49,11 @@ def test_integers_that_depend_on_no_large_number_must_be_right(chain):
     assert not explains([I32], graph, params, {name: np.array([0, -5, -8])})
 
 
+def test_a_scalar_is_judged_like_any_other(chain):
+    graph, params, name = chain(np.array(2**40), "Abs")
+    assert wrong(graph, params, {name: np.array(0)}) == (I32,)
+
+
 def test_a_wrong_integer_must_be_one_that_the_narrower_type_holds(chain):
     graph, params, name = chain(np.array([2**60 + 1]), "Abs")
     assert wrong(graph, params, {name: np.array([2**60])}) == (Deviation("int64", "float32"),)
