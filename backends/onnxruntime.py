@@ -126,11 +126,13 @@ def to_ort(array):  # ONNX Runtime takes no arrays of bfloat16, float8 or int4
 def from_ort(value):
     import ctypes
 
-    from onnx import TensorProto, numpy_helper
+    import numpy as np
+    from onnx import helper, numpy_helper
 
-    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    type_ = value.element_type()
-    return numpy_helper.to_array(TensorProto(dims=value.shape(), data_type=type_, raw_data=raw))
+    dtype = helper.tensor_dtype_to_np_dtype(value.element_type())
+    tensor = numpy_helper.from_array(np.zeros(value.shape(), dtype))
+    tensor.raw_data = ctypes.string_at(value.data_ptr(), len(tensor.raw_data))
+    return numpy_helper.to_array(tensor)
 """
 
 
@@ -145,6 +147,8 @@ class OnnxRuntime(Backend):
     # Releases since 1.29 would tell Microsoft of every model, and leave a file .ses behind.
     environment: ClassVar = {"ORT_DISABLE_TELEMETRY": "1"}
     install = 'pip install "nnfuzz[onnxruntime]"'
+    distribution = "onnxruntime"
+    older: ClassVar = {"1.19": "numpy<2"}
     max_opset = 26
     max_ir_version = 13
     collections: ClassVar = {
@@ -272,7 +276,7 @@ class OnnxRuntime(Backend):
 
 def _kind(error: CompilerError, subject: str) -> ComplaintKind:
     theirs = error.error_type.startswith("onnxruntime")
-    if error.error_type.endswith(".NotImplemented") or (
+    if error.error_type.endswith((".NotImplemented", "NotImplementedError")) or (
         theirs and any(text in error.message for text in _UNSUPPORTED)
     ):
         return ComplaintKind.UNSUPPORTED
@@ -286,16 +290,20 @@ def _to_ort(array: np.ndarray) -> Any:
     from onnx import numpy_helper
 
     tensor = numpy_helper.from_array(array)
-    value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), tensor.data_type)
+    try:
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), tensor.data_type)
+    except RuntimeError as error:
+        raise NotImplementedError(f"no {array.dtype} in Python before 1.20") from error
     ctypes.memmove(value.data_ptr(), tensor.raw_data, len(tensor.raw_data))
     return value
 
 
 def _from_ort(value: Any) -> np.ndarray:
-    from onnx import TensorProto, numpy_helper
+    from onnx import helper, numpy_helper
 
-    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    tensor = TensorProto(dims=value.shape(), data_type=value.element_type(), raw_data=raw)
+    dtype = helper.tensor_dtype_to_np_dtype(value.element_type())
+    tensor = numpy_helper.from_array(np.zeros(value.shape(), dtype))  # as many bytes, packed alike
+    tensor.raw_data = ctypes.string_at(value.data_ptr(), len(tensor.raw_data))
     return numpy_helper.to_array(tensor)
 
 

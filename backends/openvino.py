@@ -112,6 +112,7 @@ class OpenVino(Backend):
     levels = tuple(_LEVELS)
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
+    distribution = "openvino"
     collections: ClassVar = dict.fromkeys(_SWITCHES, ())
     # The plug-in for CPUs converts them so before anything else (ConvertPrecision).
     narrows: ClassVar = {

@@ -68,7 +68,7 @@ class BackendPool:
         """Elementary models that the compiler did not answer in time when it was asked."""
         self._faults = 0
         self._release = ""
-        self.server = fork_server_of(backend)
+        self.server = fork_server_of(backend, spec)
         self.slots = [_Slot(self._runner()) for _ in range(count)]
         self.pace = Pace(self.slots[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, backlog)

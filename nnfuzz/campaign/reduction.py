@@ -122,7 +122,8 @@ class ReductionService:
 
     def _shared(self, finding: Finding) -> Servers:
         backend = finding.backend
-        key = (backend.name if backend else "", *finding.config.get("plugins", ()))
+        of = (backend.name, backend.release) if backend else ()
+        key = (*of, *finding.config.get("plugins", ()))
         if self._servers is None or self._for != key:
             self.close()
             self._servers = Servers(backend, self._registry, finding.config)

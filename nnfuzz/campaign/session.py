@@ -64,9 +64,11 @@ class Versions:
     libraries: dict[str, str]
 
     def flat(self) -> dict[str, str]:
+        """By name; of a compiler in several releases, the others with their backend's label."""
         merged = dict(self.libraries)
-        for found in self.backends.values():
-            merged.update(found)
+        for label, found in self.backends.items():
+            for name, told in found.items():
+                merged[name if merged.get(name, told) == told else f"{name} of {label}"] = told
         return merged
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import FINDINGS, OK
+from nnfuzz.cli.errors import FINDINGS, OK, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
 from nnfuzz.cli.values import exporting
 
@@ -38,21 +38,50 @@ def backends(
             help="Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].",
         ),
     ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Remove the environments of other releases from the disk."),
+    ] = False,
     plugin: Plugins = None,
 ) -> None:
-    """List backends with versions, levels and options, and say how to get those that are missing.
+    """List backends with versions, levels and options, and say how to get those that are missing;
+    then the environments that hold other releases (NAME@RELEASE), with their sizes.
 
     \b
     nnfuzz backends
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
+    nnfuzz backends --prune          remove the environments; what is needed is made again
     """
     from nnfuzz.execute.registry import BackendRegistry
 
+    if prune:
+        _prune()
+        return
     registry = BackendRegistry.discover(plugin or [])
     if probe:
         raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
     for name in registry.names():
         _print(registry, name)
+    _print_environments()
+
+
+def _print_environments() -> None:
+    from nnfuzz.execute.environment import environments
+
+    if found := environments():
+        print("environments of other releases (--prune removes them all):")
+    for place in found:
+        size = place.bytes() / 1e6
+        print(f"    {place.distribution} {place.release}: {size:.0f} MB in {place.folder}")
+
+
+def _prune() -> None:
+    from nnfuzz.execute.environment import environments
+
+    for place in environments():
+        with writing(place.folder):
+            place.remove()
+        print(f"removed {place.distribution} {place.release}: {place.folder}")
 
 
 def _print(registry: BackendRegistry, name: str) -> None:

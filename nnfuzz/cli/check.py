@@ -123,6 +123,8 @@ def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tup
     if backends:
         registry = BackendRegistry.discover(plugins)
         for spec in chosen_backends(registry, list(backends)):
+            if spec.release:
+                raise UsageError(f"{spec}: this command runs what is installed, no other release")
             yield spec.name, runtime_of(spec.load())
 
 

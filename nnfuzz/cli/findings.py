@@ -68,4 +68,4 @@ def backend_of(
         return None
     if consent.refused and own.name not in registry.names():
         raise consent.error()
-    return registry.spec(own.name, own.options)
+    return replace(registry.spec(own.name, own.options, own.release), label=own.label)

@@ -137,9 +137,9 @@ Backends = Annotated[
     typer.Option(
         "--backend",
         "-b",
-        metavar="NAME[,KEY=VALUE]",
+        metavar="NAME[@RELEASE][,KEY=VALUE]",
         help="Compiler under test, with options (nnfuzz backends lists both); repeat it to "
-        "compare several.",
+        "compare several. A release that is not installed gets an environment of its own.",
         autocompletion=completion.backends,
     ),
 ]
@@ -148,7 +148,7 @@ OwnBackend = Annotated[
     typer.Option(
         "--backend",
         "-b",
-        metavar="NAME[,KEY=VALUE]",
+        metavar="NAME[@RELEASE][,KEY=VALUE]",
         help="Run it on this backend [default: its own, with its options].",
         autocompletion=completion.backends,
     ),

@@ -20,6 +20,8 @@ MOST_PRODUCERS = 16
 
 def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[BackendSpec, ...]:
     """Parsed, installed backends. Raises: UsageError, RegistryError, OptionError."""
+    from nnfuzz.execute.runner import RunnerError, usable
+
     if not texts:
         here = registry.usable(tell)
         raise UsageError(
@@ -28,9 +30,10 @@ def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[Backen
         )
     specs = tuple(registry.parse(text) for text in texts)
     for spec in specs:
-        reason = registry.get(spec.name).missing()
-        if reason:
-            raise UsageError(f"backend {spec.name} cannot be used: {reason}")
+        try:
+            usable(registry.get(spec.name), spec)
+        except RunnerError as error:
+            raise UsageError(str(error)) from error
     return specs
 
 
@@ -85,12 +88,32 @@ def choose_opset(
         backend = registry.get(spec.name)
         option = backend.parse_options(spec.options).opset
         wish = given or option or backend.preferred_opset or newest
-        if backend.max_opset and wish > backend.max_opset:
+        most = _newest_taken(registry, spec, min(wish, backend.max_opset or wish))
+        if wish > most:
             if given or option:
-                raise UsageError(f"{spec.name} takes opsets up to {backend.max_opset}, not {wish}")
-            wish = backend.max_opset
+                raise UsageError(f"{spec.label} takes opsets up to {most}, not {wish}")
+            wish = most
         wishes.append(wish)
     return given or min(wishes)
+
+
+def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> int:
+    """The newest opset up to one that a backend takes; one of an older release is asked.
+
+    Raises: UsageError, RunnerError.
+    """
+    if not spec.release:
+        return newest
+    from nnfuzz.execute.opsets import newest_opset
+    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.materialize.opsets import OPSETS
+
+    oldest = min(lowest for lowest, _ in OPSETS.values())
+    with BackendRunner(spec, registry) as runner:
+        found = newest_opset(runner, range(newest, oldest - 1, -1))
+    if found is None:
+        raise UsageError(f"{spec} takes no model of the opsets {oldest} to {newest}")
+    return found
 
 
 def _check_levels(

@@ -165,6 +165,10 @@ class Backend(ABC):
     levels: ClassVar[tuple[str, ...]]
     preload: ClassVar[tuple[str, ...]] = ()
     install: ClassVar[str] = ""  # command that installs the compiler, for the message of `missing`
+    distribution: ClassVar[str] = ""
+    """Package of the index whose releases are the compiler's: what NAME@RELEASE installs."""
+    older: ClassVar[Mapping[str, str]] = {}
+    """Requirements beside the distribution, of releases before one: {"1.19": "numpy<2"}."""
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
     max_ir_version: ClassVar[int | None] = None

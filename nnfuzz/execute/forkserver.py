@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from nnfuzz.execute import zygote
 from nnfuzz.reading import read
 from nnfuzz.text import visible
 
@@ -48,6 +49,17 @@ class _Message:
     status: int | None = None
 
 
+@dataclass(frozen=True)
+class Home:
+    """An environment that workers run in instead of this process's own.
+
+    lent: files of the modules and packages of this process that are imported there, by name.
+    """
+
+    python: Path
+    lent: Mapping[str, str]
+
+
 class ForkServer:
     """A process that has imported `preload` once and forks workers from there in milliseconds.
 
@@ -55,6 +67,7 @@ class ForkServer:
     reaches every worker, as does what makes numeric libraries single-threaded, since a library
     that ran threads before a fork hangs after it. `warm`, a service's factory "pkg.module:factory"
     with its arguments (JSON), is called once ahead: what it loads and caches, workers begin with.
+    `home`: where it runs; None for where this process does.
     """
 
     def __init__(
@@ -62,9 +75,11 @@ class ForkServer:
         preload: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
         warm: tuple[str, dict[str, Any]] | None = None,
+        home: Home | None = None,
     ):
         self.preload = tuple(dict.fromkeys(preload))
         self.warm = warm
+        self._home = home
         self._environment = {**SINGLE_THREAD, **(environment or {})}
         self._on_end: dict[int, Callable[[int], None]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
@@ -86,7 +101,7 @@ class ForkServer:
             setup.write(json.dumps(self._setup()).encode())
             setup.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "nnfuzz.execute.zygote", str(theirs.fileno())],
+                [*self._command(), str(theirs.fileno())],
                 stdin=setup,
                 stdout=self._log,
                 stderr=self._log,
@@ -96,10 +111,17 @@ class ForkServer:
             )
         self._control.setblocking(False)
 
+    def _command(self) -> list[str]:
+        if self._home is None:
+            return [sys.executable, "-m", zygote.__name__]
+        return [str(self._home.python), "-I", zygote.__file__]  # deaf to PYTHONPATH
+
     def _setup(self) -> dict[str, Any]:
+        own = [os.path.abspath(entry) for entry in sys.path]
         return {
             "campaign": os.getpid(),
-            "path": [os.path.abspath(entry) for entry in sys.path],
+            "path": own if self._home is None else None,
+            "lent": dict(self._home.lent) if self._home else {},
             "preload": self.preload,
             "warm": self.warm,
             "scratch": str(self.scratch),

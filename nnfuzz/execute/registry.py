@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,8 @@ from nnfuzz.reading import Unreadable, read
 
 GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
 _MARK = "__nnfuzz_backend__"
+_RELEASE = re.compile(r"\d[\w.!+]*", re.ASCII)
+"""Versions of Python packages; nothing that a shell or an installer could take for more."""
 
 
 class RegistryError(Unreadable):
@@ -38,46 +41,62 @@ class BackendSpec:
     """Everything that another process needs to make the same backend; holds JSON values only.
 
     label: what tells it from the other backends of a campaign, by default the name; see `labelled`.
+    release: of the compiler, which runs in an environment of its own unless it is the one that is
+    installed (nnfuzz.execute.environment); "" for whatever is installed.
     """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
     label: str = field(default="", compare=False)
+    release: str = ""
 
     def __post_init__(self) -> None:
+        """Raises: OptionError for a release that can be none."""
         object.__setattr__(self, "label", self.label or self.name)
+        if self.release and not _RELEASE.fullmatch(self.release):
+            raise OptionError(f"{self.release!r} is no release: write NAME@1.2.3")
 
     def __str__(self) -> str:
-        return ",".join([self.name, *(f"{key}={value}" for key, value in self.options.items())])
+        name = f"{self.name}@{self.release}" if self.release else self.name
+        return ",".join([name, *(f"{key}={value}" for key, value in self.options.items())])
 
     def to_json(self) -> dict[str, Any]:
         fields = {"name": self.name, "options": self.options, "plugins": list(self.plugins)}
-        return {**fields, "label": self.label}
+        return {**fields, "label": self.label, "release": self.release}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BackendSpec:
         """Raises: Unreadable."""
         return read(cls, data)
 
-    def load(self) -> Backend:
-        """Makes the backend, in any process. Raises: RegistryError, OptionError."""
-        return BackendRegistry.discover(self.plugins).get(self.name)(**self.options)
+    def load(self, adapter: str = "") -> Backend:
+        """Makes the backend, in any process. Raises: RegistryError, OptionError.
+
+        adapter: its class as "module:name", where there are no entry points and other plug-ins
+        may lack what they import.
+        """
+        if not adapter:
+            return BackendRegistry.discover(self.plugins).get(self.name)(**self.options)
+        module, _, name = adapter.partition(":")
+        found: type[Backend] = getattr(importlib.import_module(module), name)
+        return found(**self.options)
 
 
 def labelled(specs: Sequence[BackendSpec]) -> tuple[BackendSpec, ...]:
     """The specifications, each with a label of its own: the name, and where several share it the
-    options that not all of them have.
+    release and the options that not all of them have.
     """
     found = []
     for spec in specs:
-        alike = [other.options for other in specs if other.name == spec.name]
+        alike = [other for other in specs if other.name == spec.name]
         own = {
             key: value
             for key, value in spec.options.items()
-            if any(other.get(key) != value for other in alike)
+            if any(other.options.get(key) != value for other in alike)
         }
-        found.append(replace(spec, label=str(BackendSpec(spec.name, own))))
+        release = spec.release if any(o.release != spec.release for o in alike) else ""
+        found.append(replace(spec, label=str(BackendSpec(spec.name, own, release=release))))
     return tuple(found)
 
 
@@ -156,14 +175,23 @@ class BackendRegistry:
                 note(str(error) if broken else f"backend {name} is broken: {error!r}")
         return found
 
-    def spec(self, name: str, options: dict[str, Any] | None = None) -> BackendSpec:
+    def spec(
+        self, name: str, options: dict[str, Any] | None = None, release: str = ""
+    ) -> BackendSpec:
         """A checked specification. Raises: RegistryError, OptionError."""
-        self.get(name).parse_options(options or {})
-        return BackendSpec(name, dict(options or {}), tuple(self._plugins))
+        backend = self.get(name)
+        backend.parse_options(options or {})
+        if release and not backend.distribution:
+            raise OptionError(f"backend {name} does not say which distribution its releases are of")
+        return BackendSpec(name, dict(options or {}), tuple(self._plugins), release=release)
 
     def parse(self, text: str) -> BackendSpec:
-        """ "tvm,target=llvm,timeout=20" -> specification. Raises: RegistryError, OptionError."""
+        """ "tvm@0.26.0,target=llvm,timeout=20" -> specification.
+
+        Raises: RegistryError, OptionError.
+        """
         name, *pairs = (part.strip() for part in text.split(","))
+        name, _, release = name.partition("@")
         options: dict[str, str] = {}
         for pair in pairs:
             key, equals, value = pair.partition("=")
@@ -172,7 +200,7 @@ class BackendRegistry:
             if key in options:
                 raise OptionError(f"backend {name}: option {key} is given twice")
             options[key] = value
-        return self.spec(name, options)
+        return self.spec(name, options, release)
 
     def _entry(self, name: str) -> _Entry:
         if name not in self._entries:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import OptionError, suggest
+from nnfuzz.execute.backend import Backend, OptionError, suggest
 from nnfuzz.execute.complaint import TEXT_CHARS, CompilerError
 from nnfuzz.execute.deviation import Deviation
+from nnfuzz.execute.environment import home_of
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
-from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.forkserver import ForkServer, Home
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.sandbox import Sandbox, wait
@@ -72,9 +73,9 @@ class BackendRunner:
         self.spec = spec
         self.registry = registry or BackendRegistry.discover(spec.plugins)
         self.backend = self.registry.get(spec.name)
-        reason = self.backend.missing()
-        if reason:
-            raise RunnerError(f"backend {spec.name} cannot be used: {reason}")
+        home, adapter = usable(self.backend, spec), ""
+        if home is not None:
+            adapter = f"{self.backend.__module__}:{self.backend.__qualname__}"
         self._made = self.backend(**spec.options)
         self.options = self._made.options
         self.release = self._made.declared("release")
@@ -83,11 +84,11 @@ class BackendRunner:
         self.elementary, self.hung = 0.0, 0
         self.sandbox = Sandbox(
             SERVICE,
-            {"spec": spec.to_json()},
+            {"spec": spec.to_json(), "adapter": adapter},
             limits or limits_of(self.options),
             name=str(spec),
             server=server,
-            own_server=lambda: fork_server_of(self.backend),
+            own_server=lambda: fork_server_of(self.backend, spec),
         )
         self._model = b""
         self._inputs: dict[str, np.ndarray] = {}
@@ -306,10 +307,24 @@ def limits_of(options: Any) -> Limits:
     )
 
 
-def fork_server_of(backend: Any) -> ForkServer:
-    """A fork server that has imported a backend's compiler, in the environment that it wants."""
+def usable(backend: type[Backend], spec: BackendSpec) -> Home | None:
+    """Where a backend's workers run, which is made if it has to be; None for where this process
+    does. Raises: ReleaseError, RunnerError; the message says the fix.
+    """
+    home = home_of(backend, spec.release)
+    reason = backend.missing() if home is None else None
+    if reason:
+        raise RunnerError(f"backend {spec.name} cannot be used: {reason}")
+    return home
+
+
+def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
+    """A fork server that has imported a backend's compiler, in the environment that it wants.
+
+    Raises: ReleaseError, RunnerError.
+    """
     preload = ("numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload)
-    return ForkServer(preload, backend.environment)
+    return ForkServer(preload, backend.environment, home=usable(backend, spec))
 
 
 def _outcome(death: Death) -> Outcome:

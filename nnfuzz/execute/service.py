@@ -68,11 +68,14 @@ class _Stopped(Exception):
 
 
 class BackendService:
-    """Runs test cases on one backend, which is made from its specification in the worker."""
+    """Runs test cases on one backend, which is made from its specification in the worker.
 
-    def __init__(self, spec: dict[str, Any]):
+    adapter: see BackendSpec.load.
+    """
+
+    def __init__(self, spec: dict[str, Any], adapter: str = ""):
         self._spec = BackendSpec.from_json(spec)
-        self._backend: Backend = self._spec.load()
+        self._backend: Backend = self._spec.load(adapter)
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)

@@ -1,6 +1,7 @@
 """The fork server's process: imports heavy libraries once, then forks workers on request.
 
-Started by `forkserver.ForkServer` as ``python -m nnfuzz.execute.zygote FD``. It stays
+Started by `forkserver.ForkServer` as ``python -m nnfuzz.execute.zygote FD``, or by this file's name
+in an environment of its own, where nnfuzz is lent. It imports nothing of nnfuzz by itself, stays
 single-threaded, is the parent of all workers, and watches the campaign: when the campaign's end of
 the control socket closes, for whatever reason, every worker and its descendants are killed.
 
@@ -15,6 +16,7 @@ import ctypes
 import fcntl
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import select
@@ -23,7 +25,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,6 +167,17 @@ def _kill_children(spared: Collection[int] = ()) -> None:
         time.sleep(0.001)
 
 
+class _Lent:
+    """Finds modules of the campaign's environment in another one."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        file = self._files.get(name)
+        return importlib.util.spec_from_file_location(name, file) if file else None
+
+
 def _make(scratch: str) -> None:
     """Makes the folder, locked as long as this process or a worker lives (see `sweep`)."""
     new = f"{scratch}.new"
@@ -203,7 +216,9 @@ def _attempt(what: str, action: Callable[[], object]) -> None:
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = json.load(sys.stdin)
-    sys.path[:] = setup["path"]
+    if setup["path"] is not None:
+        sys.path[:] = setup["path"]
+    sys.meta_path.insert(0, _Lent(setup["lent"]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     _make(setup["scratch"])

@@ -177,8 +177,11 @@ def _asked(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec
         raise OptionError(f"{target}: a test case has its form, only {DIRECT!r} can be asked for")
     name, *pairs = target.compiler.split(",")
     pairs += sorted(target.options)
-    options = registry.get(name).options_for(target)
-    text = ",".join([name, *pairs, *(f"{key}={value}" for key, value in options.items())])
+    backend = registry.get(name)
+    options = backend.options_for(target)
+    pairs += (f"{key}={value}" for key, value in options.items())
+    of_release = target.release and backend.distribution and target.release not in options.values()
+    text = ",".join([f"{name}@{target.release}" if of_release else name, *pairs])
     return registry.parse(text), replace(target, compiler=name)
 
 
@@ -187,7 +190,7 @@ def _levels(runner: BackendRunner, targets: Sequence[Target]) -> tuple[str, ...]
     for target in targets:
         if target.release and not runner.release:
             runner.versions()
-        if target.release and target.release != runner.release:
+        if target.release not in ("", runner.release, runner.spec.release):
             raise RunnerError(f"{target}: release {runner.release} of {runner.name} is installed")
     named = {target.level for target in targets}
     if "" in named:

@@ -62,7 +62,7 @@ class Servers:
     ) -> None:
         self._registry, self._arguments = registry, {"config": operators_of(config or {})}
         self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
-        self.backend = fork_server_of(registry.get(backend.name)) if backend else None
+        self.backend = fork_server_of(registry.get(backend.name), backend) if backend else None
         self.habits: Habits | None = None
         self._idle: list[Workers] = []
 

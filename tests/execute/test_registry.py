@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError, labelled
 
 HERE = Path(__file__).parent
 TOY = HERE / "toy_backend.py"
@@ -26,9 +26,25 @@ def test_a_specification_crosses_processes_as_json():
     assert (toy.options.fold, toy.options.timeout) == (False, 2.5)
 
 
+def test_a_release_is_part_of_a_specification():
+    registry = BackendRegistry.discover()
+    old, new = (registry.parse(text) for text in ("onnxruntime@1.20.1,timeout=5", "onnxruntime"))
+    assert (old.name, old.release, old.options) == ("onnxruntime", "1.20.1", {"timeout": "5"})
+    assert BackendSpec.from_json(old.to_json()) == old != new
+    assert str(old) == "onnxruntime@1.20.1,timeout=5"
+    assert [spec.label for spec in labelled([old, new])] == [
+        "onnxruntime@1.20.1,timeout=5",
+        "onnxruntime",
+    ]
+    assert labelled([old])[0].label == "onnxruntime"
+
+
 @pytest.mark.parametrize(
     ("text", "error", "complaint"),
     [
+        ("toy@1.0", OptionError, "does not say which distribution"),
+        ("onnxruntime@--index-url", OptionError, "no release: write NAME@1.2.3"),
+        ("onnxruntime@1 @ file:///x", OptionError, "no release"),
         ("tvn", RegistryError, "did you mean 'tvm'.*--plugin"),
         ("tvm,taget=llvm", OptionError, "no option 'taget'; did you mean 'target'"),
         ("tvm,target=gpu", OptionError, "'gpu' must be llvm or cuda"),
