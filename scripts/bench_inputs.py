@@ -19,7 +19,7 @@ import torch
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.registry import OpRegistry
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=8, help="patterns to list (default 8)")
     parser.add_argument("--seeds", action="store_true", help="list the seeds without an input")
     parser.add_argument("--operators", default="", help="names, by commas (default: all)")
+    parser.add_argument("--engine", choices=MADE, default="direct", help="(default direct)")
     parser.add_argument("--no-stability", action="store_true", help="validity only")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -50,9 +51,10 @@ def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
     specs = registry.select(args.operators.split(",") if args.operators else registry).specs()
     config = admitted_by_schema(GenerateConfig(nodes=nodes), specs)
     catalog = Catalog(specs, config)
+    made_by = engine(args.engine, catalog, config)
     results, patterns, failed = [], Counter(), []
     for i in range(args.seed, args.seed + args.graphs):
-        graph = generate(catalog, config, random.Random(i)).graph
+        graph = made_by.next(random.Random(i)).graph
         result = search(graph, random.Random(i), settings)
         results.append(result)
         if isinstance(result, NotFound):

@@ -29,7 +29,7 @@ from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.inputs.search import Found, NotFound, search
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
@@ -192,7 +192,7 @@ def survey_graphs(
             config = admitted_by_schema(GenerateConfig(exporter=exporter.name, opset=opset), specs)
             catalog = Catalog(specs, config)
             for i in range(count):
-                graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph
+                graph = Symbolic(catalog, config).next(random.Random(f"{seed}/{i}")).graph
                 found = search(graph, random.Random(i))
                 if isinstance(found, NotFound):
                     tally.add(exporter.name, opset, "graph", "no input", found.reason, f"{i}")

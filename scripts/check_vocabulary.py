@@ -20,7 +20,8 @@ from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.cli.values import opsets_of
-from nnfuzz.generate.symbolic import Generated, generate
+from nnfuzz.generate.engine import Generated
+from nnfuzz.generate.engines import engine
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.case_generator import CaseGenerator
 from nnfuzz.testcase.producer import Producer
@@ -81,7 +82,8 @@ def main(
         generator = producer.generator_for(index)
         target = generator.targets.pick(seed, index // generator.config.among)
         rng = random.Random(f"{seed}/{index}")
-        tally.add(generate(generator.catalog, generator.generate, rng, coverage_target=target))
+        made_by = engine(config.engine, generator.catalog, generator.generate)
+        tally.add(made_by.next(rng, (), target))
     keys = producer.signatures()
     names = {key.partition("(")[0] for found in keys.values() for key in found}
     mean = tally.operators.total() / len(names)

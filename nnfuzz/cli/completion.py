@@ -32,6 +32,13 @@ def exporters(incomplete: str) -> list[str]:
     return _listed(incomplete, [*OPSETS, "mixed"])
 
 
+def engines(incomplete: str) -> list[str]:
+    """The engines that make graphs."""
+    from nnfuzz.generate.config import ENGINES
+
+    return _beginning(incomplete, ENGINES)
+
+
 def operators(incomplete: str) -> list[str]:
     """Operators as the sources of the installed specs name them; several with commas between."""
     names = {name for file in _spec_files() for name in _OPERATOR.findall(file.read_text("utf-8"))}

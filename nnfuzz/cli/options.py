@@ -70,6 +70,15 @@ Dynamic = Annotated[
         "three sizes [default: 0.05].",
     ),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What makes the graphs: direct (sizes are numbers at once), concolic (by propagation) "
+        "or symbolic (by solving whole graphs) [default: direct].",
+        autocompletion=completion.engines,
+    ),
+]
 Operators = Annotated[
     list[str] | None,
     typer.Option(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from bisect import bisect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -45,6 +46,41 @@ class Weighted(Protocol):
 W = TypeVar("W", bound=Weighted)
 
 
+class _Group:
+    """Signatures, one of which is drawn in proportion to its weight in a single look-up."""
+
+    def __init__(self, signatures: Sequence[OpSignature]) -> None:
+        self.signatures = signatures
+        self._cumulative = list(itertools.accumulate(s.weight for s in signatures))
+        self.weight = self._cumulative[-1]
+
+    def pick(self, draw: Draw) -> OpSignature:
+        return self.signatures[_at(self._cumulative, draw)]
+
+
+def _at(cumulative: Sequence[float], draw: Draw) -> int:
+    """A random position, by cumulative weights."""
+    return bisect(cumulative, draw.rng.random() * cumulative[-1], 0, len(cumulative) - 1)
+
+
+class _Table:
+    """The signatures of an operator: all, by the dtype of the first input, and of the output."""
+
+    def __init__(self, signatures: Sequence[OpSignature]) -> None:
+        self.all = _Group(signatures)
+        self.by_first = _grouped(signatures, lambda s: s.first)
+        self.by_output = _grouped(signatures, lambda s: s.output)
+
+
+def _grouped(
+    signatures: Sequence[OpSignature], dtype: Callable[[OpSignature], DType]
+) -> dict[DType, _Group]:
+    found: dict[DType, list[OpSignature]] = {}
+    for signature in signatures:
+        found.setdefault(dtype(signature), []).append(signature)
+    return {dtype: _Group(group) for dtype, group in found.items()}
+
+
 class NothingLeft(ValueError):
     """No operator is left to generate from."""
 
@@ -70,6 +106,7 @@ class Catalog:
         self.signatures = table
         self.motifs = tuple(motifs)
         self._by_name = {spec.name: spec for spec in table}
+        self._tables = {spec: _Table(found) for spec, found in table.items()}
         self._specs = list(table)
         self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
 
@@ -100,27 +137,34 @@ class Catalog:
 
     def pick(self, draw: Draw) -> type[OpSpec]:
         """A random operator class, in proportion to its weight."""
-        return draw.rng.choices(self._specs, cum_weights=self._cumulative)[0]
+        return self._specs[_at(self._cumulative, draw)]
 
-    def pick_signature(
-        self,
-        draw: Draw,
-        spec: type[OpSpec],
-        first: Iterable[DType] | None = None,
-        output: DType | None = None,
+    def outputs(self, spec: type[OpSpec]) -> Iterable[DType]:
+        """The dtypes of the operator's first output."""
+        return self._tables[spec].by_output
+
+    def pick_signature(self, draw: Draw, spec: type[OpSpec]) -> OpSignature:
+        """A random signature of the operator."""
+        return self._tables[spec].all.pick(draw)
+
+    def pick_reading(
+        self, draw: Draw, spec: type[OpSpec], dtypes: Iterable[DType]
     ) -> OpSignature | None:
-        """A random signature with its first dtype among `first` and that output, or None."""
-        allowed = None if first is None else set(first)
-        options = [
-            s
-            for s in self.signatures[spec]
-            if (allowed is None or s.first in allowed) and (output is None or s.output is output)
-        ]
-        return weighted(draw, options) if options else None
+        """A random signature whose first input has one of the (distinct) dtypes, or None."""
+        by_first = self._tables[spec].by_first
+        groups = [by_first[dtype] for dtype in dtypes if dtype in by_first]
+        return weighted(draw, groups).pick(draw) if groups else None
+
+    def pick_computing(self, draw: Draw, spec: type[OpSpec], dtype: DType) -> OpSignature | None:
+        """A random signature with that output, or None."""
+        group = self._tables[spec].by_output.get(dtype)
+        return group.pick(draw) if group else None
 
 
-def weighted(draw: Draw, options: list[W]) -> W:
+def weighted(draw: Draw, options: Sequence[W]) -> W:
     """One of the options, in proportion to its `weight`."""
+    if len(options) == 1:
+        return options[0]
     return draw.rng.choices(options, [o.weight for o in options])[0]
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Sizes
 
+ENGINES = ("direct", "concolic", "symbolic")
+"""What makes graphs, see nnfuzz.generate.engines."""
 DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 6.0,
     "float64": 1.0,

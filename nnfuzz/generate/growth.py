@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,12 +12,12 @@ from typing import Any
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
 from nnfuzz.generate.placeholder import FREE, Placeholder, Plan
+from nnfuzz.generate.typed_names import Kind, TypedNames
 from nnfuzz.ir.edges import edge_key
-from nnfuzz.ir.expr import Bool, Expr, Int, Var, evaluate, variables
+from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.solve.session import Session
-from nnfuzz.spec.draw import Draw
+from nnfuzz.solve.store import Store
 from nnfuzz.spec.operator import OpSpec
 
 
@@ -28,36 +29,39 @@ class Mark:
     nodes: list[Node]
     placeholders: dict[str, Placeholder]
     known: dict[str, Known]
-    loose: dict[str, None]
     makers: dict[str, str]
     exposed: set[str]
-    env: dict[Var, int]
-    constraints: int
+    store: tuple[int, int]
 
 
 class Growth:
-    """The growing graph. `insert` and `precede` either succeed or change nothing."""
+    """The growing graph. `insert` and `precede` either succeed or change nothing.
 
-    def __init__(self, draw: Draw, session: Session, config: GenerateConfig) -> None:
-        self.draw = draw
-        self.session = session
+    It is indexed, so that an insertion takes the same time whatever the size of the graph.
+    named: all values. loose: those that a node computes and nothing reads. free: placeholders that
+    a node may take the place of.
+    """
+
+    def __init__(self, store: Store, config: GenerateConfig) -> None:
+        self.store = store
         self.config = config
         self.graph = Graph()
         self.placeholders: dict[str, Placeholder] = {}
         self.known: dict[str, Known] = {}
-        self.loose: dict[str, None] = {}
-        """Values that a node computes and nothing reads, in order."""
+        self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
         self.makers: dict[str, str] = {}
         """Computed value -> name of its operator."""
         self.exposed: set[str] = set()
         """Values that will be outputs even if something reads them."""
+        self._readers: dict[str, list[tuple[int, Node]]] = {}
+        """Value -> nodes with their places in topological order, which may be negative."""
+        self._first, self._last = 0, -1
         self._fresh = 0
 
     def adopt(self, start: Graph) -> None:
         """Begin with a concrete graph. Its inputs and weights become placeholders."""
-        self.graph.values.update(start.values)
-        self.graph.nodes += start.nodes
         self._fresh = len(start.values)
+        self.graph.values.update(start.values)
         indices = set(_index_inputs(start))
         for name in (*start.inputs, *start.weights):
             range_ = start.prescribed.get(name)
@@ -65,6 +69,7 @@ class Growth:
             self.placeholders[name] = placeholder
             self.known[name] = placeholder.known(start.type(name))
         for node in start.nodes:
+            self.graph.nodes.append(node)
             types = start.types(node.inputs)
             derived = derive(node.op, types, [self.known[n] for n in node.inputs])
             if derived is None:
@@ -72,14 +77,16 @@ class Growth:
             self.known.update(zip(node.outputs, derived))
             self.makers.update(dict.fromkeys(node.outputs, node.op.name))
         self.exposed.update(start.outputs)
-        readers = start.consumers()
-        self.loose.update(dict.fromkeys(n for n in self.makers if not readers[n]))
+        self._index()
 
     # -- insertion ----------------------------------------------------------------------------
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
         if self.config.avoid and self._avoided_behind(op, plan, types):
+            return False
+        constraints = _open(op.requires(*types))
+        if constraints is None:
             return False
         inputs = [self.known[p] if isinstance(p, str) else p.known(t) for p, t in zip(plan, types)]
         derived = derive(op, types, inputs)
@@ -90,78 +97,101 @@ class Growth:
         known = self._revised(news) if news else {}
         if known is None:
             return False
-        outputs = op.type_transfer(*types)
-        constraints = [*op.requires(*types), *self._limits(outputs)]
-        if not self._extend(op, plan, types, outputs, constraints, smt):
+        fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
+        settled = self._extend(op, fresh, types, op.type_transfer(*types), constraints, smt)
+        if settled is None:
             return False
+        op, types, outputs = settled
         names = self._declare_inputs(plan, types)
         produced = [self._declare(t, "v") for t in outputs]
-        self.graph.nodes.append(Node(op, tuple(names), tuple(produced)))
+        self._last += 1
+        node = Node(op, tuple(names), tuple(produced))
+        self.graph.nodes.append(node)
+        self._read(self._last, node)
         self.known.update(zip(names, cut))
         self.known.update(known)
-        self.known.update(zip(produced, derived))
-        self.makers.update(dict.fromkeys(produced, op.name))
-        self.loose.update(dict.fromkeys(produced))
-        for name in names:
-            self.loose.pop(name, None)
+        self._computed(op, produced, derived)
         return True
 
     def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
         """The name of a new placeholder; None if it is too large. Something must read it soon."""
-        free = [v for v in variables(*type_.shape) if v not in self.session.env]
-        if not self.session.extend([], free, partial(self._small, [type_])):
+        free = self._new(type_.shape)
+        if not self.store.extend([], free, partial(self._small, [type_])):
             return None
+        if self.store.immediate and free:
+            type_ = type_.concrete(self.store.env)
         return self._declare_placeholder(placeholder, type_)
 
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
         """Backward insertion: a node in front of a placeholder, which stops being one."""
         wanted = self.graph.type(target)
+        constraints = _open(op.requires(*types))
+        if constraints is None:
+            return False
         outputs = op.type_transfer(*types)
-        if outputs[0].dtype is not wanted.dtype or outputs[0].rank != wanted.rank:
+        output = outputs[0]
+        if output.dtype is not wanted.dtype or output.rank != wanted.rank:
             return False
-        if self.config.avoid and self._avoided_before(op, target):
+        equal = _open(a == b for a, b in zip(output.shape, wanted.shape))
+        if equal is None or (self.config.avoid and self._avoided_before(op, target)):
             return False
-        plan: Plan = [Placeholder(p.weight, p.fresh) for p in op.patterns(len(types))]
-        constraints = [
-            *op.requires(*types),
-            *(a == b for a, b in zip(outputs[0].shape, wanted.shape)),
-            *self._limits(outputs),
-        ]
         derived = derive(op, types, [unread(t) for t in types])
         if derived is None:
             return False
         computed = next(derived)
         news = {} if computed.same(unread(wanted)) else {target: computed}
         known = self._revised(news)
-        if known is None or not self._extend(op, plan, types, outputs, constraints, smt):
+        settled = None
+        if known is not None:
+            settled = self._extend(op, types, types, outputs, [*constraints, *equal], smt)
+        if known is None or settled is None:
             return False
+        op, types, outputs = settled
+        plan: Plan = [Placeholder(p.weight, p.fresh) for p in op.patterns(len(types))]
         names = self._declare_inputs(plan, types)
         produced = [target, *(self._declare(t, "v") for t in outputs[1:])]
-        self.graph.nodes.insert(0, Node(op, tuple(names), tuple(produced)))
+        self._first -= 1
+        node = Node(op, tuple(names), tuple(produced))
+        self.graph.nodes.insert(0, node)
+        self._read(self._first, node)
         self.known.update(known)
-        self.known.update(zip(produced[1:], derived))
         self.known.update(zip(names, narrowed(op, [self.known[name] for name in names])))
-        self.makers.update(dict.fromkeys(produced, op.name))
-        self.loose.update(dict.fromkeys(produced[1:]))
+        self._computed(op, produced[1:], derived)
+        self.makers[target] = op.name
         del self.placeholders[target]
+        self.free.discard(target)
         return True
 
     def _extend(
         self,
         op: OpSpec,
-        plan: Plan,
+        fresh: Sequence[TensorType],
         types: Sequence[TensorType],
-        outputs: Sequence[TensorType],
+        outputs: list[TensorType],
         constraints: list[Bool],
         smt: bool,
-    ) -> bool:
+    ) -> tuple[OpSpec, Sequence[TensorType], list[TensorType]] | None:
+        """The operator, its inputs and its outputs, once they are part of the system."""
         if op.refusal(self.config.exporter, self.config.opset, *types):
-            return False
-        fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
-        free = [v for v in variables(*_dims(fresh), *_symbols(op)) if v not in self.session.env]
-        return self.session.extend(
-            constraints, free, partial(self.affordable, op, types, outputs), smt
-        )
+            return None
+        limits = _open(self._limits(outputs))
+        if limits is None:
+            return None
+        free = self._new((*(d for t in fresh for d in t.shape), *_symbols(op)))
+        accept = partial(self.affordable, op, types, outputs)
+        if not self.store.extend([*constraints, *limits], free, accept, smt):
+            return None
+        if self.store.immediate and free:
+            memo: dict[Any, Any] = {}
+            op = op.concrete(self.store.env, memo)
+            types = [t.concrete(self.store.env, memo) for t in types]
+            outputs = op.type_transfer(*types)
+        return op, types, outputs
+
+    def _new(self, expressions: Iterable[Int]) -> list[Var]:
+        """The variables of expressions that have no value yet."""
+        open_ = [e for e in expressions if not isinstance(e, int)]
+        return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
     def _limits(self, outputs: Sequence[TensorType]) -> Iterator[Bool]:
         for type_ in outputs:
@@ -181,39 +211,68 @@ class Growth:
         """Whether a node stays within the size and cost limits under `env`."""
         if not self._small((*types, *outputs), env, memo):
             return False
-        concrete = [t.concrete(env, memo) for t in types]
-        return op.concrete(env, memo).cost(*concrete) <= self.config.sizes.max_flops
+        if env:
+            op, types = op.concrete(env, memo), [t.concrete(env, memo) for t in types]
+        return op.cost(*types) <= self.config.sizes.max_flops
 
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
         limit = self.config.sizes.max_numel
+        if not env:
+            return all([t.elements <= limit for t in types])
         return all(math.prod(evaluate(d, env, memo) for d in t.shape) <= limit for t in types)
 
     # -- going back ---------------------------------------------------------------------------
 
     def mark(self) -> Mark:
         """The present state, for `restore`."""
-        graph, session = self.graph, self.session
+        graph = self.graph
         return Mark(
             dict(graph.values),
             list(graph.nodes),
             dict(self.placeholders),
             dict(self.known),
-            dict(self.loose),
             dict(self.makers),
             set(self.exposed),
-            session.env,
-            len(session.constraints),
+            self.store.mark(),
         )
 
     def restore(self, mark: Mark) -> None:
         """Undo the insertions since the mark. None of them may have asked Z3."""
         self.graph.values, self.graph.nodes = mark.values, mark.nodes
-        self.placeholders, self.known, self.loose = mark.placeholders, mark.known, mark.loose
+        self.placeholders, self.known = mark.placeholders, mark.known
         self.makers, self.exposed = mark.makers, mark.exposed
-        self.session.env = mark.env
-        del self.session.constraints[mark.constraints :]
+        self.store.restore(mark.store)
+        self._index()
+
+    def _index(self) -> None:
+        """Makes the indexes anew, by the graph."""
+        self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
+        self._readers = {}
+        for name, value in self.graph.values.items():
+            self.named.add(name, _kind(value.type))
+        for name in self.makers:
+            self.loose.add(name, _kind(self.graph.type(name)))
+        for name, placeholder in self.placeholders.items():
+            if not placeholder.fixed:
+                self.free.add(name, _kind(self.graph.type(name)))
+        self._first, self._last = 0, len(self.graph.nodes) - 1
+        for place, node in enumerate(self.graph.nodes):
+            self._read(place, node)
+
+    def _read(self, place: int, node: Node) -> None:
+        """Notes what a node reads."""
+        for name in dict.fromkeys(node.inputs):
+            self.loose.discard(name)
+            self._readers.setdefault(name, []).append((place, node))
+
+    def _computed(self, op: OpSpec, names: Sequence[str], derived: Iterator[Known]) -> None:
+        """Notes values that a new node computes and nothing reads yet."""
+        for name, known in zip(names, derived):
+            self.known[name] = known
+            self.makers[name] = op.name
+            self.loose.add(name, _kind(self.graph.type(name)))
 
     # -- edges to keep away from --------------------------------------------------------------
 
@@ -230,8 +289,7 @@ class Growth:
         dtype = self.graph.type(target).dtype.value
         return any(
             edge_key(op.name, node.op.name, dtype) in self.config.avoid
-            for node in self.graph.nodes
-            if target in node.inputs
+            for _, node in self._readers.get(target, ())
         )
 
     # -- numbers ------------------------------------------------------------------------------
@@ -239,16 +297,26 @@ class Growth:
     def _revised(self, news: dict[str, Known]) -> dict[str, Known] | None:
         """Ranges of all values that a new node affects; None if that leaves no valid input."""
         found = dict(news)
-        for node in self.graph.nodes:
-            if not any(name in found for name in node.inputs):
+        queue = [reader for name in news for reader in self._readers.get(name, ())]
+        heapq.heapify(queue)
+        done = self._first - 1
+        while queue:
+            place, node = heapq.heappop(queue)
+            if place == done:
                 continue
+            done = place
             inputs = [found.get(name) or self.known[name] for name in node.inputs]
             derived = derive(node.op, self.graph.types(node.inputs), inputs)
             if derived is None:
                 return None
             cut = zip(node.inputs, inputs, narrowed(node.op, inputs))
-            found.update((name, known) for name, before, known in cut if known is not before)
-            found.update(zip(node.outputs, derived))
+            changed = {name: known for name, before, known in cut if known is not before}
+            changed.update(zip(node.outputs, derived))
+            found.update(changed)
+            for name in changed:
+                for reader in self._readers.get(name, ()):
+                    if reader[0] > place:
+                        heapq.heappush(queue, reader)
         return found
 
     # -- names --------------------------------------------------------------------------------
@@ -257,6 +325,7 @@ class Growth:
         name = f"{stem}{self._fresh}"
         self._fresh += 1
         self.graph.values[name] = Value(name, type_)
+        self.named.add(name, _kind(type_))
         return name
 
     def _declare_inputs(self, plan: Plan, types: Sequence[TensorType]) -> list[str]:
@@ -269,6 +338,8 @@ class Growth:
         name = self._declare(type_, "p")
         self.placeholders[name] = placeholder
         self.known[name] = placeholder.known(type_)
+        if not placeholder.fixed:
+            self.free.add(name, _kind(type_))
         return name
 
 
@@ -280,14 +351,28 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
                 yield name
 
 
-def _dims(types: Sequence[TensorType]) -> list[Int]:
-    return [d for t in types for d in t.shape]
+def _kind(type_: TensorType) -> Kind:
+    return type_.dtype, type_.rank
 
 
-def _symbols(op: OpSpec) -> list[Expr]:
+def _open(constraints: Iterable[Bool]) -> list[Bool] | None:
+    """The constraints that are not true already; None if one is false.
+
+    What follows a false one is not looked at, since it may make no sense then.
+    """
+    found: list[Bool] = []
+    for constraint in constraints:
+        if constraint is False:
+            return None
+        if constraint is not True:
+            found.append(constraint)
+    return found
+
+
+def _symbols(op: OpSpec) -> list[IntExpr]:
     found = []
     for value in op.attributes.values():
         for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Expr):
+            if isinstance(item, IntExpr):
                 found.append(item)
     return found

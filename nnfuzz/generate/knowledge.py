@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -13,7 +14,6 @@ from nnfuzz.spec.families.elementwise import (
     Branched,
     Broadcasting,
     Elementwise,
-    pointwise,
     value_at,
 )
 from nnfuzz.spec.families.index import Indexed
@@ -71,22 +71,24 @@ def derive(
     op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]
 ) -> Iterator[Known] | None:
     """Knowledge of the outputs, as an endless iterator; None if no input gives finite results."""
-    ranges = _ranges(inputs)
-    fixed = op.constant or _given(op, inputs)
-    if not op.feasible(*ranges) or not _chosen(op, types, inputs, fixed):
+    ranges, traits = _ranges(inputs), _traits(type(op))  # type: ignore[arg-type]
+    fixed = op.constant or _given(op, traits, inputs)
+    if traits.selective and not op.feasible(*ranges):
+        return None
+    if not _chosen(op, types, inputs, fixed):
         return None
     if op.differing and any(known.copied or known.few for known in inputs):
         return None
-    hard = _hard(op, types, ranges)
+    hard = traits.demanding and _hard(op, types, ranges)
     if hard and inputs[0].remote > FARTHEST:
         return None
     dtype = op.output_dtype(*types)
     bounds = _stored(dtype, _outcome(op, dtype, ranges, fixed))
-    special = [_stored(dtype, r) for r in op.certain(*types)]
-    moves = _moves(op)
-    if isinstance(op, DataMovement):  # Some elements of each input come out.
+    special = [_stored(dtype, r) for r in op.certain(*types)] if traits.certain else []
+    moves = traits.indexed or (traits.movement and not op.mixes)  # type: ignore[attr-defined]
+    if traits.movement:  # Some elements of each input come out.
         special += ranges
-    for variant in _variants(op, inputs):
+    for variant in _variants(op, moves, inputs) if any(k.special for k in inputs) else ():
         if not op.feasible(*variant):
             return None
         carried = variant[0] if moves else _outcome(op, dtype, variant, fixed)
@@ -94,24 +96,54 @@ def derive(
     if fixed:  # Either end may be an element.
         special += [(end, end) for end in bounds]
     away = inputs[0].away if moves and len(inputs) == 1 else op.magnitude(*ranges)
-    whole, copied = _whole(op, types, inputs), fixed or _copied(op, inputs)
-    remote = _remote(op, inputs) + hard
+    whole, copied = _whole(op, types, inputs), fixed or _copied(op, traits, inputs)
+    remote = _remote(op, traits, moves, inputs) + hard
     first = Known(bounds, _narrow(special, bounds), whole, fixed, away, copied, remote)
     return _outputs(op, ranges, first)
 
 
-def _given(op: OpSpec, inputs: Sequence[Known]) -> bool:
-    """Whether no input can be chosen: each is fixed, one of very few numbers, or an index."""
-    indexed = isinstance(op, Indexed)
-    patterns = op.patterns(len(inputs))
-    return all(
-        known.fixed or known.few or (indexed and pattern.index)
-        for known, pattern in zip(narrowed(op, inputs), patterns)
+@dataclass(frozen=True)
+class _Traits:
+    """What the class of an operator says of all its instances; asked once, since it takes time.
+
+    selective: some inputs are not feasible. demanding: some ranges of first inputs are demanded.
+    certain: some output elements are known.
+    """
+
+    movement: bool
+    indexed: bool
+    pointwise: bool
+    elementwise: bool
+    selective: bool
+    demanding: bool
+    certain: bool
+
+
+@cache
+def _traits(spec: type[OpSpec]) -> _Traits:
+    movement, indexed = issubclass(spec, DataMovement), issubclass(spec, Indexed)
+    elementwise = issubclass(spec, Elementwise)
+    return _Traits(
+        movement=movement,
+        indexed=indexed,
+        pointwise=elementwise and all(p.ranks[0] == 0 for p in spec.inputs),
+        elementwise=elementwise,
+        selective=spec.feasible is not OpSpec.feasible or spec.valid != (),
+        demanding=spec.demanded is not OpSpec.demanded,
+        certain=spec.certain is not OpSpec.certain,
     )
+
+
+def _given(op: OpSpec, traits: _Traits, inputs: Sequence[Known]) -> bool:
+    """Whether no input can be chosen: each is fixed, one of very few numbers, or an index."""
+    free = [i for i, k in enumerate(narrowed(op, inputs)) if not (k.fixed or k.few)]
+    return all(traits.indexed and op.patterns(len(inputs))[i].index for i in free)
 
 
 def _narrow(special: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
     """The special ranges that are narrower than the bounds of all elements."""
+    if not special:
+        return ()
     lo, hi = bounds
     return tuple(r for r in dict.fromkeys(special) if r[0] > lo or r[1] < hi)[:MOST_SPECIAL]
 
@@ -131,12 +163,12 @@ def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> b
     return wanted is not None and not (wanted[0] <= ranges[0][0] <= ranges[0][1] <= wanted[1])
 
 
-def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
+def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[Known]) -> int:
     """`Known.remote` of the outputs, the operator itself not counted as a demanding one."""
     read = [k.remote for k, p in zip(inputs, op.patterns(len(inputs))) if not p.index] or [0]
-    if _moves(op):
+    if moves:
         return max(read)
-    if not pointwise(op):
+    if not traits.pointwise:
         return max(read) + 1
     if isinstance(op, Arithmetic):  # Any term or factor moves the result.
         return min(read)
@@ -144,10 +176,10 @@ def _remote(op: OpSpec, inputs: Sequence[Known]) -> int:
     return max(read) + (op.whole == "always" or bent)
 
 
-def _copied(op: OpSpec, inputs: Sequence[Known]) -> bool:
+def _copied(op: OpSpec, traits: _Traits, inputs: Sequence[Known]) -> bool:
     """Whether output elements may be copies of each other, by this operator or an earlier one."""
-    enough = any if isinstance(op, DataMovement) else all
-    return op.copies or enough(known.copied for known in inputs)
+    enough = any if traits.movement else all
+    return op.copies or enough([known.copied for known in inputs])
 
 
 def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> bool:
@@ -188,6 +220,8 @@ def _numbers(lo: float, hi: float) -> float:
 def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
     """Ranges of the inputs of `op`, cut to the values that it admits."""
     result = list(inputs)
+    if not op.valid:
+        return result
     for i, (known, bounds) in enumerate(zip(inputs, op.valid)):
         if bounds is not None:
             (lo, hi), (least, most) = known.range, bounds
@@ -223,12 +257,13 @@ def _stored(dtype: DType, range_: Range) -> Range:
 
 def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> Range:
     """The output's bounds; exact where every input is one number."""
-    if all(lo == hi for lo, hi in ranges) and pointwise(op):
+    traits = _traits(type(op))  # type: ignore[arg-type]
+    if traits.pointwise and all([lo == hi for lo, hi in ranges]):
         exact = _evaluated(op, [float(lo) for lo, _ in ranges])
         if exact is not None:
             return exact, exact
     lo, hi = op.value_range(*ranges)
-    smooth = dtype.is_float and isinstance(op, Elementwise) and not fixed
+    smooth = dtype.is_float and traits.elementwise and not fixed
     if smooth and math.isfinite(hi - lo) and not _finite(ranges):
         # Ends that are reached at infinity or at isolated points only are not found by search.
         short = EDGE * (hi - lo)
@@ -251,23 +286,19 @@ def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
 
 def _ranges(inputs: Sequence[Known]) -> list[Range]:
     """One tuple per distinct input, so that equal operands are identical objects."""
+    if len(inputs) == 1:
+        return [inputs[0].range]
     own = {id(known): (known.range[0], known.range[1]) for known in inputs}
     return [own[id(known)] for known in inputs]
 
 
-def _moves(op: OpSpec) -> bool:
-    """Whether output elements are unchanged input elements."""
-    return isinstance(op, Indexed) or (isinstance(op, DataMovement) and not op.mixes)
-
-
-def _variants(op: OpSpec, inputs: Sequence[Known]) -> Iterator[list[Range]]:
+def _variants(op: OpSpec, moves: bool, inputs: Sequence[Known]) -> Iterator[list[Range]]:
     """The input ranges with one input, or all of them, replaced by a special element.
 
     Data movement carries elements along unmixed. Other operators may mix a special element with
     usual ones (sums do), indices may leave it out, and special elements of several inputs need not
     meet; that is ignored, which refuses a little too much.
     """
-    moves = _moves(op)
     if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
         yield _ranges([Known(k.special[0]) for k in inputs])
     read = [k for k, pattern in zip(inputs, op.patterns(len(inputs))) if not pattern.index]

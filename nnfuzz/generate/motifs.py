@@ -44,7 +44,7 @@ class MotifWriter:
     def __init__(self, catalog: Catalog, growth: Growth, mutate_from: int = 0) -> None:
         self.catalog = catalog
         self.growth = growth
-        self.draw = growth.draw
+        self.draw = growth.store.writing
         self.mutated = False
         self._mutate_from = mutate_from
         self._step = 0

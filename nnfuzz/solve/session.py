@@ -9,25 +9,30 @@ first asked, so most graphs never pay for its context and for lowering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate, variables
 from nnfuzz.solve.propagation import solve
-from nnfuzz.solve.smt import SmtSolver
+from nnfuzz.solve.store import Accept
 from nnfuzz.spec.draw import Draw
 
-Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
-"""Whether a witness is acceptable; gets a cache of the values of expressions under it as well."""
+if TYPE_CHECKING:
+    from nnfuzz.solve.smt import SmtSolver
 
 
 class Session:
-    """Constraints and their witness; use as a context manager.
+    """Constraints and their witness, a store that stays symbolic; use as a context manager.
 
     budget: Z3 checks that `extend` may spend in all.
     """
 
+    immediate = False
+
     def __init__(self, draw: Draw, budget: int = 4, resources: int = 400_000) -> None:
         self.draw = draw
+        self.draws: Sequence[Draw] = (draw,)
+        self.writing = draw
         self.env: dict[Var, int] = {}
         self.constraints: list[BoolExpr] = []
         self.budget = budget
@@ -67,24 +72,21 @@ class Session:
         accept: Accept = lambda env, values: True,
         smt: bool = False,
     ) -> bool:
-        """Add constraints and the new variables in `free` if they can hold, else change nothing.
-
-        accept: a last check of the new witness (sizes, costs). smt: whether to ask Z3 when the
-        witness can not simply be extended.
-        """
+        """See Store. smt: whether to ask Z3 when the witness can not simply be extended."""
         open_: list[BoolExpr] = []
         for constraint in constraints:
             if isinstance(constraint, BoolExpr):
                 open_.append(constraint)
             elif not constraint:
                 return False
-        values = dict(self._values)
-        found = solve(open_, self.draw, self.env, free, values=values)
-        env = None if found is None else {**self.env, **found}
-        if env is not None and accept(env, values):
-            self.env, self._values = env, values
+        before = len(self.env), len(self._values)
+        found = solve(open_, self.draw, self.env, free, values=self._values)
+        self.env.update(found or {})
+        if found is not None and accept(self.env, self._values):
             self.constraints += open_
             return True
+        _shorten(self.env, before[0])
+        _shorten(self._values, before[1])
         return smt and (self._bend(open_, free, accept) or self._ask(open_, free, accept))
 
     def _bend(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
@@ -134,6 +136,8 @@ class Session:
         """Z3's values under which all constraints and the extra ones hold, or None."""
         smt = self._smt
         if smt is None:
+            from nnfuzz.solve.smt import SmtSolver  # Z3 takes time to load, and few graphs need it
+
             smt = self._smt = SmtSolver(self._seed, self._resources)
         if self._asserted < len(self.constraints):
             smt.add(self.constraints[self._asserted :])
@@ -144,6 +148,15 @@ class Session:
         smt.pop()
         return model
 
+    def mark(self) -> tuple[int, int]:
+        """See Store."""
+        return len(self.env), len(self.constraints)
+
+    def restore(self, mark: tuple[int, int]) -> None:
+        """See Store."""
+        _shorten(self.env, mark[0])
+        del self.constraints[mark[1] :]
+
     def adopt(self, model: dict[Var, int]) -> None:
         """Make a solution of all constraints the witness."""
         self._commit({**self.env, **model})
@@ -151,3 +164,9 @@ class Session:
     def _commit(self, env: dict[Var, int]) -> None:
         self.env = env
         self._values = {}
+
+
+def _shorten(entries: dict[Any, int], length: int) -> None:
+    """Removes the last entries, so that so many are left."""
+    while len(entries) > length:
+        entries.popitem()

@@ -36,7 +36,10 @@ class Typed(Attributed):
     @classmethod
     def patterns(cls, count: int) -> tuple[In, ...]:
         """The input patterns for an arity."""
-        return (cls.inputs + (cls.inputs[-1],) * (count - len(cls.inputs)))[:count]
+        inputs = cls.inputs
+        if count == len(inputs):
+            return inputs
+        return (inputs + (inputs[-1],) * (count - len(inputs)))[:count]
 
     @classmethod
     def arity(cls) -> tuple[int, int]:

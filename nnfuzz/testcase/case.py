@@ -27,9 +27,10 @@ class ModelError(ValueError):
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
 
-    exporter, opset: how models are written. others: further exporters, each with its opset; they
-    take turns (nnfuzz.testcase.producer). among: where only one of them is looked at, how many they
-    are. operators: names to generate from; empty means all. exclude: names left out. refused:
+    engine: what makes graphs (nnfuzz.generate.engines). exporter, opset: how models are written.
+    others: further exporters, each with its opset; they take turns (nnfuzz.testcase.producer).
+    among: where only one of them is looked at, how many they are. operators: names to generate
+    from; empty means all. exclude: names left out. refused:
     signatures that one of the chosen backends does not support, such as "Add(float16)->float16", or
     with one exporter only (see `refusal`). avoid: signatures, and edges such as
     "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since their failures are known, but
@@ -42,6 +43,7 @@ class CaseConfig:
     """
 
     nodes: int = 10
+    engine: str = "direct"
     motifs: float = 0.5
     dynamic: float = 0.0
     exporter: str = "torchscript"

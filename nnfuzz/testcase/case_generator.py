@@ -16,8 +16,9 @@ from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
+from nnfuzz.generate.engine import Generated, Kept
+from nnfuzz.generate.engines import engine
 from nnfuzz.generate.resizing import Resizable
-from nnfuzz.generate.symbolic import Generated, generate
 from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
@@ -77,6 +78,7 @@ class CaseGenerator:
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
+        self.corpus = [Kept(graph) for graph in self.seeds.graphs]
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
         self.restrained = replace(
             self.generate,
@@ -111,19 +113,19 @@ class CaseGenerator:
         report: Report,
     ) -> TestCase | NotProduced:
         case = _Attempt(id_, self.config.exporter, report)
-        graphs: Sequence[Graph] = ()  # probes start from none, and have no target
-        target, dynamic = None, 0.0
+        corpus: Sequence[Kept] = ()  # probes start from none, and have no target
+        target, sized = None, False
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
-            graphs, target = self.seeds.graphs, targets.pick(self.seed, turn)
-            dynamic = self.config.dynamic
+            corpus, target = self.corpus, targets.pick(self.seed, turn)
+            sized = not corpus and rng.random() < self.config.dynamic
+        made_by = engine("symbolic" if sized else self.config.engine, targets.catalog, config)
         try:
             for attempt in range(ATTEMPTS):
                 with case.phase("generate"):
-                    start = rng.choice(graphs) if graphs else None
-                    made = generate(targets.catalog, config, rng, start, target)
+                    made = made_by.next(rng, corpus, target)
                     made.graph.verify()
-                    graph, exporter = _sized(made, self.config, rng, dynamic)
+                    graph, exporter = self._sized(made, rng) if sized else self._plain(made)
                     case.graph = written = graph.view()
                 with case.phase("inputs"):
                     budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
@@ -155,6 +157,17 @@ class CaseGenerator:
             motifs=made.motifs,
             generated_for=self.config.exporter,
         )
+
+    def _plain(self, made: Generated) -> tuple[Graph, str]:
+        """The graph and what exports it."""
+        return made.graph, self.config.exporter
+
+    def _sized(self, made: Generated, rng: random.Random) -> tuple[Graph, str]:
+        """The graph at several sizes, if a dimension can be symbolic, and what exports it."""
+        whole = None
+        if made.resizable:
+            whole = _at_several_sizes(made.resizable, rng, self.config.opset)
+        return self._plain(made) if whole is None else (whole, DYNAMIC)
 
 
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
@@ -214,20 +227,6 @@ class _Attempt:
 
 
 # -- symbolic dimensions --------------------------------------------------------------------------
-
-
-def _sized(
-    made: Generated, config: CaseConfig, rng: random.Random, dynamic: float
-) -> tuple[Graph, str]:
-    """The graph, at several sizes if it gets a symbolic dimension, and what exports it.
-
-    dynamic: the share of graphs that get one where they can.
-    """
-    if dynamic and made.resizable and rng.random() < dynamic:
-        whole = _at_several_sizes(made.resizable, rng, config.opset)
-        if whole is not None:
-            return whole, DYNAMIC
-    return made.graph, config.exporter
 
 
 def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> Graph | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CYCLE, TURNS, CoverageTargets
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.spec.registry import OpRegistry
 
 SPECS = OpRegistry.load().select(["Abs", "Where", "Cast", "MatMul", "Equal"]).specs()
@@ -33,11 +35,12 @@ def test_all_coverage_targets_have_their_turn_and_most_graphs_have_none():
     assert sum(s is None for s in found) >= count / 2
 
 
-def test_a_graph_begins_with_its_coverage_target():
+@pytest.mark.parametrize("name", MADE)
+def test_a_graph_begins_with_its_coverage_target(name):
     catalog = Catalog(SPECS, CONFIG)
     targets = CoverageTargets(catalog)
     for number, target in enumerate(targets.all):
-        graph = generate(catalog, CONFIG, random.Random(number), coverage_target=target).graph
+        graph = engine(name, catalog, CONFIG).next(random.Random(number), (), target).graph
         graph.verify()
         keys = {s.key for s in target.signatures}
         instances = [n for n in graph.nodes if n.op.name == target.spec.name]

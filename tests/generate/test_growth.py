@@ -23,7 +23,7 @@ def growth():
     """A growing graph with a placeholder and, behind it, the root of its negative."""
     draw = Draw(random.Random(0))
     with Session(draw) as session:
-        growth = Growth(draw, session, GenerateConfig())
+        growth = Growth(session, GenerateConfig())
         assert growth.insert(op("Neg"), [FREE], [FLOAT], smt=False)
         (x,) = growth.placeholders
         (y,) = growth.loose

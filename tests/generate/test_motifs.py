@@ -10,9 +10,9 @@ import pytest
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, MotifWriter, plant
-from nnfuzz.generate.symbolic import generate
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.graph import Graph
@@ -45,7 +45,7 @@ def planted(found, seed: int, start: TensorType, mutate_from: int = 0):
     """The growth with a motif behind a placeholder, and what `plant` said."""
     draw = Draw(random.Random(seed))
     with Session(draw) as session:
-        growth = Growth(draw, session, WIDE)
+        growth = Growth(session, WIDE)
         name = growth.place(start)
         assert name is not None
         return growth, plant(found, CATALOG, growth, name, mutate_from)
@@ -64,7 +64,7 @@ def test_a_motif_can_be_written_within_its_size(found):
     for seed in range(12):
         draw = Draw(random.Random(seed))
         with Session(draw) as session:
-            growth = Growth(draw, session, WIDE)
+            growth = Growth(session, WIDE)
             start = growth.place(starts(found, draw))
             try:
                 found.write(MotifWriter(CATALOG, growth), start)
@@ -119,7 +119,7 @@ def test_operands_of_different_dtypes_do_not_fit():
 def test_what_may_be_computed_later_is_no_index():
     draw = Draw(random.Random(0))
     with Session(draw) as session:
-        growth = Growth(draw, session, WIDE)
+        growth = Growth(session, WIDE)
         data, free = (growth.place(TensorType(DType.INT32, (4,))) for _ in range(2))
         m = MotifWriter(CATALOG, growth)
         with pytest.raises(Misfit):
@@ -130,16 +130,21 @@ def test_what_may_be_computed_later_is_no_index():
 def test_what_does_not_fit_leaves_no_trace():
     growth, _ = planted(gate, 1, TensorType(DType.FLOAT32, (2, 3)))
     mark = growth.mark()
-    before = growth.graph.concrete(growth.session.env).to_json(), dict(growth.placeholders)
+    before = growth.graph.concrete(growth.store.env).to_json(), dict(growth.placeholders)
     assert plant(impossible, CATALOG, growth, growth.graph.nodes[-1].outputs[0], 0) is None
     growth.restore(mark)
-    after = growth.graph.concrete(growth.session.env).to_json(), growth.placeholders
+    after = growth.graph.concrete(growth.store.env).to_json(), growth.placeholders
     assert before == after
 
 
+@pytest.fixture(scope="module", params=MADE)
+def name(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def made():
-    return [generate(CATALOG, CONFIG, random.Random(seed)) for seed in range(200)]
+def made(name):
+    return [engine(name, CATALOG, CONFIG).next(random.Random(seed)) for seed in range(200)]
 
 
 def test_graphs_with_motifs_verify_and_have_the_asked_size(made):
@@ -152,25 +157,25 @@ def test_graphs_with_motifs_verify_and_have_the_asked_size(made):
     assert 0.15 < changed / names.total() < 0.5
 
 
-def test_the_same_seed_plants_the_same(made):
-    again = generate(CATALOG, CONFIG, random.Random(7))
+def test_the_same_seed_plants_the_same(name, made):
+    again = engine(name, CATALOG, CONFIG).next(random.Random(7))
     assert again.graph.to_json() == made[7].graph.to_json()
     assert again.motifs == made[7].motifs
 
 
-def test_without_motifs_graphs_are_what_they_were():
+def test_without_motifs_graphs_are_what_they_were(name):
     none = replace(CONFIG, motifs=0.0)
     for seed in range(10):
-        one = generate(CATALOG, none, random.Random(seed)).graph
-        two = generate(Catalog(REGISTRY.specs(), none), CONFIG, random.Random(seed)).graph
+        one = engine(name, CATALOG, none).next(random.Random(seed)).graph
+        two = engine(name, Catalog(REGISTRY.specs(), none), CONFIG).next(random.Random(seed)).graph
         assert one.to_json() == two.to_json()
 
 
-def test_motifs_of_operators_that_are_left_out_are_left_out():
+def test_motifs_of_operators_that_are_left_out_are_left_out(name):
     catalog = Catalog(REGISTRY.select(PLAIN).specs(), CONFIG, MOTIFS)
     names: Counter[str] = Counter()
     for seed in range(60):
-        found = generate(catalog, CONFIG, random.Random(seed))
+        found = engine(name, catalog, CONFIG).next(random.Random(seed))
         assert {node.op.name for node in found.graph.nodes} <= set(PLAIN)
         names.update(name.rstrip("~") for name in found.motifs)
     assert "gelu_erf" in names or "gelu_tanh" in names

@@ -7,7 +7,7 @@ import pytest
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.resizing import SIZES
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.ir.sizes import joined
 from nnfuzz.spec.registry import OpRegistry
 
@@ -20,7 +20,7 @@ CATALOG = Catalog(OpRegistry.load().select(NAMES).specs(), CONFIG)
 def families():
     found = []
     for seed in range(60):
-        made = generate(CATALOG, CONFIG, random.Random(seed))
+        made = Symbolic(CATALOG, CONFIG).next(random.Random(seed))
         found += [(made.graph, f) for f in made.resizable.families(random.Random(seed))]
     return found
 
@@ -42,6 +42,6 @@ def test_a_family_begins_with_the_graph_itself_and_varies_its_inputs_alone(famil
 
 
 def test_the_same_seed_gives_the_same_sizes():
-    made = generate(CATALOG, CONFIG, random.Random(3))
+    made = Symbolic(CATALOG, CONFIG).next(random.Random(3))
     one, two = (list(made.resizable.families(random.Random(1))) for _ in range(2))
     assert [[g.to_json() for g in f] for f in one] == [[g.to_json() for g in f] for f in two]

@@ -9,7 +9,7 @@ import torch
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.inputs.descent import Descent
 from nnfuzz.inputs.program import Cause, Program, Violation, holds
 from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
@@ -54,7 +54,7 @@ def check(graph: Graph, result: Found) -> None:
 def test_nearly_every_random_graph_has_valid_inputs():
     missed = 0
     for seed in range(120):
-        graph = generate(CATALOG, CONFIG, random.Random(seed)).graph
+        graph = Symbolic(CATALOG, CONFIG).next(random.Random(seed)).graph
         result = search(graph, random.Random(seed))
         if isinstance(result, NotFound):
             missed += 1
@@ -66,7 +66,7 @@ def test_nearly_every_random_graph_has_valid_inputs():
 def test_the_same_seed_gives_the_same_arrays():
     missed = 0
     for seed in range(12):
-        graph = generate(CATALOG, CONFIG, random.Random(seed)).graph
+        graph = Symbolic(CATALOG, CONFIG).next(random.Random(seed)).graph
         one, two = (search(graph, random.Random(seed)) for _ in range(2))
         assert type(one) is type(two)
         assert (one.draws, one.steps) == (two.draws, two.steps)

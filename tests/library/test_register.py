@@ -41,7 +41,7 @@ def twice(m, x):
 
 if __name__ == "__main__":
     cases = nnfuzz.Generator(operators=["Relu"], dtypes=["float32"], nodes=3, motifs=3.0)
-    motifs = {name.strip("~") for index in range(4) for name in cases[index].motifs}
+    motifs = {name.strip("~") for index in range(9) for name in cases[index].motifs}
     with nnfuzz.Experiment(["mine/O0"]) as run:
         print(run(cases[0]).failures[0].kind, *motifs)
 '''

@@ -14,7 +14,7 @@ import pytest
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -170,7 +170,7 @@ def digest() -> str:
     catalog = Catalog(specs, config)
     state = hashlib.sha256()
     for seed in range(8):
-        graph = generate(catalog, config, random.Random(seed)).graph
+        graph = Symbolic(catalog, config).next(random.Random(seed)).graph
         weights = {
             n: np.ones(graph.type(n).shape, graph.type(n).dtype.numpy) for n in graph.weights
         }

@@ -13,7 +13,7 @@ import torch
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -58,7 +58,7 @@ def random_cases(exporter, opset, count, seed):
     config = admitted_by_schema(GenerateConfig(nodes=6, exporter=exporter, opset=opset), specs)
     catalog = Catalog(specs, config)
     for i in range(count):
-        graph = generate(catalog, config, random.Random(f"{seed}/{i}")).graph
+        graph = Symbolic(catalog, config).next(random.Random(f"{seed}/{i}")).graph
         found = search(graph, random.Random(i))
         if not isinstance(found, NotFound):
             yield graph, found

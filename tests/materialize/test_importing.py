@@ -13,7 +13,7 @@ from onnx import parser
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
@@ -123,7 +123,7 @@ def test_our_own_models_come_back_as_they_were():
     )
     catalog, compared = Catalog(registry.specs(), config), 0
     for seed in range(12):
-        graph = generate(catalog, config, random.Random(seed)).graph
+        graph = Symbolic(catalog, config).next(random.Random(seed)).graph
         found = search(graph, random.Random(seed))
         if not isinstance(found, Found):
             continue

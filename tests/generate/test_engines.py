@@ -11,8 +11,10 @@ import pytest
 
 from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
-from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.symbolic import generate
+from nnfuzz.generate.config import ENGINES, GenerateConfig
+from nnfuzz.generate.coverage_target import CoverageTargets
+from nnfuzz.generate.engine import Kept
+from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.draw import Draw, Sizes
@@ -23,13 +25,36 @@ CONFIG = admitted_by_schema(GenerateConfig(nodes=10), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG)
 
 
-def make(seed: int, config: GenerateConfig = CONFIG, catalog: Catalog = CATALOG) -> Graph:
-    return generate(catalog, config, random.Random(seed)).graph
+def make(
+    seed: int, config: GenerateConfig = CONFIG, catalog: Catalog = CATALOG, name: str = "direct"
+) -> Graph:
+    return engine(name, catalog, config).next(random.Random(seed)).graph
+
+
+@pytest.fixture(scope="module", params=MADE)
+def name(request) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def graphs() -> list[Graph]:
-    return [make(seed) for seed in range(300)]
+def graphs(name) -> list[Graph]:
+    """As a campaign makes them."""
+    made_by, targets = engine(name, CATALOG, CONFIG), CoverageTargets(CATALOG)
+    return [made_by.next(random.Random(i), (), targets.pick(0, i)).graph for i in range(300)]
+
+
+def test_the_command_line_offers_every_engine():
+    assert set(ENGINES) == set(MADE)
+    with pytest.raises(KeyError, match="there is no engine 'quick'; there are direct"):
+        engine("quick", CATALOG, CONFIG)
+
+
+def test_graphs_grow_around_a_start(name, graphs):
+    for seed, start in enumerate(graphs[:40]):
+        grown = engine(name, CATALOG, CONFIG).next(random.Random(seed), [Kept(start)]).graph
+        grown.verify()
+        assert len(grown.nodes) == len(start.nodes) + CONFIG.nodes
+        assert [node.op for node in grown.nodes if node.outputs[0] in start.values]
 
 
 def test_every_graph_verifies_and_has_the_asked_size(graphs):
@@ -76,8 +101,8 @@ def test_both_directions_and_both_kinds_of_placeholders_occur(graphs):
     assert any(graph.weights for graph in graphs)
     assert any(len(graph.inputs) > 1 for graph in graphs)
     assert any(len(graph.outputs) > 1 for graph in graphs)
-    forward = make(1, replace(CONFIG, backward=0.0))
-    backward = make(1, replace(CONFIG, backward=1.0))
+    forward = make(1, replace(CONFIG, backward=0.0), name="symbolic")
+    backward = make(1, replace(CONFIG, backward=1.0), name="symbolic")
     assert forward.to_json() != backward.to_json()
 
 
@@ -92,10 +117,10 @@ def test_attributes_are_not_boundary_values(graphs):
     assert ends["inner"] > 0.5 * ends.total()
 
 
-def test_the_same_seed_gives_the_same_bytes_in_another_process():
+def test_the_same_seed_gives_the_same_bytes_in_another_process(name):
     code = (
-        "import json; from tests.generate.test_symbolic import make;"
-        "print(json.dumps([make(s).to_json() for s in range(20)]))"
+        "import json; from tests.generate.test_engines import make;"
+        f"print(json.dumps([make(s, name={name!r}).to_json() for s in range(20)]))"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],
@@ -104,15 +129,15 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process():
         check=True,
         env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
     )
-    assert run.stdout.strip() == json.dumps([make(s).to_json() for s in range(20)])
+    assert run.stdout.strip() == json.dumps([make(s, name=name).to_json() for s in range(20)])
 
 
-def test_refused_signatures_do_not_occur():
+def test_refused_signatures_do_not_occur(name):
     refused = frozenset(k for k in CATALOG.signature_keys() if "float32" in k)
     config = admitted_by_schema(GenerateConfig(nodes=5, refused=refused), REGISTRY.specs())
     catalog = Catalog(REGISTRY.specs(), config)
     for seed in range(30):
-        graph = make(seed, config, catalog)
+        graph = make(seed, config, catalog, name)
         for node in graph.nodes:
             dtypes = {t.dtype.value for t in graph.types((*node.inputs, *node.outputs))}
             assert "float32" not in dtypes
@@ -137,12 +162,12 @@ def test_offsets_are_zero_half_of_the_time_and_take_both_signs():
     assert set(values) == set(range(-4, 5))
 
 
-def test_edges_to_avoid_do_not_occur(graphs):
+def test_edges_to_avoid_do_not_occur(name, graphs):
     seen = Counter(edge for graph in graphs for edge in edge_keys(graph.view()))
     common = frozenset(edge for edge, _ in seen.most_common(40))
     config = replace(CONFIG, avoid=common)
     for seed in range(100):
-        graph = make(seed, config)
+        graph = make(seed, config, name=name)
         graph.verify()
         assert len(graph.nodes) == CONFIG.nodes
         assert not common & set(edge_keys(graph.view()))

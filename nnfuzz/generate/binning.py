@@ -1,0 +1,62 @@
+"""Attribute binning: sizes and attributes away from the values that solvers like (NNSmith,
+Algorithm 2)."""
+
+from __future__ import annotations
+
+from nnfuzz.generate.growth import Growth
+from nnfuzz.ir.expr import Bool, Expr, Var, and_
+from nnfuzz.solve.session import Session
+
+BINNING_SEARCHES = 2
+"""Draws of bins that propagation tries, in milliseconds each, before Z3 is asked."""
+
+
+def rebin(growth: Growth, session: Session, bins: int = 7) -> None:
+    """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
+
+    A search by propagation gives each variable a value that it prefers, in turn, as long as it can.
+    Where that finds nothing, Z3 is asked for preferences that can hold together, by halving: while
+    the system has no solution, a random half of them is dropped. A solution that makes the graph
+    too expensive counts as none; the witness of the insertions is what remains in the worst case.
+    """
+    for _ in range(BINNING_SEARCHES):
+        preferences = _preferences(session, bins)
+        if not preferences or _adopted(growth, session, session.resettle(preferences)):
+            return
+    terms = [t for t in map(_within, preferences.items()) if not isinstance(t, bool)]
+    while terms:
+        if _adopted(growth, session, session.model(terms)):
+            return
+        terms = terms[: len(terms) // 2]
+
+
+def _preferences(session: Session, bins: int) -> dict[Var, tuple[int, int]]:
+    draw = session.draw
+    found = {}
+    for var in draw.shuffled(list(session.env)):
+        lo, hi = draw.binned(var.lo, var.hi, draw.kinds.get(var, "size"), bins)
+        left = draw.integer(lo, hi)
+        found[var] = left, draw.integer(left, hi)
+    return found
+
+
+def _within(preference: tuple[Var, tuple[int, int]]) -> Bool:
+    var, (lo, hi) = preference
+    return and_(var >= lo, var <= hi)
+
+
+def _adopted(growth: Growth, session: Session, model: dict[Var, int] | None) -> bool:
+    """Take over a model, if there is one and the graph stays affordable under it."""
+    if model is None:
+        return False
+    env = {**session.env, **model}
+    values: dict[Expr, int] = {}
+    if not all(
+        growth.affordable(
+            node.op, growth.graph.types(node.inputs), growth.graph.types(node.outputs), env, values
+        )
+        for node in growth.graph.nodes
+    ):
+        return False
+    session.adopt(model)
+    return True

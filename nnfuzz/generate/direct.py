@@ -1,0 +1,50 @@
+"""Engines without a solver: the sizes and attributes of a node are numbers as soon as it stands."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.coverage_target import CoverageTarget
+from nnfuzz.generate.engine import Generated, Kept
+from nnfuzz.generate.moves import Moves
+from nnfuzz.generate.splice import splice
+from nnfuzz.solve.decided import DecidedStore
+
+BACKWARD = 0.1
+"""Probability of trying backward insertion first. It costs several times what a forward one does,
+but without it hardly anything would compute a weight or a second operand."""
+
+
+@dataclass(frozen=True)
+class Direct:
+    """See Engine. eager: numbers are drawn first and constraints evaluated then; what fails is
+    dropped, and propagation finds values for the next attempt. Otherwise propagation always does.
+    """
+
+    catalog: Catalog
+    config: GenerateConfig
+    eager: bool = True
+
+    def next(
+        self,
+        rng: random.Random,
+        corpus: Sequence[Kept] = (),
+        target: CoverageTarget | None = None,
+    ) -> Generated:
+        start = rng.choice(corpus).graph if corpus else None
+        store = DecidedStore(rng, self.config.sizes, self.eager)
+        config = replace(self.config, backward=BACKWARD) if self.eager else self.config
+        moves = Moves(self.catalog, config, store)
+        if start:
+            moves.adopt(start)
+        elif target:
+            moves.begin(target)
+        moves.grow()
+        graph = moves.finish()
+        if start:
+            splice(graph, start.values, moves.draw)
+        return Generated(graph, 0, moves.attempts, tuple(moves.planted))

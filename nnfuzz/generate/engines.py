@@ -1,0 +1,24 @@
+"""The engines by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.direct import Direct
+from nnfuzz.generate.engine import Engine
+from nnfuzz.generate.symbolic import Symbolic
+
+MADE: Mapping[str, Callable[[Catalog, GenerateConfig], Engine]] = {
+    "direct": Direct,
+    "concolic": lambda catalog, config: Direct(catalog, config, eager=False),
+    "symbolic": Symbolic,
+}
+
+
+def engine(name: str, catalog: Catalog, config: GenerateConfig) -> Engine:
+    """The engine of that name. Raises: KeyError."""
+    if name not in MADE:
+        raise KeyError(f"there is no engine {name!r}; there are {', '.join(MADE)}")
+    return MADE[name](catalog, config)

@@ -1,0 +1,296 @@
+"""How a graph grows: one operator after the other, in front of placeholders and behind values.
+
+The moves are the same for every store of constraints (nnfuzz.solve.store). After NNSmith's
+Algorithm 1: every step picks an operator and tries to attach it, in front of a placeholder
+(backward) or behind existing values (forward).
+"""
+
+from __future__ import annotations
+
+from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.coverage_target import CoverageTarget
+from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.placeholder import Placeholder, Plan
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.types import TensorType
+from nnfuzz.solve.store import Store
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.motif import Motif
+from nnfuzz.spec.operator import In, OpSpec, dtypes_of
+
+EXTRA_OUTPUT = 0.05
+"""Probability that a value with readers is an output too."""
+ATTEMPTS_PER_OPERATOR = 3
+"""Insertions tried of a picked operator before another one is picked."""
+ATTEMPTS_PER_NODE = 40
+"""Operators picked for one node before the graph stays as small as it is."""
+ATTEMPTS_PER_COVERAGE_TARGET = 10
+ATTEMPTS_PER_MOTIF = 8
+START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
+"""Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
+PARTNERS = 12
+"""Existing values looked at for a further input, however many have its dtype and rank."""
+
+
+class Moves:
+    """Grows one graph. attempts: insertions tried. planted: names of motifs, see Generated."""
+
+    def __init__(self, catalog: Catalog, config: GenerateConfig, store: Store) -> None:
+        self.catalog = catalog
+        self.config = config
+        self.draw = store.draws[-1]
+        self.growth = Growth(store, config)
+        self.attempts = 0
+        self.planted: list[str] = []
+        self.goal = config.nodes
+
+    def adopt(self, start: Graph) -> None:
+        """Grow around a concrete graph."""
+        self.growth.adopt(start)
+        self.goal += len(start.nodes)
+
+    def begin(self, coverage_target: CoverageTarget) -> None:
+        """Place the first operator; a few targets have no instance within the limits."""
+        for attempt in range(ATTEMPTS_PER_COVERAGE_TARGET):
+            signature = weighted(self.draw, coverage_target.signatures)
+            if self._begin(coverage_target.spec, signature, coverage_target.rank, attempt):
+                return
+
+    def grow(self) -> None:
+        """Insert operators until the graph has as many as the configuration says."""
+        places = self._places()
+        while len(self.growth.graph.nodes) < self.goal:
+            if places and places[0] <= len(self.growth.graph.nodes):
+                places.pop(0)
+                if self._plant():
+                    continue
+            for _ in range(ATTEMPTS_PER_NODE):
+                if self._place(self.catalog.pick(self.draw)):
+                    break
+            else:
+                return
+
+    def finish(self) -> Graph:
+        """The graph; placeholders become inputs or weights, loose ends outputs.
+
+        At least one placeholder becomes an input. A value with readers is an output too with a
+        small probability, which keeps optimisers from fusing it away.
+        """
+        growth, draw, graph = self.growth, self.draw, self.growth.graph
+        for name, placeholder in growth.placeholders.items():
+            if placeholder.range is not None:
+                graph.weights.append(name)
+                graph.prescribed[name] = placeholder.range
+                continue
+            chance = 0.8 if placeholder.weight else self.config.weights
+            (graph.weights if draw.chance(chance) else graph.inputs).append(name)
+        if not graph.inputs:
+            promoted = draw.choice([name for name in graph.weights if name not in graph.prescribed])
+            graph.weights.remove(promoted)
+            graph.inputs.append(promoted)
+        graph.outputs = [
+            name
+            for node in graph.nodes
+            for name in node.outputs
+            if name in growth.loose or name in growth.exposed or draw.chance(EXTRA_OUTPUT)
+        ]
+        return graph
+
+    def _place(self, spec: type[OpSpec]) -> bool:
+        if not self.growth.graph.nodes:
+            return self._start(spec)
+        for attempt in range(ATTEMPTS_PER_OPERATOR):
+            self.attempts += 1
+            backward = self.draw.chance(self.config.backward)
+            first = self._backward(spec) if backward else self._forward(spec, attempt)
+            if first:
+                return True
+            second = self._forward(spec, attempt) if backward else self._backward(spec)
+            if second or first is second is None:
+                return bool(second)
+        return False
+
+    def _start(self, spec: type[OpSpec]) -> bool:
+        signature = self.catalog.pick_signature(self.draw, spec)
+        lo, hi = spec.inputs[0].ranks
+        rank = min(max(self.draw.choice(START_RANKS), lo), hi)
+        return any(self._begin(spec, signature, rank, i) for i in range(self._draws))
+
+    def _begin(
+        self, spec: type[OpSpec], signature: OpSignature, rank: int, attempt: int = 0
+    ) -> bool:
+        draw = self._dice(attempt)
+        first = draw.tensor(signature.first, rank)
+        op = spec.draw(draw, first)
+        dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
+        _fix_output(op, signature.output)
+        types = op.complete(draw, first, dtypes)
+        plan: Plan = [_placeholder(p) for p in spec.patterns(len(types))]
+        return self.growth.insert(op, plan, types, smt=True)
+
+    @property
+    def _draws(self) -> int:
+        return len(self.growth.store.draws)
+
+    def _dice(self, attempt: int) -> Draw:
+        draws = self.growth.store.draws
+        return draws[min(attempt, len(draws) - 1)]
+
+    def _arity(self, spec: type[OpSpec]) -> int:
+        lo, hi = spec.arity()
+        return lo if lo == hi else self.draw.integer(lo, hi)
+
+    # -- motifs -------------------------------------------------------------------------------
+
+    def _places(self) -> list[int]:
+        """Sizes of the graph at which to plant a motif, in order."""
+        average = self.config.motifs if self.catalog.motifs else 0.0
+        if not average:
+            return []
+        count = int(average) + self.draw.chance(average % 1)
+        # Every motif fits an empty graph; nodes in front of it come by backward insertion.
+        most = self.config.nodes // 2
+        return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
+
+    def _plant(self) -> bool:
+        """Plant one of the motifs that fit behind one of the values, or change nothing."""
+        room = self.goal - len(self.growth.graph.nodes)
+        options = [m for m in self.catalog.motifs if m.size <= room]
+        mark = self.growth.mark() if options else None
+        for _ in range(ATTEMPTS_PER_MOTIF):
+            motif = weighted(self.draw, options) if options else None
+            if motif is None or mark is None:
+                return False
+            try:
+                start = self._start_of(motif)
+                mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
+                    1, motif.size
+                )
+                mutated = (
+                    plant(motif, self.catalog, self.growth, start, mutate_from) if start else None
+                )
+            except MissingOperator:
+                mutated = None
+                options = [m for m in options if m is not motif]
+            if mutated is not None:
+                self.planted.append(motif.name + "~" * mutated)
+                return True
+            self.growth.restore(mark)
+            mark = self.growth.mark()
+        return False
+
+    def _start_of(self, motif: Motif) -> str | None:
+        """The value that a motif starts from: a placeholder in an empty graph. None: none fits."""
+        growth, draw = self.growth, self.draw
+        lo, hi = motif.ranks
+        if not growth.graph.nodes:
+            rank = min(max(draw.choice(START_RANKS), lo), hi)
+            weights = [self.config.dtype_weight(d) or 0.0 for d in motif.dtypes]
+            if not any(weights):
+                return None
+            dtype = draw.rng.choices(motif.dtypes, weights)[0]
+            # Dimensions that a tensor with one axis more may have too.
+            dims = (self._dice(0).dim(rank + 1) for _ in range(rank))
+            return growth.place(TensorType(dtype, tuple(dims)))
+        kinds = [kind for kind in growth.named.kinds(lo, hi) if kind[0] in motif.dtypes]
+        loose = draw.chance(self.config.chain)
+        return (growth.loose.pick(draw, kinds) if loose else None) or growth.named.pick(draw, kinds)
+
+    # -- forward ------------------------------------------------------------------------------
+
+    def _forward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
+        """Whether the operator was inserted; None if there is nothing that it can stand behind."""
+        growth, draw = self.growth, self._dice(attempt)
+        kinds = growth.named.kinds(*spec.inputs[0].ranks)
+        dtypes = dict.fromkeys(dtype for dtype, _ in kinds)
+        signature = self.catalog.pick_reading(draw, spec, dtypes)
+        if signature is None:
+            return None
+        kinds = [kind for kind in kinds if kind[0] is signature.first]
+        loose = draw.chance(self.config.chain)
+        name = (growth.loose.pick(draw, kinds) if loose else None) or growth.named.pick(draw, kinds)
+        assert name is not None, "there is a value of every kind"
+        first = growth.graph.type(name)
+        op = spec.draw(draw, first)
+        _fix_output(op, signature.output)
+        dtypes_ = dtypes_of(spec, self._arity(spec), signature.binding)
+        types = [first, *op.complete(draw, first, dtypes_)[1:]]
+        patterns = spec.patterns(len(types))
+        fresh: Plan = [name, *(_placeholder(p) for p in patterns[1:])]
+        if len(types) > 1:
+            reused, reused_types = self._reuse(patterns, fresh, types)
+            smt = draw.chance(self.config.smt)
+            if reused != fresh and growth.insert(op, reused, reused_types, smt):
+                return True
+        return growth.insert(op, fresh, types, smt=draw.chance(self.config.smt))
+
+    def _reuse(
+        self, patterns: tuple[In, ...], plan: Plan, types: list[TensorType]
+    ) -> tuple[Plan, list[TensorType]]:
+        """The plan with some placeholders replaced by existing values that look compatible."""
+        plan, types = list(plan), list(types)
+        for i, pattern in enumerate(patterns):
+            reuse = 0.1 if pattern.weight else self.config.reuse  # a weight is rarely computed
+            if i == 0 or pattern.fresh or not self.draw.chance(reuse):
+                continue
+            name = self._partner(types[i])
+            if name is not None:
+                plan[i] = name
+                types[i] = self.growth.graph.type(name)
+        return plan, types
+
+    def _partner(self, wanted: TensorType) -> str | None:
+        """An existing value of that type, or at least of its dtype and rank."""
+        names = self.growth.named.of((wanted.dtype, wanted.rank))
+        if not names:
+            return None
+        if len(names) > PARTNERS:
+            names = self.draw.rng.sample(names, PARTNERS)
+        types = self.growth.graph.values
+        matching = [n for n in names if self._matches(types[n].type, wanted)]
+        pool = matching or (names if self.draw.chance(self.config.smt) else [])
+        return self.draw.choice(pool) if pool else None
+
+    def _matches(self, have: TensorType, wanted: TensorType) -> bool:
+        known = self.growth.store.known
+        for a, b in zip(have.shape, wanted.shape):
+            if a is not b:
+                value = known(b)
+                if value is not None and value != known(a):
+                    return False
+        return True
+
+    # -- backward -----------------------------------------------------------------------------
+
+    def _backward(self, spec: type[OpSpec]) -> bool | None:
+        """Whether the operator was inserted; None if there is nothing that it can stand before."""
+        growth, draw = self.growth, self.draw
+        outputs = self.catalog.outputs(spec)
+        target = growth.free.pick(draw, [k for k in growth.free.kinds(0, 99) if k[0] in outputs])
+        if target is None:
+            return None
+        wanted = growth.graph.type(target)
+        signature = self.catalog.pick_computing(draw, spec, wanted.dtype)
+        rank = spec.input_rank(draw, wanted.rank)
+        lo, hi = spec.inputs[0].ranks
+        if signature is None or rank is None or not lo <= rank <= hi:
+            return False
+        first = draw.tensor(signature.first, rank)
+        op = spec.draw_backward(draw, first, wanted)
+        _fix_output(op, signature.output)
+        dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
+        types = op.infer_input_types(draw, first, dtypes, wanted)
+        return growth.precede(op, types, target, smt=draw.chance(self.config.smt))
+
+
+def _placeholder(pattern: In) -> Placeholder:
+    return Placeholder(pattern.weight, pattern.fresh)
+
+
+def _fix_output(op: OpSpec, output: DType) -> None:
+    """Set the attribute that names the output's dtype, if the operator has one."""
+    if isinstance(op.output, str) and op.output in op.declared:
+        op.__dict__[op.output] = output

@@ -1,0 +1,65 @@
+"""Names of values by dtype and rank, one of which is drawn in constant time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.draw import Draw
+
+Kind = tuple[DType, int]
+"""Dtype and rank."""
+
+
+class TypedNames:
+    """A set of names; its order depends on what was added and discarded, and on nothing else."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[Kind, list[str]] = {}
+        self._places: dict[str, tuple[list[str], int]] = {}
+
+    def add(self, name: str, kind: Kind) -> None:
+        """Adds a name that is not there yet."""
+        names = self._by_kind.get(kind)
+        if names is None:
+            names = self._by_kind[kind] = []
+        self._places[name] = names, len(names)
+        names.append(name)
+
+    def discard(self, name: str) -> None:
+        """Removes a name, if it is there; the last one of its kind takes its place."""
+        found = self._places.pop(name, None)
+        if found is not None:
+            names, place = found
+            last = names.pop()
+            if last != name:
+                names[place] = last
+                self._places[last] = names, place
+
+    def kinds(self, lo: int, hi: int) -> list[Kind]:
+        """The kinds with at least one name whose rank is within `[lo, hi]`."""
+        return [kind for kind, names in self._by_kind.items() if names and lo <= kind[1] <= hi]
+
+    def of(self, kind: Kind) -> list[str]:
+        """The names of a kind; not to be changed."""
+        return self._by_kind.get(kind, [])
+
+    def pick(self, draw: Draw, kinds: Iterable[Kind]) -> str | None:
+        """One of the names of these kinds, each with the same probability; None without any."""
+        lists = [self._by_kind.get(kind, ()) for kind in kinds]
+        count = sum(map(len, lists))
+        at = draw.integer(0, count - 1) if count else 0
+        for names in lists:
+            if at < len(names):
+                return names[at]
+            at -= len(names)
+        return None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

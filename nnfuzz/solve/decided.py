@@ -1,0 +1,59 @@
+"""A constraint store without a solver: whatever is added gets its final values at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var
+from nnfuzz.solve.propagation import solve
+from nnfuzz.solve.store import Accept
+from nnfuzz.spec.draw import Draw, Sizes
+
+
+class EagerDraw(Draw):
+    """Dice whose fresh variables are numbers already: random values of their domains."""
+
+    def var(self, name: str, lo: int, hi: int, kind: str = "size") -> int:
+        return lo if lo == hi else self.value(lo, hi, kind)
+
+
+class DecidedStore:
+    """Variables get values by propagation over the few constraints that come with them.
+
+    Values are never taken back, so nothing has to be remembered of them: the graph is concrete.
+    """
+
+    immediate = True
+
+    def __init__(self, rng: random.Random, sizes: Sizes, eager: bool) -> None:
+        """eager: whether a first attempt draws numbers in place of variables, constraints unseen:
+        most of them hold, and nothing has to be propagated."""
+        lazy = Draw(rng, sizes)
+        self.writing: Draw = EagerDraw(rng, sizes)
+        self.draws: Sequence[Draw] = (self.writing, lazy) if eager else (lazy,)
+        self.env: dict[Var, int] = {}
+
+    def known(self, e: Int) -> int | None:
+        return e if isinstance(e, int) else None
+
+    def extend(
+        self, constraints: Iterable[Bool], free: Sequence[Var], accept: Accept, smt: bool = False
+    ) -> bool:
+        open_ = [c for c in constraints if c is not True]
+        values: dict[Expr, int] = {}
+        found: dict[Var, int] | None = {}
+        if free or open_:
+            if any(not isinstance(c, BoolExpr) and not c for c in open_):
+                return False
+            found = solve(open_, self.draws[-1], None, free, values=values)
+        if found is None or not accept(found, values):
+            return False
+        self.env = found
+        return True
+
+    def mark(self) -> tuple[int, int]:
+        return 0, 0
+
+    def restore(self, mark: tuple[int, int]) -> None:
+        pass

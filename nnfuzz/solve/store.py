@@ -1,0 +1,51 @@
+"""Where the constraints of a growing graph go, and what is known of its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from nnfuzz.ir.expr import Bool, Expr, Int, Var
+from nnfuzz.spec.draw import Draw
+
+Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
+"""Whether values of the variables are acceptable; gets a cache of the values of expressions under
+them as well."""
+
+
+class Store(Protocol):
+    """What a graph grows on (nnfuzz.generate.growth).
+
+    draws: the dice by attempt, of which the last one serves all further attempts; they differ in
+    what a fresh variable is. writing: those of motifs, which use a variable several times.
+    immediate: whether every variable gets its final value as soon as it is accepted, so that
+    nothing in the graph is symbolic. env: values under which all constraints hold, of the last
+    variables only if immediate.
+    """
+
+    draws: Sequence[Draw]
+    writing: Draw
+    immediate: bool
+    env: dict[Var, int]
+
+    def known(self, e: Int) -> int | None:
+        """The value that an expression has at present; None where a variable is new."""
+        ...
+
+    def extend(
+        self, constraints: Iterable[Bool], free: Sequence[Var], accept: Accept, smt: bool = False
+    ) -> bool:
+        """Add constraints and the new variables in `free` if they can hold, else change nothing.
+
+        accept: a last check of the values (sizes, costs). smt: whether to ask a solver for values
+        that change earlier ones, where there are no others.
+        """
+        ...
+
+    def mark(self) -> tuple[int, int]:
+        """The present state, for `restore`."""
+        ...
+
+    def restore(self, mark: tuple[int, int]) -> None:
+        """Forget what was added since the mark. Nothing of it may have asked a solver."""
+        ...
