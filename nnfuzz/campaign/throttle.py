@@ -35,11 +35,10 @@ PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """items: with and without the exporter, see `refusal`; named: the same with their operators and
-    edges whatever the dtype. groups: of failures, with a signature of each; see `_groups`.
+    """named: its items and their operators and edges whatever the dtype. groups: of failures, with
+    a signature of each; see `_groups`.
 
-    There are LATEST of these, which name the same few thousand things: each text is there once, in
-    tuples, which take a tenth of what sets of texts of their own would (60 MB).
+    There are LATEST of these, which name the same things again and again: each text is there once.
     """
 
     exporter: str
@@ -66,17 +65,26 @@ class _Watch:
 
 @dataclass(frozen=True)
 class _Suspect:
-    """An item that tests which fail in one way have in common; `seen` of them have it."""
+    """An item that tests which fail in one way have in common; `seen` of them have it.
+
+    group: the way. mark: the exporter whose tests alone count, "" if all do.
+    """
 
     item: str
+    group: str
+    mark: str
     failed: int
     seen: int
     association: float
 
     @property
-    def order(self) -> tuple[float, float, str]:
+    def name(self) -> str:
+        return _marked(self.mark, self.item)
+
+    @property
+    def order(self) -> tuple[float, float, str, str]:
         """The most associated one first."""
-        return -self.association, -self.failed / self.seen, self.item
+        return -self.association, -self.failed / self.seen, self.name, self.group
 
 
 class Throttle:
@@ -148,60 +156,80 @@ class Throttle:
 
     def _worst(self, refused: Collection[str]) -> list[tuple[AvoidedRow, frozenset[str]]]:
         """What is associated most with failing in one way, for all dtypes where enough do."""
-        tests = [t for t in self._tests if self._watches.keys().isdisjoint(t.items)]
-        groups = Counter(group for test in tests for group in test.groups)
-        due = sorted(group for group, count in groups.items() if count >= self.threshold)
-        seen = Counter(item for test in tests for item in test.named) if due else Counter[str]()
-        suspects = ((s, group) for group in due for s in self._suspects(tests, group, seen))
-        for suspect, group in sorted(suspects, key=lambda found: found[0].order):
-            if entries := self._entries(suspect, tests, group, refused):
+        tests = self._restrained()
+        counts = Counter(group for test in tests for group in test.groups)
+        due = sorted(group for group, count in counts.items() if count >= self.threshold)
+        suspects: list[_Suspect] = []
+        for mark in sorted({_exporter(group) for group in due}):
+            among = [test for test in tests if mark in ("", test.exporter)]
+            seen = Counter(item for test in among for item in test.named)
+            for group in due:
+                if _exporter(group) == mark:
+                    suspects += self._suspects(among, group, seen)
+        for suspect in sorted(suspects, key=lambda found: found.order):
+            if entries := self._entries(suspect, tests, refused):
                 return entries
         return []
+
+    def _restrained(self) -> list[_Test]:
+        """The tests without anything that is avoided by now."""
+        gone: dict[str, set[str]] = {"": set()}
+        for name in self._watches:
+            mark, _, item = name.rpartition(":")
+            gone.setdefault(mark, set()).add(item)
+        return [
+            test
+            for test in self._tests
+            if all(gone[mark].isdisjoint(test.items) for mark in {"", test.exporter} & gone.keys())
+        ]
 
     def _suspects(
         self, tests: Sequence[_Test], group: str, seen: Mapping[str, int]
     ) -> Iterator[_Suspect]:
-        """Items that could be to blame for a group."""
-        mark = _exporter(group)
-        count = sum(test.exporter == mark for test in tests) if mark else len(tests)
+        """Items that could be to blame for a group. tests: that it is about. seen: in how many."""
         bad = [test for test in tests if group in test.groups]
-        failed = Counter(item for test in bad for item in test.named if _exporter(item) == mark)
+        failed = Counter(item for test in bad for item in test.named)
         for item, times in failed.items():
             if times >= self.threshold and times / seen[item] >= _needed(item):
-                associated = association(times, seen[item], len(bad), count)
+                associated = association(times, seen[item], len(bad), len(tests))
                 if associated >= SIGNIFICANT:
-                    yield _Suspect(item, times, seen[item], associated)
+                    yield _Suspect(item, group, _exporter(group), times, seen[item], associated)
 
     def _entries(
-        self, suspect: _Suspect, tests: Sequence[_Test], group: str, refused: Collection[str]
+        self, suspect: _Suspect, tests: Sequence[_Test], refused: Collection[str]
     ) -> list[tuple[AvoidedRow, frozenset[str]]]:
         """What to avoid for a suspect: itself, or for an operator or edge its dtypes."""
         entries: list[tuple[AvoidedRow, frozenset[str]]] = []
-        with_it = [t for t in tests if suspect.item in t.named]
-        for item in self._meant(suspect.item, with_it, refused):
-            seen = [t for t in with_it if item in t.items]
+        group, there = suspect.group, False
+        failed = [t.groups[group] for t in tests if group in t.groups]
+        having = [t for t in tests if suspect.mark in ("", t.exporter) and suspect.item in t.named]
+        for item in self._meant(suspect, having, refused):
+            seen = [t for t in having if item in t.items]
             bad = [t.groups[group] for t in seen if group in t.groups]
             share = len(bad) / len(seen) if seen else suspect.failed / suspect.seen
+            name = _marked(suspect.mark, item)
             without = {*refused, *(row.item for row, _ in entries)}
-            if share < _needed(item) or not self._admissible(item, without):
+            if share < _needed(item) or not self._admissible(name, without):
                 continue
-            shown = bad or [t.groups[group] for t in tests if group in t.groups]
+            shown = bad or failed
             signature = min(shown, key=lambda s: (-shown.count(s), s))
-            why = f"{suspect.failed} of {suspect.seen} tests with {suspect.item} failed"
-            entries.append((AvoidedRow(item, signature, why, round(share, 3)), frozenset({group})))
-        there = any(row.item in test.items for row, _ in entries for test in with_it)
+            why = f"{suspect.failed} of {suspect.seen} tests with {suspect.name} failed"
+            entries.append((AvoidedRow(name, signature, why, round(share, 3)), frozenset({group})))
+            there |= bool(seen)
         return entries if there else []
 
-    def _meant(self, suspected: str, tests: Sequence[_Test], refused: Collection[str]) -> list[str]:
+    def _meant(
+        self, suspect: _Suspect, having: Iterable[_Test], refused: Collection[str]
+    ) -> list[str]:
         """The items that a suspect stands for. An operator that fails whatever its dtype stands
         for those as well that no test had so far; an edge for those that tests had.
         """
-        if _bare(suspected) != suspected:
-            return [suspected] if suspected not in {*self._lifted, *refused} else []
-        mark, _, bare = suspected.rpartition(":")
-        keys = (f"{mark}:{key}" if mark else key for key in self._keys if _bare(key) == bare)
-        items = {i for t in tests for i in t.items if _bare(i) == suspected}.union(keys)
-        return sorted(items - self._watches.keys() - self._lifted - {*refused})
+        gone = {*self._watches, *self._lifted, *refused}
+        items = {suspect.item}
+        if _bare(suspect.item) == suspect.item:
+            items = {i for t in having for i in t.items if _bare(i) == suspect.item}
+            items |= {key for key in self._keys if _bare(key) == suspect.item}
+        return sorted(item for item in items if _marked(suspect.mark, item) not in gone)
 
     def _admissible(self, item: str, without: Collection[str]) -> bool:
         """Whether something is left to generate without it; exporters do not count."""
@@ -251,19 +279,18 @@ def _groups(test: Observed, signature: str) -> Iterator[str]:
 
 def _test(test: Observed) -> _Test:
     groups = {group: sig for sig in test.failures for group in _groups(test, sig)}
-    items = {*test.items, *(refusal(test.exporter, item) for item in test.items)}
-    named = items | {_bare(item) for item in items}
-    return _Test(test.exporter, _once(items), _once(named), groups)
-
-
-def _once(texts: Iterable[str]) -> tuple[str, ...]:
-    """The same texts, each of which the process holds once."""
-    return tuple(map(sys.intern, texts))
+    items = dict.fromkeys(map(sys.intern, test.items))
+    named = items | dict.fromkeys(sys.intern(_bare(item)) for item in test.items)
+    return _Test(test.exporter, tuple(items), tuple(named), groups)
 
 
 def _exporter(name: str) -> str:
     """That of a group or item that is about one only; else ""."""
     return name.rpartition(":")[0]
+
+
+def _marked(exporter: str, item: str) -> str:
+    return refusal(exporter, item) if exporter else item
 
 
 def _bare(item: str) -> str:
