@@ -83,7 +83,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 def surfaces() -> dict[str, Surface]:
     """By name, in the order in which they run."""
-    from attacks import files, frames, workers
+    from attacks import folders, frames, workers
 
-    found = (*frames.SURFACES, *workers.SURFACES, *files.SURFACES)
+    found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES)
     return {surface.name: surface for surface in found}

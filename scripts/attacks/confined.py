@@ -9,6 +9,7 @@ import ctypes
 import multiprocessing
 import os
 import random
+import resource
 import struct
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attacks import SECONDS, Attack, one
+from nnfuzz.execute.zygote import prctl
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls
 _BENEATH_PATH = 1
@@ -26,6 +28,7 @@ _WRITING = _WRITE_FILE | _TRUNCATE | sum(1 << bit for bit in range(4, 14))
 """Rights of linux/landlock.h: to write, make, remove, link, rename and truncate files."""
 _LEAST_VERSION = 3  # of Linux 6.2, the first one that knows all of these
 INSIDE = SECONDS / 2  # after which the process itself says where an attack hangs, if it can
+MEMORY_BYTES = 4 << 30
 LAST_WORDS = 2000  # bytes of what a process wrote that died
 
 
@@ -34,24 +37,33 @@ def confine(folder: Path) -> None:
 
     Raises: OSError if this kernel cannot see to that.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def call(number: int, *arguments: object) -> int:
-        found = libc.syscall(number, *arguments)
-        if found < 0:
-            raise OSError(ctypes.get_errno(), "Landlock")
-        return found
-
-    if call(_CREATE_RULESET, None, 0, 1) < _LEAST_VERSION:
-        raise OSError("this kernel's Landlock does not keep files from being truncated")
-    rules = call(_CREATE_RULESET, struct.pack("<Q", _WRITING), 8, 0)
+    if not confines():
+        raise OSError("this kernel cannot confine a process: it takes Landlock of Linux 6.2")
+    rules = _call(_CREATE_RULESET, struct.pack("<Q", _WRITING), 8, 0)
     for path, rights in ((folder, _WRITING), (Path(os.devnull), _WRITE_FILE | _TRUNCATE)):
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        call(_ADD_RULE, rules, _BENEATH_PATH, struct.pack("<Qi", rights, place), 0)
+        _call(_ADD_RULE, rules, _BENEATH_PATH, struct.pack("<Qi", rights, place), 0)
         os.close(place)
-    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    call(_RESTRICT_SELF, rules, 0)
+    prctl(_NO_NEW_PRIVILEGES, 1)
+    _call(_RESTRICT_SELF, rules, 0)
     os.close(rules)
+
+
+def confines() -> bool:
+    """Whether this kernel can confine a process."""
+    try:
+        return _call(_CREATE_RULESET, None, 0, 1) >= _LEAST_VERSION
+    except OSError:
+        return False
+
+
+def _call(number: int, *arguments: object) -> int:
+    """A system call. Raises: OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = libc.syscall(number, *arguments)
+    if found < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return found
 
 
 class _Process:
@@ -103,6 +115,7 @@ def _serve(theirs, ours, folder: Path, prepare: Callable[[], Attack], log: Path)
     sys.stdout = sys.stderr = open(log, "a")  # noqa: SIM115 (for good)
     tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(dir=folder)
     confine(folder)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     attack = prepare()
     theirs.send("")
     while True:

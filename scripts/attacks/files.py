@@ -1,4 +1,4 @@
-"""Files of somebody else, changed at random: findings, corpora, campaigns, models, settings.
+"""How files are attacked: what changes them, and what commands must not do with them.
 
 Commands run in one process for all attacks, which is confined to a temporary folder. One that reads
 ends with 0, or with 2 and one line; nothing is written outside of the folder that it was given.
@@ -16,15 +16,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-from attacks import Attack, Surface
+from attacks import Attack
 from attacks.confined import confined
 from attacks.mutations import mutated, scrambled
 
 ROOT = Path(__file__).parents[2]
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+NOTES = ("note: ", "defaults from nnfuzz.toml: ")  # lines beside an error
 CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.symlink", "os.truncate")
 
 
@@ -59,14 +61,24 @@ class Guard:
             self.folder = None
 
 
+@cache
+def _program() -> Any:
+    """The command line; making it takes longer than most of what it does here."""
+    from typer.main import get_command
+
+    from nnfuzz.cli.main import application
+
+    return get_command(application())
+
+
 def command(*arguments: object) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `nnfuzz ARGUMENTS`."""
-    from nnfuzz.cli.main import application, run
+    from nnfuzz.cli.main import run
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            run(lambda: application()([str(argument) for argument in arguments]))
+            run(lambda: _program()([str(argument) for argument in arguments]))
         except SystemExit as end:
             return int(end.code or 0), out.getvalue(), err.getvalue()
     return -1, out.getvalue(), err.getvalue()
@@ -75,7 +87,7 @@ def command(*arguments: object) -> tuple[int, str, str]:
 def judged(*arguments: object, allowed: tuple[int, ...] = (0, 2)) -> str:
     """What is wrong with the end of a command."""
     code, _, err = command(*arguments)
-    errors = [line for line in err.splitlines() if not line.startswith("note: ")]
+    errors = [line for line in err.splitlines() if not line.startswith(NOTES)]
     if code not in allowed or "Traceback" in err:
         return f"{arguments[0]} ended with {code}: {err}"
     if code == 2 and (len(errors) != 1 or not errors[0].startswith("error: ")):
@@ -118,154 +130,40 @@ def special(path: Path, folder: Path, rng: random.Random) -> None:
         path.symlink_to(("/dev/zero", bait, path)[how - 1])
 
 
+Change = Callable[[Path, random.Random], None]
+Use = Callable[[Path, random.Random], str]
+"""Does something with a folder, and says what went wrong."""
+
+
 @contextmanager
-def opened(
-    make: Callable[[Path], Path], use: Callable[[Path, random.Random], str]
-) -> Iterator[Attack]:
-    """make: a folder to attack; use: what is done with the changed copy, in another process."""
+def opened(make: Callable[[Path], object], use: Use, change: Change = changed) -> Iterator[Attack]:
+    """make: writes a folder to attack; change: a copy of it; use: what is done with that then."""
     sys.path.append(str(ROOT))
     with tempfile.TemporaryDirectory(prefix="nnfuzz-attack-") as name:
         folder = Path(name).resolve()
-        whole = make(folder / "whole")
 
         def prepare() -> Attack:
-            guard = Guard()
-            if problem := use(shutil.copytree(whole, folder / "unchanged"), random.Random(0)):
+            whole, guard = Path(tempfile.mkdtemp(dir=folder)) / "whole", Guard()
+            make(whole)
+            attack = partial(_attacked, whole, folder / "place", use, guard)
+            if problem := attack(lambda *_: None, random.Random(0)):
                 raise ValueError(f"what is unchanged fails: {problem}")
-            return lambda rng: _attacked(whole, folder / "place", use, guard, rng)
+            return partial(attack, change)
 
         with confined(folder, prepare) as attack:
             yield attack
 
 
 def _attacked(
-    whole: Path,
-    place: Path,
-    use: Callable[[Path, random.Random], str],
-    guard: Guard,
-    rng: random.Random,
+    whole: Path, place: Path, use: Use, guard: Guard, change: Change, rng: random.Random
 ) -> str:
     """What went wrong with a changed copy of a folder."""
+    shutil.rmtree(place, ignore_errors=True)  # of an attack of which its process has died
     copy = shutil.copytree(whole, place / "copy")
     try:
-        changed(copy, rng)
+        change(copy, rng)
         with guard.watching(copy):
             problem = use(copy, rng)
         return problem or "\n".join(guard.seen)
     finally:
         shutil.rmtree(place)
-
-
-def _finding(folder: Path) -> Path:
-    from tests.attacks.samples import finding_folder
-
-    return finding_folder(folder)
-
-
-def _corpus(folder: Path) -> Path:
-    from tests.attacks.samples import corpus
-
-    return corpus(folder)
-
-
-def _campaign(folder: Path) -> Path:
-    import sqlite3
-
-    from tests.attacks.samples import campaign
-
-    campaign(folder)
-    with contextlib.closing(sqlite3.connect(folder / "campaign.sqlite")) as db:
-        db.execute("PRAGMA journal_mode = DELETE")
-    return folder
-
-
-def use_finding(folder: Path, rng: random.Random) -> str:
-    """What replay does but for the processes: a case that is taken can be judged and reported."""
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.errors import UsageError
-    from nnfuzz.cli.findings import backend_of, open_finding
-    from nnfuzz.reading import Unreadable
-    from nnfuzz.report.tracker import tracker_report
-
-    try:
-        consent = Consent(folder)
-        found = open_finding(folder, consent)
-        backend_of(found, "onnxruntime", [], consent)
-        if found.case.model:
-            _producer().check(found.case)
-            outputs = {o.target: o.outputs for o in found.outcomes if o.outputs}
-            _producer().judge(found.case, outputs)
-        tracker_report(found)
-    except (Unreadable, UsageError):
-        pass
-    return judged("show", folder)
-
-
-_KEPT: list[object] = []
-
-
-def _producer() -> object:
-    from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.testcase.producer import Producer
-
-    if not _KEPT:
-        _KEPT.append(Producer(0, CaseConfig(exporter="direct")))
-    return _KEPT[0]
-
-
-def use_corpus(folder: Path, rng: random.Random) -> str:
-    from nnfuzz.corpus.layout import find_tests
-    from nnfuzz.reading import Unreadable
-
-    for test in find_tests(folder):
-        try:
-            if case := test.case():
-                _producer().check(case)
-        except Unreadable:
-            pass
-        with contextlib.suppress(Unreadable):
-            test.data_sets()
-    return ""
-
-
-def use_campaign(folder: Path, rng: random.Random) -> str:
-    """The page; and what --resume does before it starts a process."""
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.recorder import Recorder
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.reading import Unreadable
-
-    if problem := judged("report", folder):
-        return problem
-    try:
-        with Store.open(folder) as store:
-            CampaignConfig.from_json(store.config())
-            Recorder(store, (), lambda *_: None, lambda row: None).findings()
-    except Unreadable:
-        pass
-    return ""
-
-
-def use_model(folder: Path, rng: random.Random) -> str:
-    from nnfuzz.reading import Unreadable
-    from nnfuzz.untrusted import read_model
-
-    with contextlib.suppress(Unreadable):
-        read_model(folder / "model.onnx")
-    return judged("show", folder / "model.onnx") if (folder / "model.onnx").exists() else ""
-
-
-def _model(folder: Path) -> Path:
-    from tests.corpus.by_hand import model
-
-    folder.mkdir()
-    (folder / "model.onnx").write_bytes(model())
-    return folder
-
-
-SURFACES = (
-    Surface("findings", 4, partial(opened, _finding, use_finding), "finding folders"),
-    Surface("corpora", 2, partial(opened, _corpus, use_corpus), "ONNX backend tests"),
-    Surface("campaigns", 3, partial(opened, _campaign, use_campaign), "campaign folders"),
-    Surface("models", 1, partial(opened, _model, use_model), "ONNX models"),
-)

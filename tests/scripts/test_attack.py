@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import subprocess
 from contextlib import nullcontext
 
 import attacks
 import pytest
-from attacks import Surface, run, surfaces
+from attacks import Surface, one, run, surfaces
+from attacks.confined import confined, confines
 
 
 @pytest.mark.parametrize(("name", "count"), [("frames", 400), ("pages", 50), ("workers", 5)])
@@ -14,6 +19,34 @@ def test_surface(name, count):
     tally = run(surfaces()[name], 1, 0, count, lambda note: None)
     assert tally.attacks == count
     assert tally.trouble == {}
+
+
+@pytest.mark.skipif(not confines(), reason="the kernel cannot confine a process")
+@pytest.mark.parametrize(("name", "count"), [("settings", 12), ("graphs", 4)])
+def test_surface_of_files(name, count):
+    tally = run(surfaces()[name], 1, 0, count, lambda note: None)
+    assert tally.attacks == count
+    assert tally.trouble == {}
+
+
+@pytest.mark.skipif(not confines(), reason="the kernel cannot confine a process")
+def test_an_attack_writes_nowhere_else_and_may_kill_its_process(tmp_path):
+    victim, folder = tmp_path / "victim", tmp_path / "in"
+    victim.write_text("precious")
+    folder.mkdir()
+
+    def attack(rng):
+        (folder / "file").write_text("fine")
+        if rng.random() < 1 / 2:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        subprocess.run(["sh", "-c", f"echo > {victim}; rm {victim}"], stderr=subprocess.DEVNULL)
+        victim.write_text("spoilt")
+
+    with confined(folder, lambda: attack) as attacked:
+        told = [one(attacked, random.Random(seed)).splitlines()[-1] for seed in (0, 1, 2)]
+    assert told[1] == "the process has ended with -11"
+    assert told[0].startswith("PermissionError") and told[2].startswith("PermissionError")
+    assert victim.read_text() == "precious"
 
 
 def test_trouble_is_counted(monkeypatch):
