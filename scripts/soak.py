@@ -144,11 +144,11 @@ def _family(parent: int) -> Iterator[tuple[str, int]]:
 
 
 def _role(server: int) -> str:
-    """Of the workers of a fork server: producers have PyTorch, the reducer has fork servers."""
-    if "libtorch" in _text(server, "maps"):
-        return "producers"
-    owns = (_text(pid, "cmdline") for worker in _children(server) for pid in _children(worker))
-    return "reducer" if any("nnfuzz.execute.zygote" in text for text in owns) else "workers"
+    """Of the workers of a fork server: the reducer has fork servers, producers have PyTorch."""
+    for worker in _children(server):
+        if any("nnfuzz.execute.zygote" in _text(pid, "cmdline") for pid in _children(worker)):
+            return "reducer"
+    return "producers" if "libtorch" in _text(server, "maps") else "workers"
 
 
 def _text(pid: int, name: str) -> str:

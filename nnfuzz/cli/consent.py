@@ -20,7 +20,7 @@ from nnfuzz.cli.errors import UsageError
 
 
 def remember(plugins: list[Path] | None) -> list[Path] | None:
-    """Keeps what the user has named, if the disk allows; the callback of --plugin."""
+    """Keeps what the user has named, if the disk allows."""
     from nnfuzz.execute.registry import plugin_name
 
     if plugins:

@@ -10,6 +10,7 @@ A table per command, keys as on the command line without the dashes in front:
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import typer
 
 from nnfuzz.cli.errors import UsageError
+from nnfuzz.untrusted import making_sense, read_text
 
 FILE = "nnfuzz.toml"
 
@@ -26,14 +28,15 @@ def read_defaults(group: Any, file: Path = Path(FILE)) -> dict[str, Any]:
     """The file as click's default map, checked: command -> parameter -> value.
 
     group: the click command that has the sub-commands. {} if there is no file. Raises: UsageError
-    that names the file, the key and the likely option.
+    that names the file, the key and the likely option, Unreadable.
     """
-    try:
-        return _commands(group, tomllib.loads(file.read_text("utf-8")), "")
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return {}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file} cannot be read: {error}") from error
+    text = read_text(file)
+    with making_sense(file):
+        tables = tomllib.loads(text)
+    try:
+        return _commands(group, tables, "")
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from error
 
@@ -68,7 +71,8 @@ def _option(command: Any, key: str, value: Any, path: str) -> dict[str, Any]:
         for item in value if param.multiple else [value]:
             if isinstance(item, list | dict):
                 raise typer.BadParameter(f"{item!r} is not a single value.")
-        param.process_value(typer.Context(command), value)
+        context = typer.Context(command, resilient_parsing=True)  # nothing is done with it yet
+        param.process_value(context, value)
     except typer.BadParameter as error:
         raise UsageError(f"[{path}] {key} = {value!r}: {error.message}") from error
     return {param.name: value}

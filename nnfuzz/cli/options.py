@@ -113,6 +113,13 @@ ExcludeDtypes = Annotated[
         autocompletion=completion.dtypes,
     ),
 ]
+
+
+def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
+    """Keeps what the user has named, where a command runs: a value may also only be checked."""
+    return plugins if context.resilient_parsing else remember(plugins)
+
+
 SeedModels = Annotated[
     Path | None,
     typer.Option(
@@ -128,7 +135,7 @@ Plugins = Annotated[
         metavar="FILE.py",
         help="File (or importable module) with further backends, operators or motifs. It runs with "
         "your rights; once named here, findings and campaigns that name it may use it, too.",
-        callback=remember,
+        callback=_named,
     ),
 ]
 Levels = Annotated[

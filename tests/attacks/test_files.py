@@ -124,6 +124,15 @@ def test_a_seed_model_that_is_no_regular_file_is_refused(kind, tmp_path, command
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "circle"])
+def test_settings_that_are_no_regular_file_are_refused(
+    kind, folder, tmp_path, command, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    special(kind, tmp_path / "nnfuzz.toml")
+    assert refused(command("show", folder))
+
+
 def test_reading_has_limits(tmp_path, monkeypatch):
     file = tmp_path / "large"
     file.write_bytes(b"1" * 100)
@@ -369,6 +378,15 @@ def test_a_plugin_runs_once_it_was_named(trap, tmp_path):
     assert read_finding(folder, Consent(folder, [file])).config["plugins"] == [str(file)]
     remember([file])
     assert read_finding(folder, Consent(folder)).config["plugins"] == [str(file)]
+
+
+def test_settings_that_are_only_read_name_no_plugin(trap, tmp_path, command, monkeypatch):
+    file, _ = trap
+    folder = samples.finding_folder(tmp_path / "f", plugins=(str(file),))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nnfuzz.toml").write_text(f"[fuzz]\nplugin = ['{file}']\n")
+    assert command("show", folder)[0] == 0
+    assert not Consent(folder)(str(file))
 
 
 @pytest.mark.parametrize(

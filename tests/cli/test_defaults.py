@@ -8,6 +8,7 @@ import typer
 from nnfuzz.cli.defaults import read_defaults
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application, run
+from nnfuzz.reading import Unreadable
 
 GROUP = typer.main.get_command(application())
 
@@ -62,7 +63,8 @@ def test_without_a_file_there_are_no_defaults(tmp_path):
         ("[fuz]", "there is no command 'fuz'; did you mean 'fuzz'?"),
         ("nodes = 3", "there is no command 'nodes'; did you mean 'ops'? known: backends, fuzz"),
         ("fuzz = 3", "fuzz is a command and needs a table: [fuzz]"),
-        ("[fuzz", "cannot be read: "),
+        ("[fuzz", "is damaged: TOMLDecodeError"),
+        (f"a = {'[' * 5000}", "is damaged: RecursionError"),
         ("[fuzz]\nbackned = 'x'", "[fuzz] has no option 'backned'; did you mean 'backend'?"),
         ("[fuzz]\nhelp = true", "[fuzz] has no option 'help'"),
         ("[ops.check]\nsede = 1", "[ops.check] has no option 'sede'; did you mean 'seed'?"),
@@ -76,7 +78,7 @@ def test_without_a_file_there_are_no_defaults(tmp_path):
     ],
 )
 def test_mistakes_name_the_file_the_key_and_the_fix(tmp_path, text, message):
-    with pytest.raises(UsageError) as error:
+    with pytest.raises((UsageError, Unreadable)) as error:
         read(tmp_path, text)
     assert str(error.value).startswith(f"{tmp_path / 'nnfuzz.toml'}")
     assert message in str(error.value)
