@@ -12,6 +12,7 @@ import copy
 import os
 import re
 import shutil
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,13 @@ def run(model, inputs, level):  # needs a C++ compiler
 """
 
 
+_CACHE = Path(platformdirs.user_cache_dir("nnfuzz"), "inductor")
+_HEADERS = _CACHE / "precompiled_headers"
+MOST_BYTES = 2 << 30
+"""Of compiled graphs on the disk: some 20,000, since one takes 100 kB."""
+LOOK_SECONDS, FRESH_SECONDS = 3600.0, 600.0
+
+
 class _Compiled(Exception):
     """Compilation is done; nothing should run yet."""
 
@@ -78,9 +86,9 @@ class TorchCompile(Backend):
     name = "torch"
     reads = MODULE
     levels = ("eager", *_BACKENDS)
-    preload = ("torch", "torch._dynamo", "nnfuzz.execute.modules")
+    preload = ("torch", "torch._dynamo", "torch._inductor.compile_fx", "nnfuzz.execute.modules")
     environment: ClassVar = {
-        "TORCHINDUCTOR_CACHE_DIR": str(Path(platformdirs.user_cache_dir("nnfuzz"), "inductor")),
+        "TORCHINDUCTOR_CACHE_DIR": str(_CACHE),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     collections: ClassVar = {"pattern_matcher": (), "fusion": (), "vectorisation": ()}
@@ -121,6 +129,8 @@ class TorchCompile(Backend):
                 f"device=cuda needs an NVIDIA GPU and a PyTorch for it, not {torch.__version__}"
             )
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        _keep_headers()
+        _trim(_CACHE)
         return {"torch": torch.__version__}
 
     def load(self, model: Any) -> Any:
@@ -190,3 +200,35 @@ class TorchCompile(Backend):
 
     def repro(self) -> str:
         return _REPRO.format(device=self.options.device, options=_SETS[self.options.config])
+
+
+def _keep_headers() -> None:
+    """Keeps precompiled headers, which take ten seconds, beside the cache of compiled graphs, and
+    not in a folder for temporary files. PyTorch 2.13 has no setting for that.
+    """
+    from torch._inductor import codecache, config
+
+    # It calls openssl for a checksum of them.
+    config.cpp_cache_precompile_headers = shutil.which("openssl") is not None
+    for name, folder in (("_HEADER_DIR", _HEADERS), ("_HEADER_LOCK_DIR", _HEADERS / "locks")):
+        if hasattr(codecache, name):
+            setattr(codecache, name, str(folder))
+
+
+def _trim(folder: Path) -> None:
+    """Looks once an hour whether a cache has grown beyond MOST_BYTES, and removes what is oldest in
+    it, but nothing that a compilation under way may have written.
+    """
+    stamp, now = folder / "trimmed", time.time()
+    if stamp.is_file() and now - stamp.stat().st_mtime < LOOK_SECONDS:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.touch()
+    files = (path for path in folder.rglob("*") if _HEADERS not in path.parents)
+    told = [(path, path.lstat()) for path in files if path.is_file()]
+    size = sum(stat.st_size for _, stat in told)
+    for path, stat in sorted(told, key=lambda pair: pair[1].st_mtime):
+        if size <= MOST_BYTES or now - stat.st_mtime < FRESH_SECONDS:
+            return
+        path.unlink(missing_ok=True)
+        size -= stat.st_size

@@ -22,7 +22,7 @@ from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError, fork
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
-from nnfuzz.triage.survey import learn_habits
+from nnfuzz.triage.survey import learn_habits, slowest_level
 
 
 @dataclass
@@ -86,12 +86,12 @@ class BackendPool:
         return versions
 
     def learn_habits(self) -> tuple[Deviation, ...]:
-        """Asks the first worker. Raises: RunnerError."""
+        """Asks the first worker, which also shows what to expect of levels. Raises: RunnerError."""
         runner = self.slots[0].runner
         self.habits = learn_habits(runner)
         self.hung = runner.hung
-        if runner.elementary:
-            self.pace.expect(runner.elementary)
+        if usual := max(runner.elementary, slowest_level(runner, self.levels)):
+            self.pace.expect(usual)
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,14 @@ from nnfuzz.triage.mismatch import WrongOutput
 
 MOST_ELEMENTS = 200
 """Elements of all arrays together up to which they are printed whole: about a screen of them."""
+
+DEFAULT_TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+}
+"""rtol and atol of torch.testing.assert_close by dtype, as its documentation has them."""
 
 
 def operands(finding: Finding, wrong: WrongOutput) -> list[str]:
@@ -108,6 +117,27 @@ def accuracy_rows(finding: Finding, wrong: WrongOutput) -> list[dict[str, str]]:
     exact = "reference (float64)" if DType(dtype).is_float else "reference (exact)"
     first = {"who": exact, "value": str(told.reference), "distance": "", "ulp": ""}
     return [first, *rows]
+
+
+def assert_close(finding: Finding, wrong: WrongOutput) -> str:
+    """What torch.testing.assert_close says of the worst element beside PyTorch's own result, in a
+    sentence; "" if the judge did not tell.
+    """
+    every = finding.verdict.accuracy if finding.verdict else {}
+    told = every.get(wrong.target, {}).get(wrong.output)
+    rows = [told.rows[who].value for who in (wrong.target, PYTORCH) if told and who in told.rows]
+    if len(rows) < 2:
+        return ""
+    actual, eager = map(float, rows)
+    dtype = str(finding.case.expected[wrong.output].dtype)
+    rtol, atol = DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0))
+    same = actual == eager or (math.isnan(actual) and math.isnan(eager))
+    close = same or abs(actual - eager) <= atol + rtol * abs(eager) < math.inf
+    return (
+        f"At the default tolerances of torch.testing.assert_close for {dtype} (rtol={rtol:g}, "
+        f"atol={atol:g}) the compiled module is {'close to' if close else 'different from'} the "
+        "module as PyTorch runs it."
+    )
 
 
 def _short(number: Any) -> str:

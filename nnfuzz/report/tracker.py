@@ -12,8 +12,15 @@ from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.numbers import accuracy_rows, operands, whole_arrays
-from nnfuzz.report.repro import exit_codes, failing_outcome, first_wrong, inlined, module_text
+from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
+from nnfuzz.report.repro import (
+    exit_codes,
+    failing_outcome,
+    first_wrong,
+    inlined,
+    module_text,
+    takes_module,
+)
 from nnfuzz.report.templating import environment
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -42,6 +49,7 @@ def tracker_report(finding: Finding) -> str:
             values=_values(finding),
             sizes=text.Quoted(_sizes(finding)),
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
+            close=assert_close(finding, wrong) if wrong and takes_module(finding) else "",
             operands=operands(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             grouping=finding.campaign.get("grouping", ""),

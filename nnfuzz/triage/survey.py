@@ -7,7 +7,8 @@ models of these operators, whose results are their inputs, tell the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 import ml_dtypes
@@ -73,6 +74,22 @@ def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
 
     runner.habits = tuple(dict.fromkeys((*declared(runner.backend), *survey(run))))
     return runner.habits
+
+
+def slowest_level(runner: BackendRunner, levels: Sequence[str]) -> float:
+    """Seconds that the slowest of these levels takes for an elementary model once the compiler has
+    loaded what it needs: the second model counts. 0 if none is done in time. Raises: RunnerError.
+    """
+    seconds: dict[str, float] = {}
+    for model in range(2):
+        # A size of its own: some compilers keep on the disk what they have compiled.
+        x = np.ones(2 + secrets.randbelow(1 << 16), np.float32)
+        left = [level for level in levels if level in seconds or not model]
+        if left:
+            ran = runner.run(_model("Add", "float32", x.shape), {"x": x, "w": x}, left)
+            ended = [outcome for outcome in ran if outcome.kind is not OutcomeKind.TIMEOUT]
+            seconds = {outcome.level: sum(outcome.seconds.values()) for outcome in ended}
+    return max(seconds.values(), default=0.0)
 
 
 def declared(backend: type[Backend]) -> tuple[Deviation, ...]:

@@ -1,7 +1,11 @@
 """The adapter of torch.compile: levels, option sets, what it says, and its reproduction script."""
 
+import os
+import time
+
 import numpy as np
 import pytest
+from nnfuzz.backends import torch_compile
 from nnfuzz.backends.torch_compile import TorchCompile
 from onnx import helper
 
@@ -81,3 +85,20 @@ def test_an_absent_gpu_is_explained():
 def test_complaints_are_the_cause_without_advice(message, subject):
     error = CompilerError(Stage.COMPILE, "torch._inductor.exc.InductorError", message)
     assert TorchCompile.complaint(error).subject == subject
+
+
+def test_the_cache_has_a_limit_and_what_is_new_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch_compile, "MOST_BYTES", 25)
+    monkeypatch.setattr(torch_compile, "_HEADERS", tmp_path / "headers")
+    now = time.time()
+    for name, age in {"a": 9000, "b": 8000, "c": 7000, "d": 1, "headers/h": 9999}.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(bytes(10))
+        os.utime(file, (now - age, now - age))
+    torch_compile._trim(tmp_path)
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"c", "d", "h", "trimmed"}
+    (tmp_path / "e").write_bytes(bytes(100))
+    torch_compile._trim(tmp_path)  # it has looked a moment ago
+    assert (tmp_path / "c").is_file()

@@ -14,10 +14,12 @@ from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.ir.view import GraphView
 from nnfuzz.report.finding_folder import read_finding, write_finding
+from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import impersonal, located, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.triage.mismatch import wrong_outputs
 
 SINGLE = GraphView.from_json(
     {
@@ -65,6 +67,32 @@ def test_every_target_is_held_against_the_reference(finding_of):
     assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report
     assert "| planted O0 | `0.5` | `1e-09` | `0.25` |" in report
     assert "| planted O1 | `nan` | `nan` | `nan` |" in report
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "words"),
+    [
+        ("float32", (1.00001, 1.0), "close to"),
+        ("float32", (1.0002, 1.0), "different from"),
+        ("float64", (1.0002, 1.0), "different from"),
+        ("int64", (3, 4), "different from"),
+        ("float32", ("nan", "nan"), "close to"),
+        ("float32", ("inf", 1.0), "different from"),
+    ],
+)
+def test_a_compiled_module_is_held_against_pytorch_at_default_tolerances(
+    finding_of, dtype, values, words
+):
+    finding = finding_of("planted,bug=value")
+    _, high = (outcome.target for outcome in finding.outcomes)
+    rows = dict(zip((high, PYTORCH), (Distance(value, 0.0, 0.0) for value in values)))
+    verdict = replace(finding.verdict, accuracy={high: {"y": Accuracy(1.0, rows)}})
+    case = replace(finding.case, expected={"y": np.ones(1, dtype)})
+    finding = replace(finding, verdict=verdict, case=case)
+    wrong = next(w for w in wrong_outputs(finding.verdict) if w.target == high)
+    assert f"the compiled module is {words} the module" in assert_close(finding, wrong)
+    assert f" for {dtype} " in assert_close(finding, wrong)
+    assert "assert_close" not in tracker_report(finding)  # it reads ONNX
 
 
 def test_levels_are_told_only_where_there_are_several(finding_of):

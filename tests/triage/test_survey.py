@@ -6,7 +6,9 @@ import onnx
 import pytest
 
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
-from nnfuzz.triage.survey import survey
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
+from nnfuzz.triage.survey import slowest_level, survey
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
 
@@ -95,3 +97,31 @@ def test_one_operator_that_loses_digits_is_no_habit():
         return a.astype(np.float32).astype(a.dtype) if op == "Max" else a
 
     assert survey(compiler(only_max)) == ()
+
+
+class Runner:
+    """Answers with the seconds that it was made with, by level: of the first model, and later."""
+
+    def __init__(self, **seconds):
+        self.seconds, self.models = seconds, []
+
+    def run(self, model, inputs, levels):
+        first, self.models = not self.models, [*self.models, model]
+        return [self.outcome(level, self.seconds[level][0 if first else 1]) for level in levels]
+
+    def outcome(self, level, seconds):
+        kind = OutcomeKind.OK if seconds < 60 else OutcomeKind.TIMEOUT
+        target = Target("slow", pipeline=level)
+        return Outcome(kind, Stage.EXECUTE, target, seconds={"compile": seconds})
+
+
+def test_the_slowest_level_shows_what_to_expect_once_it_is_warm():
+    runner = Runner(O0=(1.0, 0.1), O3=(20.0, 2.0))
+    assert slowest_level(runner, ["O0", "O3"]) == 2.0
+    assert len(set(runner.models)) == 2  # nothing that a cache holds
+
+
+def test_a_level_that_hangs_is_not_waited_for_twice():
+    assert slowest_level(Runner(O0=(1.0, 0.1), O3=(60.0, 0.0)), ["O0", "O3"]) == 0.1
+    runner = Runner(O0=(60.0, 0.1))
+    assert slowest_level(runner, ["O0"]) == 0.0 and len(runner.models) == 1
