@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "notebook text reading ir untrusted spec solve generate materialize inputs execute compare "
     "check testcase triage experiment reduction report corpus library metrics campaign cli fuzz "
-    "__main__"
+    "pytest_plugin __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},

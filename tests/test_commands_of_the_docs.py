@@ -163,7 +163,7 @@ def test_the_entry_points_are_those_that_are_read():
     (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     shown = tomllib.loads(block)["project"]["entry-points"]
     own = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert shown.keys() == own.keys()
+    assert shown.keys() == {name for name in own if name.startswith("nnfuzz.")}
 
 
 def test_every_script_of_the_table_is_there():

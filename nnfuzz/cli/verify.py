@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -11,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
+from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
 from nnfuzz.cli.options import Levels, Plugins
-from nnfuzz.cli.values import listed
+from nnfuzz.cli.values import duration, listed
 
 if TYPE_CHECKING:
+    from nnfuzz.corpus.known import Known
     from nnfuzz.corpus.layout import TestFolder
     from nnfuzz.corpus.verify import Result
     from nnfuzz.execute.registry import BackendSpec
@@ -42,12 +46,32 @@ def verify(
     ],
     level: Levels = None,
     plugin: Plugins = None,
-    junit: Annotated[
+    known: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the results as JUnit XML, one test case per model and level.",
+            help="Failures that do not count: in each line the name of a test, with * and ?, then "
+            "backend=, level=, kind= or until=2027-03-31, after which the line counts no more.",
         ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What --results wrote earlier: what failed there does not count."
+        ),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JSON.")
+    ] = None,
+    junit: JUnit = None,
+    summary_md: SummaryMd = None,
+    part: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="K/N", help="Run the K-th of N parts of the models."),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="10m", help="Begin no further model after this long; skip the rest."),
     ] = None,
 ) -> None:
     """Run a folder of models against a compiler. Exit code 1 if any fails.
@@ -55,22 +79,44 @@ def verify(
     \b
     nnfuzz verify models --backend tvm
     nnfuzz verify onnx/backend/test/data/node --backend onnxruntime --junit results.xml
+    nnfuzz verify models -b tvm --shard 2/8 --known known.txt --summary-md summary.md
 
     Models that nnfuzz generate has written are judged by the error envelope of their graph. Others
-    need to agree to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6 (float32), 1e-2, 1e-3 (float16)
-    or 5e-2, 1e-2 (bfloat16), discrete values exactly. What the compiler says it does not support
-    is skipped.
+    need to agree as their data.json says, else to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6
+    (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. What the
+    compiler says it does not support is skipped. Exit codes: 0 nothing fails but what is known, 1
+    something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself.
     """
+    from nnfuzz.corpus.known import to_json
     from nnfuzz.execute.registry import BackendRegistry
 
+    expected = _known(known, baseline)
+    place, count = shard(part)
+    seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
-    tests = _tests(folder)
-    results = _run(tests, spec, listed(level))
-    if junit is not None:
-        _write_junit(junit, results, folder)
-    _summary(results)
-    failed = any(r.status in ("failed", "error") for r in results)
+    tests = _tests(folder)[place::count]
+    found = _run(tests, spec, listed(level), expected, seconds)
+    notes = expected.notes(found)
+    if results is not None:
+        about = {"backend": str(spec), "folder": folder.resolve().name}
+        write(results, json.dumps(to_json(found, about), indent=1).encode() + b"\n")
+    title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
+    write_reports(found, title, notes, junit, summary_md)
+    _summary(found)
+    for note in notes:
+        tell(note)
+    failed = any(r.status in ("failed", "error") for r in found)
     raise typer.Exit(FINDINGS if failed else OK)
+
+
+def _known(file: Path | None, earlier: Path | None) -> Known:
+    """Raises: Unreadable."""
+    from datetime import date
+
+    from nnfuzz.corpus.known import Known, baseline, load
+
+    patterns = load(file) if file is not None else ()
+    return Known(patterns, baseline(earlier) if earlier is not None else None, date.today())
 
 
 def _tests(folder: Path) -> list[TestFolder]:
@@ -88,7 +134,10 @@ def _run(
     tests: Sequence[TestFolder],
     spec: BackendSpec,
     levels: Sequence[str],
+    known: Known,
+    seconds: float,
 ) -> list[Result]:
+    """The results of all tests; shows those that fail as they come."""
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.layout import CASE
     from nnfuzz.corpus.verify import verify as run
@@ -104,9 +153,11 @@ def _run(
         ProducerClient(0, config) if ours else nullcontext() as producer,
         steps("tests", len(tests)) as advance,
     ):
-        for found in run(tests, runner, producer.judge if producer else None, levels):
-            results += found
-            _show([r for r in found if r.status in ("failed", "error")])
+        judge = producer.judge if producer else None
+        for found in run(tests, runner, judge, levels, seconds):
+            judged = list(map(known.judge, found))
+            results += judged
+            _show([r for r in judged if r.status in ("failed", "error")])
             failed = sum(r.status in ("failed", "error") for r in results)
             advance(f"{failed} failed" if failed else "")
     return results
@@ -123,15 +174,6 @@ def _brief(message: str) -> str:
     return " ".join(message.split())[:_SHOWN]
 
 
-def _write_junit(file: Path, results: Sequence[Result], folder: Path) -> None:
-    from nnfuzz.corpus.junit import junit_xml
-    from nnfuzz.report.files import write_atomically
-
-    with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, junit_xml(results, folder.resolve().name))
-
-
 def _summary(results: Sequence[Result]) -> None:
     by_level: dict[str, dict[str, int]] = {}
     for result in results:
@@ -142,5 +184,5 @@ def _summary(results: Sequence[Result]) -> None:
     skipped = Counter(_brief(r.message) for r in results if r.status == "skipped")
     for message, count in skipped.most_common(MOST_SKIPPED):
         typer.echo(f"skipped {count}x: {message}")
-    if len(skipped) > MOST_SKIPPED:
-        typer.echo(f"... and for {len(skipped) - MOST_SKIPPED} more reasons (--junit has them all)")
+    if (more := len(skipped) - MOST_SKIPPED) > 0:
+        typer.echo(f"... and for {more} more reasons (--results has them all)")

@@ -20,6 +20,24 @@ def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> Any:
     from onnx.backend.test import runner
     from onnx.backend.test.loader import load_model_tests
 
+    from nnfuzz.corpus.layout import TestFolder, interface
+
+    class Corpus(runner.Runner):
+        """The runner with a tolerance for each output: its own knows a single one per model."""
+
+        @classmethod
+        def assert_similar_outputs(
+            cls, ref_outputs: Any, outputs: Any, rtol: float, atol: float, model_dir: Any = None
+        ) -> None:
+            compare = super().assert_similar_outputs
+            test = TestFolder(Path(model_dir), "")
+            told = [test.tolerances().of(name) for name in interface(test.model())[1]]
+            if not len(told) == len(outputs) == len(ref_outputs):
+                compare(ref_outputs, outputs, rtol, atol, model_dir)
+            for expected, actual, own in zip(ref_outputs, outputs, told):
+                pair = (own.rtol, own.atol) if own else (rtol, atol)
+                compare([expected], [actual], *pair, model_dir)
+
     place = Path(folder).resolve()
     names = [path.parent.name for path in place.glob("*/model.onnx")]
 
@@ -28,4 +46,4 @@ def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> Any:
 
     # The constructor has no other place for tests than ONNX's own folders.
     with mock.patch.object(runner, "load_model_tests", found):
-        return runner.Runner(backend, test_kwargs={name: settings for name in names})
+        return Corpus(backend, test_kwargs={name: settings for name in names})

@@ -7,6 +7,8 @@ must satisfy |actual - expected| <= atol + rtol |expected|, non-finite ones must
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -35,18 +37,25 @@ OTHER_FLOATS = (1e-1, 1e-1)
 """For the 8-bit floats, whose neighbours lie up to 25 % apart."""
 
 
+NOT_BEGUN = "not begun: the time was over"
+
+
 class Status(StrEnum):
-    """As in JUnit: an error is a test that could not be carried out."""
+    """As in JUnit: an error is a test that could not be carried out. known: fails, as expected."""
 
     PASSED = "passed"
     FAILED = "failed"
+    KNOWN = "known"
     SKIPPED = "skipped"
     ERROR = "error"
 
 
 @dataclass(frozen=True)
 class Result:
-    """One test at one level. message: one line; details: whatever else was left behind."""
+    """One test at one level. message: one line; details: whatever else was left behind.
+
+    kind: of a failure: mismatch, exception, crash or timeout.
+    """
 
     test: str
     backend: str
@@ -55,6 +64,7 @@ class Result:
     message: str = ""
     details: str = ""
     seconds: float = 0.0
+    kind: str = ""
 
 
 def verify(
@@ -62,23 +72,32 @@ def verify(
     runner: BackendRunner,
     judge: Judge | None,
     levels: Sequence[str] | None = None,
+    seconds: float = math.inf,
 ) -> Iterator[list[Result]]:
     """Yields the results of each test, one per level.
 
-    judge: ProducerClient.judge, or None to hold all tests against the tolerances.
+    judge: ProducerClient.judge, or None to hold all tests against the tolerances. seconds: after
+    which no further test begins; those that are left are skipped.
     Raises: OptionError for an unknown level.
     """
     levels = list(levels or runner.backend.default_levels())
+    end = time.monotonic() + seconds
     for test in tests:
-        yield _verify(test, runner, judge, levels)
+        if time.monotonic() < end:
+            yield verify_one(test, runner, judge, levels)
+        else:
+            names = test.name, runner.name
+            yield [Result(*names, level, Status.SKIPPED, NOT_BEGUN) for level in levels]
 
 
-def _verify(
+def verify_one(
     test: TestFolder,
     runner: BackendRunner,
     judge: Judge | None,
     levels: Sequence[str],
 ) -> list[Result]:
+    """The results of one test, one per level. Raises: OptionError for an unknown level."""
+
     def everywhere(status: Status, error: Exception) -> list[Result]:
         message, _, details = str(error).partition("\n")
         return [Result(test.name, runner.name, lv, status, message, details) for lv in levels]
@@ -171,15 +190,18 @@ def _close(expected: np.ndarray, actual: np.ndarray, given: Tolerance | None) ->
 
 def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
     seconds = sum(outcome.seconds.values())
-    status, message, details = Status.PASSED, "", ""
+    status, message, details, kind = Status.PASSED, "", "", ""
     if outcome.kind in FAILURES:
         said = ": ".join(t for t in (outcome.signal or outcome.error_type, outcome.message) if t)
         status, message = Status.FAILED, f"{outcome.kind} in {outcome.stage}: {said}"
         details = "\n".join(t for t in (outcome.traceback, outcome.captured) if t)
+        kind = outcome.kind
     elif outcome.kind is OutcomeKind.UNSUPPORTED:
         status, message = Status.SKIPPED, f"unsupported: {outcome.message}"
     elif outcome.ok and outcome.outputs is None:
         status, message = Status.SKIPPED, "compiled, and not run: no device"
     elif wrong:
         status, message, details = Status.FAILED, wrong[0], "\n".join(wrong)
-    return Result(test.name, outcome.backend, outcome.level, status, message, details, seconds)
+        kind = OutcomeKind.MISMATCH
+    names = test.name, outcome.backend, outcome.level
+    return Result(*names, status, message, details, seconds, str(kind))

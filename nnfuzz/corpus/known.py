@@ -1,0 +1,185 @@
+"""Failures of a corpus that do not count: listed by hand with an end, or seen in an earlier run.
+
+A file of known failures names them one per line:
+
+    test_nnfuzz_seed0_00001*                          # every model that fits, everywhere
+    test_nnfuzz_seed0_000123 backend=tvm level=O3 until=2027-03-31   # their issue 1234
+
+What follows a # is a comment. From the day after `until` on, the line does not count any more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.corpus.verify import Result, Status
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.untrusted import read_json, read_text
+
+SCHEMA = 1
+FIELDS = ("backend", "level", "kind", "until")
+
+
+class KnownError(Unreadable):
+    """A file of known failures that cannot be read; the message names the line and the fix."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A line: which failures it is about, until when, and what its comment says."""
+
+    test: str
+    backend: str = "*"
+    level: str = "*"
+    kind: str = "*"
+    until: date | None = None
+    why: str = ""
+    line: str = ""
+
+    def fits(self, result: Result) -> bool:
+        return (
+            fnmatchcase(result.test, self.test)
+            and fnmatchcase(result.backend, self.backend)
+            and fnmatchcase(result.level, self.level)
+            and fnmatchcase(result.kind, self.kind)
+        )
+
+    def expired(self, today: date) -> bool:
+        return self.until is not None and today > self.until
+
+
+def parse(text: str, source: str) -> list[Pattern]:
+    """Raises: KnownError naming the first line that is none."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        told, _, why = line.partition("#")
+        if words := told.split():
+            found.append(_pattern(words, why.strip(), line, f"{source}, line {number}"))
+    return found
+
+
+def load(path: Path) -> list[Pattern]:
+    """Raises: KnownError, Unreadable."""
+    return parse(read_text(path), str(path))
+
+
+def _pattern(words: Sequence[str], why: str, line: str, where: str) -> Pattern:
+    test, *rest = words
+    values: dict[str, Any] = {}
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if not equals or name not in FIELDS or not value:
+            wanted = ", ".join(f"{name}=..." for name in FIELDS)
+            raise KnownError(f"{where}: {word!r} is none of {wanted} behind the name of a test")
+        values[name] = _date(value, where) if name == "until" else value
+    if "=" in test:
+        raise KnownError(f"{where}: a line begins with the name of a test, or * for all of them")
+    return Pattern(test, **values, why=why, line=line.strip())
+
+
+def _date(text: str, where: str) -> date:
+    try:
+        if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            raise ValueError("another form")
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise KnownError(f"{where}: until={text} is no date such as 2027-03-31") from error
+
+
+@dataclass(frozen=True)
+class Known:
+    """All that is known of failures.
+
+    earlier: of the baseline, by test, backend and level: the kind of the failure there.
+    """
+
+    patterns: Sequence[Pattern] = ()
+    earlier: Mapping[tuple[str, str, str], str] | None = None
+    today: date = date.min
+
+    def judge(self, result: Result) -> Result:
+        """The result; KNOWN in place of FAILED where that does not count, with the reason."""
+        if result.status is not Status.FAILED:
+            return result
+        fitting = [p for p in self.patterns if p.fits(result)]
+        for pattern in fitting:
+            if not pattern.expired(self.today):
+                return _known(result, pattern.why or pattern.line)
+        if (self.earlier or {}).get(_place(result)) == result.kind:
+            return _known(result, "failed in the baseline as well")
+        if fitting:
+            message = f"known until {fitting[0].until}, which is over: {result.message}"
+            return replace(result, message=message)
+        return result
+
+    def notes(self, results: Sequence[Result]) -> list[str]:
+        """What may be taken out of the file and of the baseline: a line each."""
+        failed = [r for r in results if r.status in (Status.FAILED, Status.KNOWN)]
+        ran = {_place(r) for r in results if r.status is Status.PASSED}
+        unseen = [p for p in self.patterns if not any(map(p.fits, failed))]
+        told = [f"known, but did not fail: {p.line}" for p in unseen if _met(p, results)]
+        told += [f"expired: {p.line}" for p in self.patterns if p.expired(self.today)]
+        fixed = sorted(place for place in self.earlier or () if place in ran)
+        return told + [f"fixed since the baseline: {' '.join(place)}" for place in fixed]
+
+
+def _met(pattern: Pattern, results: Sequence[Result]) -> bool:
+    """Whether a test passed that the pattern would have been about."""
+    passed = (replace(r, kind=pattern.kind) for r in results if r.status is Status.PASSED)
+    return any(map(pattern.fits, passed))
+
+
+def _known(result: Result, why: str) -> Result:
+    return replace(result, status=Status.KNOWN, message=f"known ({why}): {result.message}")
+
+
+def _place(result: Result) -> tuple[str, str, str]:
+    return result.test, result.backend, result.level
+
+
+def to_json(results: Iterable[Result], about: Mapping[str, Any]) -> dict[str, Any]:
+    """What --results writes and --baseline reads."""
+    rows = [
+        {
+            "test": r.test,
+            "backend": r.backend,
+            "level": r.level,
+            "status": r.status.value,
+            "kind": r.kind,
+            "message": r.message,
+            "seconds": round(r.seconds, 3),
+        }
+        for r in results
+    ]
+    return {"schema": SCHEMA, **about, "results": rows}
+
+
+def baseline(path: Path) -> dict[tuple[str, str, str], str]:
+    """The failures of an earlier run, known ones as well. Raises: KnownError, Unreadable."""
+    data = read_json(path)
+    try:
+        told = read(dict[str, Any], data)
+        if told.get("schema") != SCHEMA:
+            raise Unreadable(f"its schema is {told.get('schema')!r}, not {SCHEMA}")
+        rows = read(tuple[_Row, ...], told.get("results"))
+    except Unreadable as error:
+        raise KnownError(f"{path} is not what nnfuzz verify --results writes: {error}") from error
+    failing = (Status.FAILED, Status.KNOWN)
+    return {(r.test, r.backend, r.level): r.kind for r in rows if r.status in failing}
+
+
+@dataclass(frozen=True)
+class _Row:
+    test: str
+    backend: str
+    level: str
+    status: Status
+    kind: str
+    message: str
+    seconds: float

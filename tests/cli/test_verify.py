@@ -1,0 +1,90 @@
+"""`nnfuzz verify` in a CI: reports, what is known, shards, exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from nnfuzz.cli.ci import shard
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import application
+from tests.corpus import consumers
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A corpus, the same with a planted failure, and the name of that."""
+    good = consumers.corpus(tmp_path_factory.mktemp("verify") / "models")
+    return good, good.parent / "bad", consumers.spoiled(good, good.parent / "bad")
+
+
+def verify(folder, *arguments):
+    options = ["verify", folder, "--backend", "onnxruntime", "--level", "O0", *arguments]
+    done = CliRunner().invoke(application(), list(map(str, options)))
+    return done.exit_code, done.output
+
+
+def foreign(folder):
+    """As others read it: by tolerances, which the planted failure is for."""
+    for file in folder.glob("*/nnfuzz.json"):
+        file.unlink(missing_ok=True)
+    return folder
+
+
+def test_good_models_pass_by_envelope_and_by_tolerance(folders, tmp_path):
+    good, _, _ = folders
+    for folder in (good, foreign(shutil.copytree(good, tmp_path / "copy"))):
+        code, told = verify(folder)
+        assert code == 0 and "onnxruntime O0: 4 passed" in told
+
+
+def test_a_planted_failure_is_reported_until_it_is_known(folders, tmp_path):
+    _, bad, name = folders
+    bad = foreign(bad)
+    files = {k: tmp_path / "deep" / k for k in ("out.xml", "out.md", "out.json")}
+    reports = ["--junit", files["out.xml"], "--summary-md", files["out.md"]]
+    code, told = verify(bad, *reports, "--results", files["out.json"])
+    assert code == 1 and f"FAILED {name} onnxruntime O0" in told
+    (failure,) = ElementTree.parse(files["out.xml"]).iter("failure")
+    assert "test_data_set_1" in failure.attrib["message"]
+    assert f"`{name}`" in files["out.md"].read_text()
+    assert [r["kind"] for r in json.loads(files["out.json"].read_text())["results"]].count(
+        "mismatch"
+    ) == 1
+    known = tmp_path / "known.txt"
+    known.write_text(f"{name} until=2999-01-01 # issue 7\n")
+    for option, file in (("--known", known), ("--baseline", files["out.json"])):
+        code, told = verify(bad, option, file, *reports)
+        assert code == 0 and "1 known" in told and "3 passed" in told
+    known.write_text(f"{name} until=2020-01-01\n")
+    code, told = verify(bad, "--known", known)
+    assert code == 1 and "which is over" in told
+
+
+def test_shards_are_the_whole_and_share_nothing(folders, tmp_path):
+    good, _, _ = folders
+    seen = []
+    for part in ("1/3", "2/3", "3/3"):
+        file = tmp_path / "part.json"
+        assert verify(good, "--shard", part, "--results", file)[0] == 0
+        seen += [row["test"] for row in json.loads(file.read_text())["results"]]
+    assert len(seen) == len(set(seen)) == consumers.COUNT
+
+
+def test_what_is_not_begun_in_time_is_skipped(folders):
+    good, _, _ = folders
+    code, told = verify(good, "--time", "0.000001s")
+    assert code == 0 and re.search(r"skipped 4x: not begun: the time was over", told)
+
+
+@pytest.mark.parametrize("text", ["", "3", "0/3", "4/3", "1/0", "a/b", "1/2/3"])
+def test_bad_shards(text):
+    with pytest.raises(UsageError, match="write 2/8"):
+        shard(text)

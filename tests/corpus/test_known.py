@@ -1,0 +1,116 @@
+"""Known failures, baselines and summaries: what counts, what does not, and what can go."""
+
+import json
+from datetime import date
+
+import pytest
+
+from nnfuzz.corpus.known import Known, KnownError, baseline, parse, to_json
+from nnfuzz.corpus.markdown import markdown
+from nnfuzz.corpus.verify import Result, Status
+from nnfuzz.reading import Unreadable
+
+TODAY = date(2026, 11, 22)
+FAILED = Result("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")
+PASSED = Result("test_a2", "tvm", "O3", Status.PASSED)
+SKIPPED = Result("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
+
+
+def judged(text, result=FAILED, earlier=None):
+    return Known(parse(text, "known.txt"), earlier, TODAY).judge(result)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "test_a1",
+        "test_a*",
+        "* backend=tvm",
+        "test_?? level=O*",
+        "* kind=mismatch until=2026-11-22",
+        "# nothing\n\ntest_a1 # issue 12",
+    ],
+)
+def test_what_is_known_does_not_count(line):
+    found = judged(line)
+    assert found.status is Status.KNOWN and found.message.endswith("y[0] is 1")
+
+
+@pytest.mark.parametrize(
+    "line", ["test_b", "test_a1 backend=ort", "* level=O0", "* kind=crash", "TEST_A1", ""]
+)
+def test_what_is_not_meant_counts(line):
+    assert judged(line) == FAILED
+
+
+def test_what_is_over_counts_and_says_so():
+    found = judged("* until=2026-11-21")
+    assert (
+        found.status is Status.FAILED and "known until 2026-11-21, which is over" in found.message
+    )
+
+
+def test_only_failures_are_known():
+    assert judged("*", PASSED) == PASSED and judged("*", SKIPPED) == SKIPPED
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("backend=tvm", "line 1: a line begins with the name of a test"),
+        ("a\nb until=soon", "line 2: until=soon is no date such as 2027-03-31"),
+        ("a until=2026-02-31", "is no date"),
+        ("a colour=red", "'colour=red' is none of backend=..., level=..., kind=..., until=..."),
+        ("a level=", "'level=' is none of"),
+    ],
+)
+def test_mistakes_are_named(text, message):
+    with pytest.raises(KnownError) as error:
+        parse(text, "known.txt")
+    assert message in str(error.value)
+
+
+def test_a_baseline_excuses_the_same_failure_only(tmp_path):
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(to_json([FAILED, PASSED], {"backend": "tvm"})))
+    earlier = baseline(file)
+    assert judged("", FAILED, earlier).status is Status.KNOWN
+    crash = Result("test_a1", "tvm", "O3", Status.FAILED, "crash", kind="crash")
+    elsewhere = Result("test_a1", "tvm", "O0", Status.FAILED, "", kind="mismatch")
+    for other in (crash, elsewhere):
+        assert judged("", other, earlier) == other
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"schema": 1, "results": [{"test": 3}]}'])
+def test_a_baseline_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(Unreadable, match=r"results\.json"):
+        baseline(tmp_path / "results.json")
+
+
+def test_what_can_go_is_told():
+    known = Known(
+        parse("test_a1\ntest_a2 # fixed?\ntest_zzz\n* until=2026-01-01", "f"),
+        {("test_a2", "tvm", "O3"): "crash", ("test_b", "tvm", "O3"): "crash"},
+        TODAY,
+    )
+    assert known.notes([known.judge(r) for r in (FAILED, PASSED, SKIPPED)]) == [
+        "known, but did not fail: test_a2 # fixed?",
+        "expired: * until=2026-01-01",
+        "fixed since the baseline: test_a2 tvm O3",
+    ]
+
+
+def test_the_summary_shows_what_matters_and_nothing_breaks_it():
+    hostile = Result("t`|<b>", "tvm", "O0", Status.FAILED, "a | b\n<script>", kind="mismatch")
+    text = markdown([hostile, PASSED, SKIPPED, judged("*")], "models: tvm", ["expired: x"])
+    assert "| tvm | O0 | 0 | 1 | 0 | 0 |" in text and "<script>" not in text
+    failures = text.partition("### Failures")[2].partition("<details>")[0]
+    assert all(line.count(" | ") == 3 for line in failures.splitlines() if line.startswith("| "))
+    assert "1 known" in text and "1 skipped" in text and text.endswith("- expired: x\n")
+
+
+def test_the_summary_of_many_failures_is_short():
+    many = [Result(f"t{i}", "tvm", "O0", Status.FAILED, "x" * 9999) for i in range(5000)]
+    text = markdown(many, "models")
+    assert len(text) < 60_000 and "... and 4950 more" in text
