@@ -22,7 +22,7 @@ from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError, fork
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
-from nnfuzz.triage.survey import learn_habits, slowest_level
+from nnfuzz.triage.survey import learn_habits, usual_seconds
 
 
 @dataclass
@@ -90,8 +90,8 @@ class BackendPool:
         runner = self.slots[0].runner
         self.habits = learn_habits(runner)
         self.hung = runner.hung
-        if usual := max(runner.elementary, slowest_level(runner, self.levels)):
-            self.pace.expect(usual)
+        for level, usual in usual_seconds(runner, self.levels).items():
+            self.pace.expect(max(usual, runner.elementary), level)
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:
@@ -220,7 +220,7 @@ class BackendPool:
             seconds = sum(outcome.seconds.values())
             self.seconds += 0.0 if beside else seconds
             if outcome.kind is not OutcomeKind.TIMEOUT:
-                self.pace.add(seconds)
+                self.pace.add(seconds, outcome.level.partition("+")[0])
 
 
 def _fed(runner: BackendRunner, event: Event) -> list[Outcome] | RunnerError | None:

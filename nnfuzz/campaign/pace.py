@@ -40,31 +40,38 @@ class Waiting:
 
 
 class Pace:
-    """What the levels of one backend took lately. ceiling: its time limit in seconds."""
+    """What the levels of one backend took lately. ceiling: its time limit in seconds.
+
+    Levels are told apart: one may interpret what another compiles, a thousand times as slowly.
+    """
 
     def __init__(self, ceiling: float) -> None:
         self.ceiling = ceiling
-        self._seconds: deque[float] = deque(maxlen=LATEST)
+        self._seconds: dict[str, deque[float]] = {}
+        self._expected: dict[str, float] = {}
         self._tail: float | None = None
-        self._expected = UNKNOWN
 
-    def expect(self, elementary: float) -> None:
-        """Takes the longest time of an elementary model, to begin with."""
-        self._expected, self._tail = LARGER * elementary, None
+    def expect(self, elementary: float, level: str = "") -> None:
+        """Takes the longest time of an elementary model at a level, to begin with."""
+        self._expected[level], self._tail = LARGER * elementary, None
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, level: str = "") -> None:
         """Notes what a level took that has come to an end."""
-        self._seconds.append(seconds)
+        self._seconds.setdefault(level, deque(maxlen=LATEST)).append(seconds)
         self._tail = None
 
     @property
     def tail(self) -> float:
-        """What only one level in twenty exceeds."""
+        """What only one in twenty exceeds, at the slowest level."""
         if self._tail is None:
-            ordered = sorted(self._seconds)
-            shown = ordered[int(TAIL * len(ordered))] if ordered else 0.0
-            self._tail = max(shown, self._expected if len(ordered) < FEW else 0.0)
+            levels = self._seconds.keys() | self._expected.keys()
+            self._tail = max(map(self._tail_of, levels), default=UNKNOWN)
         return self._tail
+
+    def _tail_of(self, level: str) -> float:
+        ordered = sorted(self._seconds.get(level, ()))
+        shown = ordered[int(TAIL * len(ordered))] if ordered else 0.0
+        return max(shown, self._expected.get(level, UNKNOWN) if len(ordered) < FEW else 0.0)
 
     @property
     def unusual(self) -> float:

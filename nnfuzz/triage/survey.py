@@ -76,9 +76,9 @@ def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
     return runner.habits
 
 
-def slowest_level(runner: BackendRunner, levels: Sequence[str]) -> float:
-    """Seconds that the slowest of these levels takes for an elementary model once the compiler has
-    loaded what it needs: the second model counts. 0 if none is done in time. Raises: RunnerError.
+def usual_seconds(runner: BackendRunner, levels: Sequence[str]) -> dict[str, float]:
+    """Seconds that levels take for an elementary model once the compiler has loaded what it needs:
+    the second model counts. Without those that are not done in time. Raises: RunnerError.
     """
     seconds: dict[str, float] = {}
     for model in range(2):
@@ -89,7 +89,7 @@ def slowest_level(runner: BackendRunner, levels: Sequence[str]) -> float:
             ran = runner.run(_model("Add", "float32", x.shape), {"x": x, "w": x}, left)
             ended = [outcome for outcome in ran if outcome.kind is not OutcomeKind.TIMEOUT]
             seconds = {outcome.level: sum(outcome.seconds.values()) for outcome in ended}
-    return max(seconds.values(), default=0.0)
+    return seconds
 
 
 def declared(backend: type[Backend]) -> tuple[Deviation, ...]:

@@ -49,3 +49,12 @@ def test_elementary_models_show_what_to_expect_until_others_do():
     for _ in range(FEW * 2):
         made.add(0.01)
     assert made.tail == pytest.approx(0.01)
+
+
+def test_the_slowest_level_counts_however_often_others_run():
+    made = pace([0.01] * LATEST)
+    made.expect(1.0, "O3")
+    assert made.tail == pytest.approx(LARGER)
+    for _ in range(FEW):
+        made.add(0.5, "O3")
+    assert made.tail == pytest.approx(0.5)
