@@ -1,4 +1,7 @@
-"""Measure the input search: how often it finds an input, how long it takes, and what defeats it.
+"""Measure the input search: how often it finds an input, its CPU time, and what defeats it.
+
+A graph whose inputs are not found by a few draws is thrown away for another one, as in a campaign;
+times are those of all searches of a test case.
 
 Every installed operator is enabled, the vulnerable ones (Log, Asin, Div, Pow ...) included. Prints
 one row per graph size and the operators that were violated most in the graphs without an input.
@@ -12,6 +15,7 @@ import argparse
 import random
 import statistics
 import sys
+import time
 from collections import Counter
 
 import torch
@@ -20,9 +24,10 @@ from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import MADE, engine
-from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
+from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.testcase.case_generator import ATTEMPTS
 
 
 def main() -> None:
@@ -36,16 +41,20 @@ def main() -> None:
     parser.add_argument("--seeds", action="store_true", help="list the seeds without an input")
     parser.add_argument("--operators", default="", help="names, by commas (default: all)")
     parser.add_argument("--engine", choices=MADE, default="direct", help="(default direct)")
-    parser.add_argument("--no-stability", action="store_true", help="validity only")
+    parser.add_argument(
+        "--descend", action="store_true", help="the full search on one graph; else as in a campaign"
+    )
     args = parser.parse_args()
     torch.set_num_threads(1)
-    settings = SearchConfig(redraws=0, nudges=0) if args.no_stability else SearchConfig()
-    print("nodes  found %  first draw %  median ms  p95 ms  max ms  stable %  gradient steps")
+    budgets = [SearchConfig()] if args.descend else [*[DRAWS_ONLY] * (ATTEMPTS - 1), SearchConfig()]
+    print(
+        "nodes  found %  first draw %  mean ms  median  p95  max  stable %  graphs  gradient steps"
+    )
     for nodes in args.nodes:
-        bench(nodes, args, settings)
+        bench(nodes, args, budgets)
 
 
-def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
+def bench(nodes: int, args: argparse.Namespace, budgets: list[SearchConfig]) -> None:
     """Measure one graph size and print a row and the patterns behind the failures."""
     registry = OpRegistry.load()
     specs = registry.select(args.operators.split(",") if args.operators else registry).specs()
@@ -54,12 +63,19 @@ def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
     made_by = engine(args.engine, catalog, config)
     results, patterns, failed = [], Counter(), []
     for i in range(args.seed, args.seed + args.graphs):
-        graph = made_by.next(random.Random(i)).graph
-        result = search(graph, random.Random(i), settings)
-        results.append(result)
-        if isinstance(result, NotFound):
+        rng, seconds, tried = random.Random(i), 0.0, 0
+        for budget in budgets:
+            tried += 1
+            graph = made_by.next(rng).graph
+            start = time.process_time()
+            result = search(graph, random.Random(rng.random()), budget)
+            seconds += time.process_time() - start
+            if isinstance(result, Found):
+                break
             patterns[pattern(graph, result)] += 1
+        else:
             failed.append(i)
+        results.append((result, seconds * 1e3, tried))
         progress(len(results), args.graphs)
     print(row(nodes, results))
     for text, count in patterns.most_common(args.top):
@@ -68,16 +84,17 @@ def bench(nodes: int, args: argparse.Namespace, settings: SearchConfig) -> None:
         print("    seeds:", *failed)
 
 
-def row(nodes: int, results: list[Found | NotFound]) -> str:
-    times = sorted(r.seconds * 1e3 for r in results)
-    found = [r for r in results if isinstance(r, Found)]
-    first = sum(r.draws == 1 and r.steps == 0 for r in found)
-    stable = [r.stable for r in found]
+def row(nodes: int, results: list[tuple[Found | NotFound, float, int]]) -> str:
+    times = sorted(ms for _, ms, _ in results)
+    found = [r for r, _, _ in results if isinstance(r, Found)]
+    first = sum(r.draws == 1 and r.steps == 0 and tried == 1 for r, _, tried in results)
     return (
         f"{nodes:5d}  {100 * len(found) / len(results):7.2f}  {100 * first / len(results):12.1f}"
-        f"  {statistics.median(times):9.2f}  {times[int(len(times) * 0.95)]:6.1f}"
-        f"  {times[-1]:6.0f}  {100 * statistics.fmean(stable):8.2f}"
-        f"  {statistics.fmean(r.steps for r in results):14.2f}"
+        f"  {statistics.fmean(times):7.2f}  {statistics.median(times):6.2f}"
+        f"  {times[int(len(times) * 0.95)]:3.0f}  {times[-1]:3.0f}"
+        f"  {100 * statistics.fmean(r.stable for r in found):8.2f}"
+        f"  {statistics.fmean(tried for _, _, tried in results):6.2f}"
+        f"  {statistics.fmean(r.steps for r, _, _ in results):14.2f}"
     )
 
 

@@ -39,13 +39,16 @@ class CaseConfig:
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
     seed_digest: of their contents (nnfuzz.testcase.seeds).
-    dynamic: share of test cases whose model gets a symbolic dimension, where it can.
+    dynamic: share of test cases whose model gets a symbolic dimension, where it can. descend:
+    whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
+    for another one.
     """
 
     nodes: int = 10
     engine: str = "direct"
     motifs: float = 0.5
     dynamic: float = 0.0
+    descend: bool = False
     exporter: str = "torchscript"
     opset: int = 20
     others: tuple[tuple[str, int], ...] = ()

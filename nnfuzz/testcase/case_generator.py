@@ -19,7 +19,7 @@ from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.resizing import Resizable
-from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
+from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import joined
@@ -38,10 +38,11 @@ from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 Report = Callable[[str], None]
 PROBE_NODES = 1
 """A probe asks for one operator: nothing else may be what fails."""
-ATTEMPTS = 3
-"""Graphs tried for one index until inputs are found; all but the last get a small budget."""
+ATTEMPTS = 5
+"""Graphs tried for one index until inputs are found; inputs of the last one get the full search."""
+DESCENTS = 2
+"""The same where a descent is wanted: so many attempts with a small budget for it come first."""
 QUICK = SearchConfig(restarts=2, steps=12)
-"""A new graph costs a tenth of what the last two of a hundred graphs cost the full search."""
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
 
@@ -58,6 +59,8 @@ class Parts:
 
 class CaseGenerator:
     """Makes the test cases of a configuration with one exporter.
+
+    budgets: of the input search, for each graph that is tried in turn.
 
     catalog: what graphs are made of; targets: what some of them begin with; narrowed: the same
     without what most of them shall avoid.
@@ -85,6 +88,8 @@ class CaseGenerator:
             refused=self.generate.refused | avoided,
             avoid=frozenset(config.avoid) - avoided,
         )
+        first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
+        self.budgets = (*first, SearchConfig())
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, parts.motifs)
@@ -121,14 +126,13 @@ class CaseGenerator:
             sized = not corpus and rng.random() < self.config.dynamic
         made_by = engine("symbolic" if sized else self.config.engine, targets.catalog, config)
         try:
-            for attempt in range(ATTEMPTS):
+            for budget in self.budgets:
                 with case.phase("generate"):
                     made = made_by.next(rng, corpus, target)
                     made.graph.verify()
                     graph, exporter = self._sized(made, rng) if sized else self._plain(made)
                     case.graph = written = graph.view()
                 with case.phase("inputs"):
-                    budget = SearchConfig() if attempt == ATTEMPTS - 1 else QUICK
                     found = search(graph, random.Random(rng.random()), budget)
                 if isinstance(found, Found):
                     break
