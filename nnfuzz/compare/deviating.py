@@ -66,8 +66,8 @@ def deviating(
             step(graph, node, values, intervals, model.precisions(node))
             for name in node.outputs:
                 dtype = graph.type(name).dtype
-                found = model.leaving(values[name], intervals[name], dtype)
-                intervals[name] = model.wrapped(node, name, values, found, dtype)
+                intervals[name] = model.leaving(values[name], intervals[name], dtype)
+                intervals[name] = model.wrapped(node, name, values, intervals, dtype)
     exact = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
     return {n: replace(e, dtype=model.working(e.dtype)) for n, e in exact.items()}
 
@@ -118,10 +118,13 @@ class _Habits:
         node: Node,
         name: str,
         values: Mapping[str, Tensor],
-        interval: Interval,
+        intervals: Mapping[str, Interval],
         dtype: DType,
     ) -> Interval:
-        """A result that saturation may change: one that is another in wider integers."""
+        """A result that saturation may change: where it is another in wider integers, it may be the
+        end of the range instead; anything, where saturated ones are read.
+        """
+        interval = intervals[name]
         if (dtype, SATURATES) not in self._to:
             return interval
         inputs = [values[n] for n in node.inputs]
@@ -133,7 +136,13 @@ class _Habits:
         found = results[name]
         if found.shape != values[name].shape or found.is_floating_point():
             return interval
-        return interval.masked(found.long() != values[name].long())
+        read = [intervals[n] for n in node.inputs]
+        if any(not given.exact or given.any is not None for given in read):
+            return interval.masked(found.long() != values[name].long())
+        least, most = (int(end) for end in dtype.limits)
+        stopped = found.long().clamp(least, most).to(values[name].dtype)
+        lo, hi = torch.minimum(interval.lo, stopped), torch.maximum(interval.hi, stopped)
+        return interval if torch.equal(lo, hi) else Interval(lo, hi, interval.any)
 
 
 def _agrees(

@@ -27,8 +27,10 @@ from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
 from nnfuzz.triage.signature import FAILURES, HABITS, Failure, Signature
 
-REDRAWS = 2
-"""Further inputs that a hypothesis must predict: each leaves few coincidences."""
+REDRAWS, MOST_REDRAWS = 2, 8
+"""Further inputs that a hypothesis must predict: each leaves few coincidences. More of them where
+these show too little.
+"""
 MOST_SWAPS = 6
 """Known causes that are put in place of one, the latest first: each costs a run of the compiler."""
 
@@ -97,7 +99,9 @@ def _explanations(
     told: dict[str, str] = {}
     tried, seen = 0, set[Shown]()
     for case in _witnesses(history):
-        for seed in range(REDRAWS + 1):
+        for seed in range(MOST_REDRAWS + 1):
+            if seed > REDRAWS and enough(seen, tried):
+                break
             edits = (Edit("redrawing", value=seed),) if seed else ()
             again = slots.run(case, edits, question)
             wrong = _outcome(again, failure)

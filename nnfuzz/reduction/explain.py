@@ -47,7 +47,8 @@ def explained(subject: Subject, outputs: Arrays, told: Collection[str] = ()) -> 
         kept = holding(subject, truth, outputs, told)
     else:
         kept = consistent(subject, truth, outputs)
-    tried, family = [*_alternatives(subject), *_relations(subject, truth)], families(subject)
+    tried = [*_alternatives(subject), *_relations(subject, truth, outputs)]
+    family = families(subject)
     named = {text: family.get(text, text) for text in kept}
     return Explained(named, len(tried), shown(truth, outputs))
 
@@ -69,7 +70,8 @@ def consistent(subject: Subject, truth: Envelopes, outputs: Arrays) -> list[str]
         operator = subject.graph.nodes[-1].op.name
         found = [f"{operator} returns {m.actual} for {m.expected}" for m in wrong]
     if not found:
-        found = [text for text, other in _relations(subject, truth) if not compare(other, outputs)]
+        relations = _relations(subject, truth, outputs)
+        found = [text for text, other in relations if not compare(other, outputs)]
     return list(dict.fromkeys(found))
 
 
@@ -120,8 +122,12 @@ def _altered(subject: Subject) -> Iterator[tuple[str, Subject]]:
     return itertools.chain(_alternatives(subject), _roundings(subject))
 
 
-def _relations(subject: Subject, truth: Envelopes) -> Iterator[tuple[str, Envelopes]]:
-    """What the only result may be instead: 0, another sign, one more or less, an input, ..."""
+def _relations(
+    subject: Subject, truth: Envelopes, outputs: Arrays
+) -> Iterator[tuple[str, Envelopes]]:
+    """What the only result may be instead: 0, another sign, one more or less, an input, in another
+    shape, ...
+    """
     if len(truth) != 1:
         return
     ((name, right),) = truth.items()
@@ -145,6 +151,23 @@ def _relations(subject: Subject, truth: Envelopes) -> Iterator[tuple[str, Envelo
         if value.shape == right.ref.shape and DType.of(value.dtype) is right.dtype:
             same = plain(value).astype(right.ref.dtype)
             yield f"{operator} returns input {i}", moved(lambda end, same=same: same)  # type: ignore[misc]
+    for text, form in _forms(right.ref.shape, outputs[name].shape if name in outputs else ()):
+        ends = [form(x) for x in (right.ref, right.lo, right.hi, right.any)]
+        yield f"{operator} {text}", {name: Envelope(right.dtype, *ends)}
+
+
+def _forms(
+    right: tuple[int, ...], actual: tuple[int, ...]
+) -> Iterator[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
+    """How the same numbers may be arranged instead: ways to do it, in words."""
+    if len(right) > 1:
+        yield "returns its result transposed", lambda x: x.swapaxes(-1, -2)
+    if len(right) > 2:
+        yield "returns its result with reversed axes", np.transpose
+    if actual != right and [d for d in actual if d != 1] == [d for d in right if d != 1]:
+        lost = len(right) - len(actual)
+        way = "loses" if lost > 0 else "adds" if lost else "moves"
+        yield f"{way} axes of size 1", lambda x: x.reshape(actual)
 
 
 def _deviates(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from nnfuzz.compare.deviating import explains, explanation
 from nnfuzz.compare.verdict import judge
 from nnfuzz.execute.deviation import CONSIDERED, SATURATES, Deviation
+from nnfuzz.ir.dtypes import DType
 
 F32 = Deviation("float64", "float32")
 I32 = Deviation("int64", "int32")
@@ -78,6 +79,14 @@ def test_saturation_explains_what_overflows_and_nothing_else(build):
     graph, params = builder.done(name)
     assert wrong(graph, params, {name: np.array([127, 6], np.int8)}) == (S8,)
     assert not explains([S8], graph, params, {name: np.array([-56, 7], np.int8)})
+    assert not explains([S8], graph, params, {name: np.array([-57, 6], np.int8)})
+
+
+def test_what_saturates_by_definition_is_no_matter_of_saturation(build):
+    builder = build(x=np.array([100, 3], np.float32), scale=np.array(0.5, np.float32))
+    name = builder.add("QuantizeLinear", "x", "scale", to=DType.INT8, axis=None)
+    graph, params = builder.done(name)
+    assert not explains([S8], graph, params, {name: np.array([-56, 6], np.int8)})
 
 
 def test_another_dtype_than_the_narrower_one_is_no_matter_of_a_habit(chain):
