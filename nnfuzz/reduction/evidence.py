@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
@@ -21,7 +21,7 @@ from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
-from nnfuzz.triage.general import general_message
+from nnfuzz.triage.general import data_operators, general_message
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
@@ -35,8 +35,8 @@ MOST_SWAPS = 6
 """Known causes that are put in place of one, the latest first: each costs a run of the compiler."""
 
 
-MOST_PREFIXES = 4
-"""Of a model that raises: reduction has left few nodes, but an exporter makes many of one."""
+MOST_INSIDE = 24
+"""Operators of ONNX that are tried one by one: an exporter makes many of one of ours."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,25 @@ def gather(
     if best.case is None or slots.slots[0].runner is None or HABITS in failure.signature.parts:
         return Evidence()
     before = _before(slots, question, best, failure)
-    if before is not None:
-        return Evidence((f"follows from {before.title}",), (), before.hash)
+    if before is None:
+        return _own(slots, question, history, failure, causes)
+    tried, wrong = before
+    cause = _refined(tried, wrong)
+    keys: tuple[Key, ...] = ()
+    if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
+        keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
+    return Evidence((f"follows from {cause.title}",), keys, cause.hash)
+
+
+def _own(
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    failure: Failure,
+    causes: Sequence[Cause],
+) -> Evidence:
+    """The same for a failure that follows from no other one."""
+    best = history[-1]
     told = _explanations(slots, question, history, failure)
     keys = {Key(KeyKind.CAUSE, _explained(failure, told[text])) for text in list(told)[:1]}
     if text := _at_fault(slots, question, best, failure):
@@ -97,10 +114,10 @@ def _explanations(
     if failure.kind is not OutcomeKind.MISMATCH:
         return {}
     told: dict[str, str] = {}
-    tried, seen = 0, set[Shown]()
+    tried, seen, grown = 0, set[Shown](), True
     for case in _witnesses(history):
         for seed in range(MOST_REDRAWS + 1):
-            if seed > REDRAWS and enough(seen, tried):
+            if seed > REDRAWS and (enough(seen, tried) or not grown):
                 break
             edits = (Edit("redrawing", value=seed),) if seed else ()
             again = slots.run(case, edits, question)
@@ -109,7 +126,8 @@ def _explanations(
                 continue
             found = slots.explain(again.case, wrong.outputs or {}, list(told))
             told, tried = found.explanations, max(tried, found.tried)
-            seen |= {_apart(pair, seed) for pair in found.shown}
+            more = {_apart(pair, seed) for pair in found.shown} - seen
+            seen, grown = seen | more, bool(more)
             if not told:
                 return {}
         if enough(seen, tried):
@@ -124,23 +142,20 @@ def _apart(pair: Shown, seed: int) -> Shown:
 
 
 def _witnesses(history: Sequence[Tried]) -> Iterator[TestCase]:
-    """The reduced case, and the first one with the same operators and dtypes."""
+    """The reduced case, and the first one with the same operators, of the same dtypes if any is."""
     best = history[-1]
-    cases = [tried.case for tried in history if tried.case and tried.digest != best.digest]
     assert best.case is not None
-    yield best.case
-    yield from [case for case in cases if _makeup(case) == _makeup(best.case)][:1]
-
-
-def _makeup(case: TestCase) -> tuple[list[str], list[str], str]:
-    graph = case.graph
-    return [node.op for node in graph.nodes], sorted({*graph.dtypes.values()}), case.exporter
+    operators = [node.op for node in best.case.graph.nodes]
+    cases = [tried.case for tried in history if tried.case and tried.digest != best.digest]
+    alike = [case for case in cases if [node.op for node in case.graph.nodes] == operators]
+    dtypes = {*best.case.graph.dtypes.values()}
+    alike.sort(key=lambda case: {*case.graph.dtypes.values()} != dtypes)
+    yield from (best.case, *alike[:1])
 
 
 def _outcome(tried: Tried, failure: Failure) -> Outcome | None:
-    """What the first target of a mismatch returned."""
-    ran = {outcome.target: outcome for outcome in tried.outcomes}
-    return next((ran[t] for t in failure.targets if t in ran and ran[t].outputs), None)
+    """What the first level of a mismatch returned, in whatever form."""
+    return next((o for o in tried.outcomes if o.level in failure.levels and o.outputs), None)
 
 
 def _wrong(tried: Tried) -> list[Failure]:
@@ -161,39 +176,71 @@ def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
     if best.case is None or (direct and len(_nodes(best)) != 1):
         return None
     whole = slots.run(best.case, (Edit("importing"),), question)
+    if whole.case is None:
+        return next((alone for alone in _one_by_one(slots, question, best) if _wrong(alone)), None)
     alone: Tried | None = None if direct else whole
     if whole.case and len(_nodes(whole)) > 1:
         alone = _first_alone(slots, question, _exposed(slots, question, whole.case))
     return alone
 
 
-def _before(slots: Slots, question: Question, best: Tried, failure: Failure) -> Signature | None:
-    """The refined signature of what fails before the last operator of a case that raises, if
-    anything does: the error only follows from it, as it does not occur where right values are fed.
+def _one_by_one(slots: Slots, question: Question, best: Tried) -> Iterator[Tried]:
+    """The operators of ONNX that a case applies to its inputs, each alone; at most MOST_INSIDE."""
+    assert best.case is not None
+    for _, name in data_operators(best.case.model)[:MOST_INSIDE]:
+        yield slots.run(best.case, (Edit("importing", name),), question)
+
+
+def _before(
+    slots: Slots, question: Question, best: Tried, failure: Failure
+) -> tuple[Tried, Failure] | None:
+    """What fails before the last operator of a case that raises, if anything does: the error only
+    follows from it, as it does not occur where right values are fed.
 
     What the least optimised level says of the model is the cause of what others say, too.
     """
     if failure.kind is OutcomeKind.MISMATCH:
         return None
     whole = in_full(slots, question)
-    tried = best
-    if best.case and best.case.exporter != DIRECT:
+    tried, direct = best, best.case is None or best.case.exporter == DIRECT
+    if best.case and (not direct or len(_nodes(best)) == 1):
         tried = slots.run(best.case, (Edit("importing"),), replace(whole, judged=False))
-    if tried.case is None or _alone_as_well(slots, question, tried, failure):
+    if tried.case is None:
+        inside = _among([*_one_by_one(slots, whole, best)], best, failure)
+        return inside or _plainly(best, failure)
+    if _alone_as_well(slots, question, tried, failure):
         return None
-    found: Tried | None = None
-    for count in range(len(_nodes(tried)) - 1, 0, -1)[:MOST_PREFIXES]:
-        part = _exposed(slots, whole, tried.case, count)
-        if not causing(part, failure.stage):
-            break
-        found = part
+    found = _shortest(slots, whole, tried.case, failure.stage)
     if found is None:
-        plain = _plainly(best, failure)
-        return _refined(best, plain) if plain else None
+        return _plainly(best, failure)
     alone = _first_alone(slots, whole, found) or found
     inner = _inside(slots, whole, alone) or alone
     best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
-    return _refined(best, causing(best, failure.stage)[0])
+    return best, causing(best, failure.stage)[0]
+
+
+def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
+    """The first of some operators that is wrong by itself, unless one of them raises what the
+    whole case does.
+    """
+    if any(_same_words(found, failure, best, t) for t in parts for found, _ in t.failing):
+        return None
+    return next(((t, wrong[0]) for t in parts if (wrong := causing(t, failure.stage))), None)
+
+
+def _shortest(slots: Slots, question: Question, case: TestCase, stage: Stage) -> Tried | None:
+    """The fewest first nodes, but not all, in which something fails that an error at a stage may
+    follow from. More of them show it as well.
+    """
+    found, fine, failing = None, 0, len(first_copy(case.graph))
+    while failing - fine > 1:
+        middle = (fine + failing) // 2
+        part = _exposed(slots, question, case, middle)
+        if causing(part, stage):
+            found, failing = part, middle
+        else:
+            fine = middle
+    return found
 
 
 def _refined(tried: Tried, failure: Failure) -> Signature:
@@ -211,13 +258,13 @@ def _alone_as_well(slots: Slots, question: Question, tried: Tried, failure: Fail
     return any(_same_words(found, failure, tried, alone) for found, _ in alone.failing)
 
 
-def _plainly(best: Tried, failure: Failure) -> Failure | None:
+def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
     """The error of the least optimised level, if that fails in another way."""
     first = best.outcomes[0].level if best.outcomes else ""
     if first in failure.levels:
         return None
     errors = (found for found, _ in best.failing if found.kind in FAILURES)
-    return next((found for found in errors if first in found.levels), None)
+    return next(((best, found) for found in errors if first in found.levels), None)
 
 
 def _exposed(slots: Slots, question: Question, case: TestCase, count: int | None = None) -> Tried:

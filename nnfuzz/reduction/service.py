@@ -10,7 +10,8 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
 
 Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
 other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
-that an exporter wrote, in the direct form; "readers" and "makers", see nnfuzz.reduction.neighbours.
+that an exporter wrote, or one node of it, in the direct form; "readers" and "makers", see
+nnfuzz.reduction.neighbours.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
+from nnfuzz.testcase.single_node import single_node
 
 
 class ReduceService(ProducerService):
@@ -70,7 +72,7 @@ class ReduceService(ProducerService):
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
         """Raises: Inapplicable."""
         if edit.by == "importing":
-            return self._imported(case)
+            return self._imported(case, edit.target)
         subject = self._subject(case)
         if edit.by == "redrawing":
             found = search(subject.graph, random.Random(edit.value))
@@ -88,11 +90,13 @@ class ReduceService(ProducerService):
             raise Inapplicable(str(error)) from error
         return with_operator(subject, edit.target, other)
 
-    def _imported(self, case: TestCase) -> Subject:
-        """Raises: Inapplicable."""
-        model = onnx.load_model_from_string(case.model)
+    def _imported(self, case: TestCase, output: str) -> Subject:
+        """What computes a value; the whole model where none is named. Raises: Inapplicable."""
+        model, inputs = onnx.load_model_from_string(case.model), case.inputs
         try:
-            made = case_of_model(model, self.producer.registry, case.inputs)
+            if output:
+                model, inputs = single_node(model, inputs, output)
+            made = case_of_model(model, self.producer.registry, inputs)
         except ModelError as error:
             raise Inapplicable(str(error)) from error
         return self._subject(made)

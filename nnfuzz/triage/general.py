@@ -92,8 +92,9 @@ def coarse_graph(graph: GraphView, operator: str = "") -> GraphView:
     return replace(graph, values=values, nodes=nodes)
 
 
-def data_operators(model: bytes) -> list[str]:
-    """What a serialized ONNX model applies to its inputs, in order.
+def data_operators(model: bytes) -> list[tuple[str, str]]:
+    """What a serialized ONNX model applies to its inputs, in order, with the name of what each
+    computes.
 
     What is computed from constants and shapes does not count.
     """
@@ -105,7 +106,7 @@ def data_operators(model: bytes) -> list[str]:
     for node in graph.node:
         if not data.isdisjoint(node.input) and node.op_type not in _STATIC:
             data.update(node.output)
-            found.append(node.op_type)
+            found.append((node.op_type, node.output[0]))
     return found
 
 
@@ -126,7 +127,7 @@ def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     if len(own) == 1 and (called := _type_of(min(own), operator_types(model))):
         return called
     found = data_operators(model)
-    return found[0] if len(found) == 1 else ""
+    return found[0][0] if len(found) == 1 else ""
 
 
 def branches_added(model: bytes, graph: GraphView) -> bool:
