@@ -71,6 +71,18 @@ def run(model, inputs, level):  # needs a C++ compiler
 
 _CACHE = Path(platformdirs.user_cache_dir("nnfuzz"), "inductor")
 _HEADERS = _CACHE / "precompiled_headers"
+_WHOLE = """\
+#!/bin/sh
+# What is killed leaves no half of a file.
+out= last=
+for argument; do
+    shift
+    [ "$last" != -o ] || { out=$argument; argument=$out.$$; }
+    last=$argument
+    set -- "$@" "$argument"
+done
+${CXX:-g++} "$@" && { [ -z "$out" ] || mv -f "$out.$$" "$out"; }
+"""
 MOST_BYTES = 2 << 30
 """Of compiled graphs on the disk: some 20,000, since one takes 100 kB."""
 LOOK_SECONDS, FRESH_SECONDS = 3600.0, 600.0
@@ -129,7 +141,7 @@ class TorchCompile(Backend):
                 f"device=cuda needs an NVIDIA GPU and a PyTorch for it, not {torch.__version__}"
             )
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-        _keep_headers()
+        _keep_cache()
         _trim(_CACHE)
         return {"torch": torch.__version__}
 
@@ -202,12 +214,21 @@ class TorchCompile(Backend):
         return _REPRO.format(device=self.options.device, options=_SETS[self.options.config])
 
 
-def _keep_headers() -> None:
-    """Keeps precompiled headers, which take ten seconds, beside the cache of compiled graphs, and
-    not in a folder for temporary files. PyTorch 2.13 has no setting for that.
+def _keep_cache() -> None:
+    """Has the C++ compiler leave whole files only, since Inductor takes whatever is there; keeps
+    precompiled headers, which take ten seconds, beside the graphs. PyTorch 2.13 has no setting for
+    that: they are among temporary files.
     """
     from torch._inductor import codecache, config
 
+    compiler = _CACHE / "whole" / "g++"
+    if not compiler.is_file():
+        compiler.parent.mkdir(parents=True, exist_ok=True)
+        new = compiler.with_name(f"new{os.getpid()}")
+        new.write_text(_WHOLE)
+        new.chmod(0o755)
+        new.replace(compiler)
+    config.cpp.cxx = (None, str(compiler))
     # It calls openssl for a checksum of them.
     config.cpp_cache_precompile_headers = shutil.which("openssl") is not None
     for name, folder in (("_HEADER_DIR", _HEADERS), ("_HEADER_LOCK_DIR", _HEADERS / "locks")):
@@ -224,8 +245,9 @@ def _trim(folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     stamp.touch()
-    files = (path for path in folder.rglob("*") if _HEADERS not in path.parents)
-    told = [(path, path.lstat()) for path in files if path.is_file()]
+    kept = {_HEADERS, _CACHE / "whole"}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    told = [(path, path.lstat()) for path in files if not kept & {*path.parents}]
     size = sum(stat.st_size for _, stat in told)
     for path, stat in sorted(told, key=lambda pair: pair[1].st_mtime):
         if size <= MOST_BYTES or now - stat.st_mtime < FRESH_SECONDS:

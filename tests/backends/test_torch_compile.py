@@ -1,6 +1,7 @@
 """The adapter of torch.compile: levels, option sets, what it says, and its reproduction script."""
 
 import os
+import subprocess
 import time
 
 import numpy as np
@@ -85,6 +86,20 @@ def test_an_absent_gpu_is_explained():
 def test_complaints_are_the_cause_without_advice(message, subject):
     error = CompilerError(Stage.COMPILE, "torch._inductor.exc.InductorError", message)
     assert TorchCompile.complaint(error).subject == subject
+
+
+@pytest.mark.parametrize(("ending", "left"), [("exit 0", {"x.so"}), ("kill -9 $$", set())])
+def test_a_compiler_that_is_killed_leaves_no_half_of_a_file(tmp_path, ending, left):
+    for name, code in {
+        "wrapper": torch_compile._WHOLE,
+        "cc": f'echo half > "$3"\n{ending}',
+    }.items():
+        (tmp_path / name).write_text(code if code.startswith("#!") else f"#!/bin/sh\n{code}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [tmp_path / "wrapper", "x y.cpp", "-o", tmp_path / "x.so"]
+    done = subprocess.run(command, env={**os.environ, "CXX": str(tmp_path / "cc")})
+    assert (done.returncode == 0) == bool(left)
+    assert {path.name for path in tmp_path.iterdir() if path.suffix == ".so"} == left
 
 
 def test_the_cache_has_a_limit_and_what_is_new_stays(tmp_path, monkeypatch):

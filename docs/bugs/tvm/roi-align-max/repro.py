@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""tvm: wrong value at RoiAlignMax (all levels)
+
+Needs tvm 0.27.0.post1, llvm 22, onnx, numpy; no other file than those beside it.
+
+    python repro.py [LEVEL]        levels: O0, O3; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+OUTPUT, DTYPE, SHAPE = 'p1', 'float32', (12, 3, 1, 1)
+INDEX = (0, 1, 0, 0)  # the worst of 24 wrong elements
+EXPECTED = -0.0  # computed in float64
+LOW, HIGH = -8.344650268554688e-07, 8.344650268554688e-07  # what rounding can account for
+
+
+def run(model, inputs, level):
+    import onnx
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    module = from_onnx(onnx.load_model_from_string(model))
+    optimised = level in ("O3", "O4")
+    device = tvm.cpu()
+    if level == "O0":
+        target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+        pipeline = "default"
+    else:
+        cpu = tvm.target.codegen.llvm_get_system_cpu()
+        target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+        pipeline = relax.backend.cpu_generic.get_default_pipeline(target)
+    if level == "O4":
+        passes = ('EliminateCommonSubexpr', 'FoldConstant', 'RemoveRedundantReshape', 'AdjustMatmulOrder', 'DataflowUseInplaceCalls')
+        module = tvm.transform.Sequential([getattr(relax.transform, p)() for p in passes])(module)
+    with target, tvm.transform.PassContext(opt_level=3 if optimised else 0):
+        program = relax.build(module, target, relax_pipeline=pipeline, exec_mode='bytecode')
+    main = relax.VirtualMachine(program, device)["main"]
+    weights = {tensor.name for tensor in graph.initializer}
+    names = [value.name for value in graph.input if value.name not in weights]
+    result = main(*(tvm.runtime.tensor(inputs[name], device) for name in names))
+    results = [result] if len(graph.output) == 1 else result
+    return {output.name: value.numpy() for output, value in zip(graph.output, results)}
+
+
+def load():
+    with np.load(HERE / "inputs.npz", allow_pickle=False) as archive:
+        inputs = {key: archive[key] for key in archive.files}
+    return (HERE / "model.onnx").read_bytes(), inputs
+
+
+def main(level):
+    outputs = run(*load(), level)
+    if OUTPUT not in outputs:
+        print(f"{level}: there is no output {OUTPUT!r}")
+        return 1
+    actual = np.asarray(outputs[OUTPUT])
+    print(f"{level}: {OUTPUT} is {actual.dtype}{list(actual.shape)},", end=" ")
+    print(f"expected {DTYPE}{list(SHAPE)}")
+    if (str(actual.dtype), actual.shape) != (DTYPE, SHAPE):
+        return 1
+    value = type(EXPECTED)(actual[INDEX])  # NumPy would round the bounds to its dtype
+    print(f"element {INDEX}: actual {value}, expected {EXPECTED} in [{LOW}, {HIGH}]")
+    return 0 if LOW <= value <= HIGH else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))

@@ -1,0 +1,122 @@
+"""Run the scripts of docs/bugs, and say which bugs are still there.
+
+Each runs in a process of its own, away from this folder, with a limit of time and memory, so that
+one that crashes or hangs costs one line. Exits with 1 if a bug does not reproduce as it should in
+the version that it was found in; what cannot run here, for want of the system, is told and passed.
+
+    .venv/bin/python scripts/check_bugs.py
+    .venv/bin/python scripts/check_bugs.py openvino tvm/atan-intrinsic
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+BUGS = Path(__file__).parent.parent / "docs" / "bugs"
+SECONDS, BYTES = 180, 12 << 30
+DISTRIBUTIONS = {"tvm": "apache-tvm", "iree": "iree-base-compiler", "tensorrt-rtx": "tensorrt-rtx"}
+"""What a system is called in package indexes, where its name in scripts is another one."""
+_NEEDS = re.compile(r"^Needs (\S+) (\S+?)[,;]", re.MULTILINE)
+
+
+class State(StrEnum):
+    """What became of a bug. OTHER: the script fails in another way than by showing the bug."""
+
+    REPRODUCES = "reproduces"
+    FIXED = "fixed"
+    OTHER = "fails otherwise"
+    ABSENT = "cannot run here"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A script and the version of a system in which it was found."""
+
+    script: Path
+    system: str
+    found_in: str
+
+    @property
+    def name(self) -> str:
+        return str(self.script.parent.relative_to(BUGS))
+
+
+def bugs(wanted: list[str]) -> Iterator[Bug]:
+    """Those of the named systems, or "SYSTEM/NAME"; all if none is named."""
+    for script in sorted(BUGS.glob("*/*/repro.py")):
+        name = str(script.parent.relative_to(BUGS))
+        if not wanted or any(name == want or name.startswith(f"{want}/") for want in wanted):
+            needs = _NEEDS.search(script.read_text())
+            system, found_in = needs.groups() if needs else (script.parent.parent.name, "")
+            yield Bug(script, system, found_in.partition("-")[0])
+
+
+def installed(system: str) -> str:
+    """The version of a system that is installed; "" if none is."""
+    try:
+        return version(DISTRIBUTIONS.get(system, system))
+    except PackageNotFoundError:
+        return ""
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def check(bug: Bug, python: str = sys.executable) -> tuple[State, str]:
+    """Runs the script. Returns what became of it, and its last line."""
+    with tempfile.TemporaryDirectory() as folder:
+        how = {"cwd": folder, "capture_output": True, "text": True, "errors": "replace"}
+        command = [python, str(bug.script)]
+        try:
+            done = subprocess.run(command, timeout=SECONDS, preexec_fn=limited, **how)
+        except subprocess.TimeoutExpired:
+            return State.OTHER, f"no end within {SECONDS} s"
+    if done.returncode < 0:
+        return State.REPRODUCES, f"ended by {signal.Signals(-done.returncode).name}"
+    lines = (done.stdout + done.stderr).strip().splitlines() or [""]
+    if "ModuleNotFoundError" in lines[-1]:
+        return State.ABSENT, lines[-1]
+    if "Traceback (most recent call last)" in done.stderr and not done.stdout.strip():
+        return State.OTHER, lines[-1]
+    told = done.stdout.strip().splitlines() or [""]
+    return State.REPRODUCES if done.returncode else State.FIXED, told[-1]
+
+
+def main(
+    wanted: Annotated[list[str] | None, typer.Argument(metavar="[SYSTEM[/NAME]]...")] = None,
+) -> None:
+    counts: Counter[State] = Counter()
+    surprises = []
+    for bug in bugs(wanted or []):
+        here = installed(bug.system)
+        state, told = check(bug) if here else (State.ABSENT, f"{bug.system} is not installed")
+        counts[state] += 1
+        print(
+            f"{bug.name}: {state} in {bug.system} {here or bug.found_in}: {told[:100]}", flush=True
+        )
+        if state in (State.FIXED, State.OTHER) and here == bug.found_in:
+            surprises.append(bug.name)
+    print(", ".join(f"{n} {state}" for state, n in counts.items()) or "there is no such bug")
+    if surprises:
+        print(f"found in this very version, but not shown: {', '.join(surprises)}")
+    sys.exit(bool(surprises) or not counts)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,58 @@
+"""What is said of the scripts of docs/bugs, with scripts that end in every way."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import check_bugs
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENDS = {
+    "reproduces": "print('O3: wrong'); raise SystemExit(1)",
+    "dies": "import os, signal; os.kill(os.getpid(), signal.SIGABRT)",
+    "fixed": "print('O3: right')",
+    "fails": "raise ValueError('no such attribute')",
+    "lacks": "import no_such_compiler",
+    "hangs": "import time; time.sleep(60)",
+}
+STATES = {
+    "reproduces": "reproduces",
+    "dies": "reproduces",
+    "fixed": "fixed",
+    "fails": "fails otherwise",
+    "lacks": "cannot run here",
+    "hangs": "fails otherwise",
+}
+
+
+@pytest.fixture
+def found(tmp_path, monkeypatch):
+    for name, code in ENDS.items():
+        folder = tmp_path / "numpy" / name
+        folder.mkdir(parents=True)
+        needs = '"""A title\n\nNeeds numpy 2.0-rc1, onnx, numpy; no other file.\n"""\n'
+        (folder / "repro.py").write_text(needs + code)
+    monkeypatch.setattr(check_bugs, "BUGS", tmp_path)
+    monkeypatch.setattr(check_bugs, "SECONDS", 2)
+    return {bug.name.partition("/")[2]: bug for bug in check_bugs.bugs([])}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_end_of_a_script_says_what_became_of_the_bug(found, name):
+    state, told = check_bugs.check(found[name])
+    assert state == STATES[name], told
+
+
+def test_bugs_are_chosen_by_system_and_name(found):
+    assert [bug.name for bug in check_bugs.bugs(["numpy/dies"])] == ["numpy/dies"]
+    assert len(list(check_bugs.bugs(["numpy"]))) == len(ENDS)
+    assert not list(check_bugs.bugs(["num"]))
+    assert {(bug.system, bug.found_in) for bug in found.values()} == {("numpy", "2.0")}
+
+
+def test_the_page_and_the_folders_name_the_same_bugs():
+    page = (ROOT / "docs" / "BUGS.md").read_text()
+    linked = set(re.findall(r"\(bugs/(\S+)/repro\.py\)", page))
+    assert linked == {bug.name for bug in check_bugs.bugs([])}
