@@ -20,6 +20,7 @@ from nnfuzz.cli.generate import generate
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
+from nnfuzz.cli.select import select
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
@@ -80,7 +81,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    for command in (fuzz, replay, reduce, report, show, generate, verify, backends):
+    for command in (fuzz, replay, reduce, report, show, generate, select, verify, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

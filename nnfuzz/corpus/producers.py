@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.service import entry_job, instances_job, keys_job
+from nnfuzz.corpus.service import complete_job, entry_job, instances_job, keys_job
 from nnfuzz.execute.events import Death, Fault, Limits, Progress, Reading, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox, wait
-from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.testcase.test_id import TestId
@@ -60,6 +60,11 @@ class Producers:
                 yield event.value
             else:
                 yield NotProduced(test, "fault", described(event))
+
+    def completed(self, case: TestCase) -> Entry | str:
+        """A test case of any origin with tolerances, or what went wrong."""
+        event = self._sandboxes[0].call(*complete_job(case))
+        return event.value if isinstance(event, Reply) else described(event)
 
     def signatures(self) -> list[str]:
         """ "EXPORTER:SIGNATURE" of all that may be generated.

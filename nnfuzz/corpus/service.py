@@ -2,6 +2,8 @@
 
 Jobs, by the header's "do":
   entry      {"id": a test, "sets": data sets} -> an Entry, or {"failed": NotProduced.to_json()}
+  complete   {"case": header} with the case's blobs -> an Entry, without tolerances where its
+             outputs tell nothing
   keys       {} -> {"keys": ["EXPORTER:SIGNATURE", ...]}
   instances  {"key": one of these} -> {"instances": [number, ...]}: of those models of a single
              operator that show some value of an attribute first
@@ -46,6 +48,10 @@ class CorpusService:
             return {"keys": [refusal(name, key) for name, keys in found for key in keys]}, {}
         if header["do"] == "instances":
             return {"instances": list(self._instances(header["key"], report))}, {}
+        if header["do"] == "complete":
+            case = TestCase.from_frame(header["case"], blobs)
+            completed = self._entry(case, 1, report)
+            return (completed if isinstance(completed, Entry) else Entry(case)).to_frame()
         made = self.producer.made(parse_id(header["id"]), report)
         entry = self._entry(made, header["sets"], report) if isinstance(made, TestCase) else made
         if isinstance(entry, Entry):
@@ -117,6 +123,12 @@ def entry_job(test: TestId, sets: int) -> tuple[dict[str, Any], Reading]:
         return entry
 
     return {"do": "entry", "id": str(test), "sets": sets}, made
+
+
+def complete_job(case: TestCase) -> tuple[dict[str, Any], dict[str, Any], Reading]:
+    """Header and blobs of a job that is answered by an Entry, and what reads its answer."""
+    header, blobs = case.to_frame()
+    return {"do": "complete", "case": header}, blobs, Entry.from_frame
 
 
 def keys_job() -> tuple[dict[str, Any], Reading]:

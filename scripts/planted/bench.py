@@ -101,21 +101,30 @@ class Bench:
         """Until that many models have been judged."""
         index = 0
         while self.models < models:
-            case = self.producer.produce(index)
+            if self.step(index) is not None:
+                report(self.models)
             index += 1
-            if not isinstance(case, TestCase):
-                continue
-            try:
-                program = load(case.model)
-            except Unsupported:
-                self.refused += 1
-                continue
-            self.models += 1
-            try:
-                self._judge(case, run(program, case.inputs))
-            except ReferenceFault as error:
-                self.faults.append(f"case {case.id.index}: {error}")
-            report(self.models)
+
+    def step(self, index: int) -> TestCase | None:
+        """Judges the model of an index, if there is one that the compiler takes."""
+        case = self.producer.produce(index)
+        if not isinstance(case, TestCase):
+            return None
+        try:
+            program = load(case.model)
+        except Unsupported:
+            self.refused += 1
+            return None
+        self.models += 1
+        try:
+            self._judge(case, run(program, case.inputs))
+        except ReferenceFault as error:
+            self.faults.append(f"case {case.id.index}: {error}")
+        return case
+
+    def flagged(self) -> dict[str, int]:
+        """How many models have shown each change so far."""
+        return {name: score.flagged for name, score in self.scores.items()}
 
     def _judge(self, case: TestCase, base: Run) -> None:
         plain = base.outputs()

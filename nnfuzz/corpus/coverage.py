@@ -1,0 +1,47 @@
+"""What a test covers, as a selection counts it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from nnfuzz.corpus.attributes import attribute_values
+from nnfuzz.ir.features import features
+from nnfuzz.ir.view import GraphView
+
+KINDS = {
+    "operator": "operators",
+    "dtype": "operators with the dtypes of their inputs",
+    "rank": "operators with the rank of their first input",
+    "value": "values of attributes, per operator and dtypes",
+    "edge": "pairs of operators of which one reads the other",
+    "vertex": "operators with attributes and shapes",
+    "pass": "passes of a compiler that change something",
+}
+"""Kinds of what is covered, and what they count."""
+Feature = tuple[str, str]
+"""A kind and a name."""
+
+
+def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
+    """All that a model covers. passes: "COMPILER: PASS"."""
+    found, shapes = features(graph), graph.shapes
+    firsts = ((n.op, len(shapes[n.inputs[0]])) for n in graph.nodes if n.inputs)
+    named = {
+        "operator": found.operators(),
+        "dtype": (f"{op}({dtypes})" for op, dtypes in found.operator_dtypes()),
+        "rank": (f"{op} of rank {rank}" for op, rank in firsts),
+        "value": attribute_values(graph),
+        "edge": (f"{a}->{b}" for a, b in found.operator_edges()),
+        "vertex": found.vertices(),
+        "pass": passes,
+    }
+    return frozenset((kind, name) for kind, names in named.items() for name in names)
+
+
+def table(
+    kept: Sequence[Iterable[Feature]], all_: Sequence[Iterable[Feature]]
+) -> dict[str, list[int]]:
+    """By kind, how many different features some tests cover, and how many all of them do."""
+    some, whole = (Counter(kind for kind, _ in set().union(*sets)) for sets in (kept, all_))
+    return {kind: [some[kind], whole[kind]] for kind in KINDS if whole[kind]}

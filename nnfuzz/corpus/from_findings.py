@@ -1,0 +1,43 @@
+"""Findings of a campaign as permanent tests: they fail today and pass once the bug is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from nnfuzz.corpus.pick import Kept
+from nnfuzz.corpus.producers import Producers
+from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.reading import Unreadable
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding_folder import REDUCED, folder_name, read_finding
+
+
+def reduced_findings(campaign: Path) -> Iterator[Path]:
+    """The folders of those findings of a campaign that are reduced, which were all confirmed.
+
+    Raises: Unreadable if there is no campaign.
+    """
+    findings = campaign / "findings"
+    if not findings.is_dir():
+        raise Unreadable(f"{campaign} is no campaign: there is no folder findings in it")
+    yield from sorted(path.parent for path in findings.glob(f"*/{REDUCED}/finding.json"))
+
+
+def kept(folder: Path, producers: Producers) -> Kept | str:
+    """A reduced finding as a test, or why it cannot be one. Raises: Unreadable."""
+    finding = read_finding(folder)
+    if why := _unfit(finding):
+        return why
+    entry = producers.completed(finding.case)
+    if isinstance(entry, str):
+        return entry
+    return Kept(entry, f"test_{folder_name(finding.failure).replace('-', '_')}")
+
+
+def _unfit(finding: Finding) -> str:
+    if not finding.case.model:
+        return "an exporter's finding has no model"
+    if finding.case.exporter == DYNAMIC:
+        return "its model is run at several sizes, which no test can say"
+    return ""

@@ -1,0 +1,167 @@
+"""Carries out a selection: reads tests and findings, measures them, copies what is chosen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.corpus.coverage import covered, table
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.generate import MANIFEST, begin, check_place
+from nnfuzz.corpus.layout import (
+    CASE,
+    LICENSE,
+    MODEL,
+    RUNNER_CONFIG,
+    TOLERANCES,
+    WEIGHTS,
+    CorpusError,
+    TestFolder,
+    write_test,
+)
+from nnfuzz.corpus.selection import Budget, Candidate, select
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.ir.view import GraphView
+from nnfuzz.reading import read
+from nnfuzz.report.files import atomic_folder, write_atomically
+from nnfuzz.untrusted import below, read_bytes, read_json
+
+SCHEMA = 1
+FILES = (MODEL, CASE, WEIGHTS, TOLERANCES, RUNNER_CONFIG)
+DATA = "test_data_set_*/*.pb"
+GraphOf = Callable[[Path], GraphView]
+"""The graph of a model.onnx that nnfuzz has not written. Raises: an error that explains itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A test to choose from, in a folder of a corpus."""
+
+    test: TestFolder
+    candidate: Candidate
+
+    @classmethod
+    def of(
+        cls, test: TestFolder, name: str, graph_of: GraphOf, runners: Sequence[BackendRunner]
+    ) -> Source | None:
+        """None for what no compiler takes. Raises: Unreadable, RunnerError."""
+        case = test.case()
+        graph = case.graph if case else graph_of(test.path / MODEL)
+        seconds, passes, refused = 0.0, [], 0
+        for runner in runners:
+            model = case.source(runner.reads) if case else test.model()
+            outcomes = runner.run(model, test.data_sets()[0].inputs)
+            refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
+            seconds += sum(sum(o.seconds.values()) for o in outcomes)
+            fired = runner.fired_passes(model, runner.backend.default_levels()[-1])
+            passes += [f"{runner.name}: {found}" for found in fired or ()]
+        if runners and refused == len(runners):
+            return None
+        size = sum(path.stat().st_size for path in _files(test))
+        return cls(test, Candidate(name, covered(graph, passes), size, seconds))
+
+    def copy(self, out: Path) -> None:
+        """Raises: Unreadable, FileExistsError, OSError."""
+        with atomic_folder(out / self.candidate.name) as made:
+            for path in _files(self.test):
+                place = made / path.relative_to(self.test.path)
+                place.parent.mkdir(exist_ok=True)
+                place.write_bytes(read_bytes(path))
+
+
+def _files(test: TestFolder) -> list[Path]:
+    """Those that belong to a test and are inside of its folder. Raises: Unreadable."""
+    found = [test.path / name for name in FILES if (test.path / name).exists()]
+    found += sorted(test.path.glob(DATA))
+    return [below(test.path, str(path.relative_to(test.path))) for path in found]
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A finding that becomes a test, whatever else is chosen."""
+
+    entry: Entry
+    name: str
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(self.name, covered(self.entry.case.graph), self.entry.nbytes())
+
+
+def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:
+    """Each test with a name that no other one has, which begins with "test_" as ONNX wants it."""
+    taken: set[str] = set()
+    for test in tests:
+        plain = re.sub(r"[^\w.-]+", "_", test.path.name)
+        stem = plain if plain.startswith("test_") else f"test_{plain}"
+        name, number = stem, 1
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        taken.add(name)
+        yield test, name
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What came of a selection. coverage: by kind, how much is kept, and of how much."""
+
+    tests: Sequence[str]
+    size: int
+    seconds: float
+    coverage: Mapping[str, Sequence[int]]
+
+
+def pick(
+    out: Path,
+    sources: Sequence[Source],
+    kept: Sequence[Kept],
+    budget: Budget,
+    about: Mapping[str, Any],
+) -> Chosen:
+    """Writes the tests that are chosen into a new folder. about: for its manifest.
+
+    Raises: CorpusError if the folder is in use, or nothing fits; OSError.
+    """
+    if check_place(out) or (out.exists() and any(out.iterdir())):
+        raise CorpusError(f"{out} is not empty; choose another folder")
+    first = [finding.candidate for finding in kept]
+    by_name = {source.candidate.name: source for source in sources}
+    chosen = select([s.candidate for s in sources], budget, first)
+    if not chosen and not first:
+        raise CorpusError("not a single test fits into the budget")
+    begin(out, {"schema": SCHEMA, "license": LICENSE, **about})
+    for finding in kept:
+        write_test(out, finding.entry, finding.name)
+    for candidate in chosen:
+        by_name[candidate.name].copy(out)
+    every = [c.features for c in (*first, *(s.candidate for s in sources))]
+    whole = [*first, *chosen]
+    result = Chosen(
+        [c.name for c in whole],
+        sum(c.size for c in whole),
+        sum(c.seconds for c in whole),
+        table([c.features for c in whole], every),
+    )
+    told = {"tests": list(result.tests), "bytes": result.size, "coverage": dict(result.coverage)}
+    manifest = {"schema": SCHEMA, "license": LICENSE, **about, **told}
+    write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    return result
+
+
+def provenance(folder: Path) -> dict[str, Any]:
+    """What the manifest of a corpus says of where its tests come from; {} for others.
+
+    Raises: Unreadable.
+    """
+    file = folder / MANIFEST
+    if not file.exists():
+        return {"folder": folder.name}
+    found = read(dict[str, Any], read_json(file))
+    wanted = ("license", "seed", "config", "versions", "data_sets", "sources")
+    return {"folder": folder.name, **{k: found[k] for k in wanted if k in found}}

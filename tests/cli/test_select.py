@@ -1,0 +1,141 @@
+"""`nnfuzz select`: from corpora and campaigns to a small one."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import application
+from nnfuzz.corpus.layout import find_tests
+from nnfuzz.reading import Unreadable
+from tests.corpus import consumers
+
+pytest.importorskip("onnxruntime")
+
+BROKEN = '''
+import numpy as np
+
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+
+
+class Broken(OnnxRuntime):
+    """ONNX Runtime that adds a little too much."""
+
+    name = "broken"
+
+    def build(self, module, level):
+        program = super().build(module, level)
+        return lambda inputs: {k: np.asarray(a + 1, a.dtype) for k, a in program(inputs).items()}
+'''
+
+
+def nnfuzz(*arguments):
+    done = CliRunner().invoke(application(), list(map(str, arguments)))
+    if isinstance(done.exception, UsageError | Unreadable):
+        return 2, str(done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return consumers.corpus(tmp_path_factory.mktemp("select") / "models")
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_whole_tests_are_copied_and_the_manifest_says_what_they_cover(corpus, tmp_path):
+    code, told = nnfuzz("select", corpus, "--count", 2, "--out", tmp_path / "few")
+    assert code == 0 and "2 of 4 models" in told and "operators" in told
+    few = find_tests(tmp_path / "few")
+    assert len(few) == 2
+    for test in few:
+        assert contents(test.path) == contents(corpus / test.name)
+    manifest = json.loads((tmp_path / "few" / "manifest.json").read_text())
+    assert manifest["tests"] and manifest["license"] == "Apache-2.0"
+    assert manifest["sources"][0]["seed"] == 3
+    kept, whole = manifest["coverage"]["vertex"]
+    assert 0 < kept < whole
+
+
+def test_passes_and_the_time_of_a_compiler_count(corpus, tmp_path):
+    options = ("--backend", "onnxruntime", "--max-time", "1h")
+    code, told = nnfuzz("select", corpus, *options, "--out", tmp_path / "few")
+    assert code == 0 and "of the compilers" in told and "passes of a compiler" in told
+
+
+def test_tests_of_the_same_name_from_two_folders_are_both_kept(corpus, tmp_path):
+    import shutil
+
+    shutil.copytree(corpus, tmp_path / "again")
+    for file in (tmp_path / "again").glob("*/nnfuzz.json"):
+        text = file.read_text().replace('"Relu"', '"Abs"').replace('"Add"', '"Sub"')
+        file.write_text(text)
+    code, _ = nnfuzz("select", corpus, tmp_path / "again", "--out", tmp_path / "both")
+    assert code == 0
+    assert any(p.name.endswith("_2") for p in (tmp_path / "both").iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "of what? Name folders"),
+        (("{corpus}", "--max-time", "2s"), "add --backend NAME"),
+        (("{corpus}", "--max-bytes", "1"), "not a single test fits"),
+        (("{empty}",), "there is no test in"),
+        (("--from-findings", "{empty}"), "is no campaign"),
+    ],
+)
+def test_wrong_usage_leaves_nothing_behind(corpus, tmp_path, arguments, message):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    given = [a.format(corpus=corpus, empty=empty) for a in arguments]
+    code, told = nnfuzz("select", *given, "--out", tmp_path / "out")
+    assert code == 2 and message in told, told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_in_use_is_left_alone(corpus, tmp_path):
+    before = contents(corpus)
+    code, told = nnfuzz("select", corpus, "--out", corpus)
+    assert code == 2 and "is not empty; choose another folder" in told
+    assert contents(corpus) == before
+
+
+def test_damaged_and_hostile_corpora_are_refused(corpus, tmp_path):
+    import shutil
+
+    for spoil in ("damage", "link"):
+        copy = shutil.copytree(corpus, tmp_path / spoil)
+        file = next(copy.glob("test_*")) / "model.onnx"
+        file.unlink()
+        if spoil == "damage":
+            file.write_bytes(b"\xff")
+        else:
+            os.symlink(corpus / "manifest.json", file)
+        code, told = nnfuzz("select", copy, "--out", tmp_path / "out")
+        assert code == 2 and ("is damaged" in told or "not inside of it" in told), told
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_finding_becomes_a_test_that_passes_once_the_bug_is_fixed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "broken.py").write_text(BROKEN)
+    fuzz = ("fuzz", "--plugin", "broken.py", "-b", "broken", "--tests", 2, "--nodes", 2)
+    options = ("--ops", "Add,Mul", "--dtypes", "float32", "--exporter", "direct", "--probe", 0)
+    assert nnfuzz(*fuzz, *options, "--seed", 1, "--out", "campaign", "--quiet")[0] == 1
+    nnfuzz("reduce", "campaign")  # what a busy machine has not reduced in time
+    code, told = nnfuzz("select", "--from-findings", "campaign", "--out", "permanent")
+    assert code == 0 and "are findings" in told, told
+    (name,) = json.loads((tmp_path / "permanent" / "manifest.json").read_text())["tests"][:1]
+    assert name.startswith("test_broken_mismatch_")
+    broken = ("verify", "permanent", "--plugin", "broken.py", "--backend", "broken")
+    assert nnfuzz(*broken)[0] == 1
+    assert nnfuzz("verify", "permanent", "--backend", "onnxruntime")[0] == 0
