@@ -29,6 +29,9 @@ from nnfuzz.execute.complaint import (
     read_complaint,
 )
 from nnfuzz.execute.stage import Stage
+from nnfuzz.execute.target import ONNX
+
+from .frontends import REPRO_RELAX, VALUE, carried, relax_module
 
 _EXTRA_PASSES = (
     "EliminateCommonSubexpr",
@@ -69,13 +72,9 @@ _FOOTNOTE = re.compile(r"\s*# Metadata omitted\b[^\n]*? to show it\.")
 _PACKED = (21, 22)  # onnx.TensorProto.UINT4 and INT4
 _REPRO = """\
 def run(model, inputs, level):
-    import onnx
     import tvm
     from tvm import relax
-    from tvm.relax.frontend.onnx import from_onnx
-
-    graph = onnx.load_model_from_string(model).graph
-    module = from_onnx(onnx.load_model_from_string(model))
+{load}
     optimised = level in ("O3", "O4")
 {target}
     if level == "O4":
@@ -84,11 +83,19 @@ def run(model, inputs, level):
     with target, tvm.transform.PassContext(opt_level=3 if optimised else 0):
         program = relax.build(module, target, relax_pipeline=pipeline, exec_mode={exec_mode!r})
     main = relax.VirtualMachine(program, device)["main"]
-    weights = {{tensor.name for tensor in graph.initializer}}
-    names = [value.name for value in graph.input if value.name not in weights]
-    result = main(*(tvm.runtime.tensor(inputs[name], device) for name in names))
-    results = [result] if len(graph.output) == 1 else result
-    return {{output.name: value.numpy() for output, value in zip(graph.output, results)}}
+    result = main(*(tvm.runtime.tensor(array, device) for array in arrays))
+    results = [result] if len(outputs) == 1 else result
+    return {{name: {value} for name, value in zip(outputs, results)}}
+"""
+_REPRO_ONNX = """\
+    import onnx
+    from tvm.relax.frontend.onnx import from_onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    module = from_onnx(onnx.load_model_from_string(model))
+    weights = {tensor.name for tensor in graph.initializer}
+    arrays = [inputs[value.name] for value in graph.input if value.name not in weights]
+    outputs = [value.name for value in graph.output]
 """
 _REPRO_LLVM = """\
     device = tvm.cpu()
@@ -117,6 +124,7 @@ class _Module:
     ir: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    source: Any = None  # of what is no ONNX
 
 
 class Tvm(Backend):
@@ -133,6 +141,7 @@ class Tvm(Backend):
     class Options(BackendOptions):
         target: Literal["llvm", "cuda"] = option("llvm", "code generator", means="device")
         exec_mode: Literal["bytecode", "compiled"] = option("bytecode", "Relax executor")
+        form: Literal["onnx", "exported"] = option("onnx", "what is imported; see torch.export")
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
@@ -150,8 +159,10 @@ class Tvm(Backend):
         llvm = tvm.target.codegen.llvm_version_major()
         return {"tvm": tvm.__version__, "llvm": str(llvm)}
 
-    def load(self, model: bytes) -> _Module:
+    def load(self, model: Any) -> _Module:
         """ONNX bytes -> IRModule with the declared static shapes and the weights as constants."""
+        if not isinstance(model, bytes):
+            return _Module(relax_module(model), tuple(model.inputs), model.outputs, model)
         import onnx
         from tvm.relax.frontend.onnx import from_onnx
 
@@ -203,7 +214,7 @@ class Tvm(Backend):
             results = [result] if len(module.outputs) == 1 else result
             return {name: _array(value) for name, value in zip(module.outputs, results)}
 
-        return run
+        return run if module.source is None else carried(module.source, run)
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
@@ -215,8 +226,13 @@ class Tvm(Backend):
 
     def repro(self) -> str:
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
+        onnx = self.form == ONNX
         return _REPRO.format(
-            target=target.rstrip(), passes=_EXTRA_PASSES, exec_mode=self.options.exec_mode
+            load=(_REPRO_ONNX if onnx else REPRO_RELAX).rstrip(),
+            target=target.rstrip(),
+            passes=_EXTRA_PASSES,
+            exec_mode=self.options.exec_mode,
+            value="value.numpy()" if onnx else VALUE,
         )
 
     def _target(self, level: str) -> Any:

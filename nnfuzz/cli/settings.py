@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.errors import UsageError, tell
 from nnfuzz.cli.values import exporting
+from nnfuzz.execute.target import DIRECT, ONNX
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -55,7 +56,9 @@ def make_config(
 
     rest = dict(given)
     opset = rest.pop("opset", None)
-    names = rest.pop("exporters", None) or exporting(None, opset)
+    # Where nobody reads ONNX, no model has to keep away from what an exporter cannot write.
+    usual = None if any(_form(registry, spec) == ONNX for spec in specs) else DIRECT
+    names = rest.pop("exporters", None) or exporting(usual, opset)
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
@@ -68,6 +71,11 @@ def make_config(
         known=known_failures(known) if known else (),
         **{"seed": _random_seed(), **default_processes(len(specs)), **rest},
     )
+
+
+def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
+    """What a backend reads. Raises: RegistryError, OptionError."""
+    return registry.get(spec.name)(**spec.options).form
 
 
 def choose_opset(

@@ -13,7 +13,16 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import DIRECT, Target, differing, levels_of, minimal, simpler
+from nnfuzz.execute.target import (
+    DIRECT,
+    EXPORTED,
+    MODULE,
+    Target,
+    differing,
+    levels_of,
+    minimal,
+    simpler,
+)
 
 PYTORCH = Target("pytorch")
 """The reference in its own words: native PyTorch, which is held against the envelope as well."""
@@ -72,12 +81,23 @@ class Blame:
         return {
             Coordinate.NONE: "",
             Coordinate.FORM: "exporter",
-            Coordinate.COMPILER: "importer or kernel",
+            Coordinate.COMPILER: f"importer of {wrong.form}"
+            if self.importer
+            else "importer or kernel",
             Coordinate.RELEASE: f"release {wrong.release}",
             Coordinate.DEVICE: f"code for {wrong.device}",
             Coordinate.PIPELINE: "optimiser",
             Coordinate.REFERENCE: "reference",
         }[self.coordinate]
+
+    @property
+    def importer(self) -> bool:
+        """Whether the compiler is right on the same graph in another form."""
+        return (
+            self.coordinate is Coordinate.COMPILER
+            and self.right is not None
+            and differing(self.right, self.wrong or Target()) == ("form",)
+        )
 
     def to_json(self) -> dict[str, Any]:
         targets = {"right": self.right, "wrong": self.wrong}
@@ -165,7 +185,7 @@ def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame
     if other is not None:
         evidence = f"{told}; {other} is right on the same form"
         return Blame(Coordinate.COMPILER, other, wrong, evidence)
-    if wrong.form == DIRECT:  # written by nnfuzz itself, which is trusted
+    if wrong.form in (DIRECT, MODULE, EXPORTED):  # what nnfuzz itself gives a compiler is trusted
         return Blame(Coordinate.COMPILER, right, wrong, told)
     return Blame(Coordinate.FORM, right, wrong, told)
 

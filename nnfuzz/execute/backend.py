@@ -178,7 +178,7 @@ class Backend(ABC):
     """Types that the compiler computes in narrower ones by design, such as float64: float32. Said
     once in the summary; what it explains is no finding."""
     compiling: ClassVar[Stage] = Stage.COMPILE
-    """The stage that `build` is: TRANSFORM where it turns the model into another one."""
+    """The stage that `build` is: TRANSFORM or EXPORT where it turns the model into another one."""
     baseline: ClassVar[str] = ""
     """A level that shows nothing of the backend's own work, but what that work is held against:
     where it is not right, the backend is not to blame for the other levels either."""
@@ -219,8 +219,13 @@ class Backend(ABC):
 
     def declared(self, name: str) -> str:
         """The value of the option that means a coordinate; "" without one."""
-        meant = (f.name for f in fields(self.options) if _meaning(f) == name)
-        return next((str(getattr(self.options, field)) for field in meant), "")
+        option = self.meant().get(name)
+        return str(getattr(self.options, option)) if option else ""
+
+    @classmethod
+    def meant(cls) -> dict[str, str]:
+        """Coordinates of a target -> the options that mean them."""
+        return {_meaning(f): f.name for f in fields(cls.Options) if _meaning(f)}
 
     @classmethod
     def options_for(cls, target: Target) -> dict[str, str]:
@@ -231,7 +236,7 @@ class Backend(ABC):
         wanted = {"device": "" if target.device == CPU else target.device}
         wanted["release"] = target.release
         wanted["form"] = target.form if target.form in (MODULE, EXPORTED) else ""
-        meant = {_meaning(f): f.name for f in fields(cls.Options)}
+        meant = cls.meant()
         if wanted["device"] and "device" not in meant:
             raise OptionError(f"backend {cls.name} has no option for a device: {target}")
         return {meant[name]: value for name, value in wanted.items() if value and name in meant}

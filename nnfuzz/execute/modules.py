@@ -37,7 +37,8 @@ MOST_BYTES = 1 << 16
 """Of all constants together, up to which `TorchSource.code` writes a module out."""
 LISTED = 32
 """Elements up to which a constant is written as a list; above, its bytes."""
-_NOT_WRITTEN = ("aten.detach.default", "aten.detach_.default")
+_NOT_WRITTEN = ("aten.detach.default", "aten.detach_.default", "aten.lift_fresh_copy.default")
+"""Traces of tracing, which no user writes."""
 _CODE = '''\
 class Module(torch.nn.Module):
     inputs = {inputs!r}  # name: dtype
@@ -90,10 +91,13 @@ class TorchSource:
         return _traced(self.graph, self.weights, self.device)
 
     def exported(self) -> ExportedProgram:
-        """The module as a program of torch.export."""
+        """The module as a program of torch.export. Raises: NotImplementedError if that fails."""
         import torch
 
-        return torch.export.export(self.module, self.examples(), strict=False)
+        try:
+            return torch.export.export(self.module, self.examples(), strict=False)
+        except Exception as error:
+            raise NotImplementedError(f"the module cannot be exported: {error}") from error
 
     def examples(self) -> tuple[Tensor, ...]:
         """Zeros of the types that the module takes."""

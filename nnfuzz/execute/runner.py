@@ -31,7 +31,7 @@ there as well, and those that do not need a fraction of it. It is no measurement
 as a hang must not depend on how fast earlier tests were."""
 
 
-_STAGES = (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
+_STAGES = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
 """What a worker does; a status page that tells of another one is damaged."""
 _POSSIBLE = {
     (kind, stage)

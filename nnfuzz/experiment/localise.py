@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
+from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import ONNX, Target
+from nnfuzz.execute.target import EXPORTED, MODULE, ONNX, Target
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.experiment.judgement import with_mismatches
 from nnfuzz.experiment.procedure import OWN_FORMS
@@ -131,6 +132,18 @@ class _Search:
             (arbiter,) = with_mismatches([arbiter], verdict) if verdict else [arbiter]
             self.states[arbiter.target] = state_of(arbiter)
 
+    def usual_form(self, level: str) -> None:
+        """Runs what the backend reads unless an option says otherwise, ONNX in the direct form."""
+        spec = self.runner.spec
+        options = dict(spec.options)
+        if options.pop(self.runner.backend.meant().get("form", ""), None) is None:
+            return
+        with contextlib.suppress(ProducerError):
+            made = self.producer.lower(self.case)
+            with BackendRunner(replace(spec, options=options), self.runner.registry) as usual:
+                result = examine(made, usual, self.producer.judge, [level])
+            self.states |= {o.target: state_of(o) for o in result.outcomes}
+
     def cured(self, level: str, without: Collection[str]) -> bool:
         answer = self.answers([level], without)[level]
         self.rows.append(Ablation(tuple(without), answer))
@@ -185,9 +198,13 @@ def localise(
         search.other_forms(level)
         accused = search.blame(failing)
         evidence.append(accused.evidence)
+    if accused.coordinate is Coordinate.COMPILER and search.form in (MODULE, EXPORTED):
+        search.usual_form(level)
+        accused = search.blame(failing)
+        evidence.append(accused.evidence)
     if accused.coordinate is Coordinate.FORM and (complaint := _invalid(case, failure)):
         evidence.append(f"the checker of ONNX rejects what {case.exporter} wrote: {complaint}")
-    party = _party(failure, accused, passes)
+    party = _party(failure, accused, passes, runner.backend)
     return Localisation(
         levels,
         level,
@@ -284,16 +301,23 @@ def _invalid(case: TestCase, failure: Failure) -> str:
     return ""
 
 
-def _party(failure: Failure, accused: Blame, passes: Sequence[str]) -> str:
+def _party(failure: Failure, accused: Blame, passes: Sequence[str], backend: type[Backend]) -> str:
     """The accused; of a compiler that raises, the stage says which part of it."""
     if passes:
         return f"{accused.accused} ({', '.join(passes)})"
-    if accused.coordinate is not Coordinate.COMPILER:
+    if accused.right and accused.right.level == backend.baseline:
+        return _PARTS.get(backend.compiling, accused.accused)
+    if accused.coordinate is not Coordinate.COMPILER or accused.importer:
         return accused.accused
-    return {
-        Stage.EXPORT: "exporter",
-        Stage.TRANSFORM: "optimiser",
-        Stage.IMPORT: "importer",
-        Stage.COMPILE: "importer or code generation",
-        Stage.COMPARE: accused.accused,
-    }.get(failure.stage, "kernel or runtime")
+    if failure.stage is Stage.COMPARE:
+        return accused.accused
+    return _PARTS.get(failure.stage, "kernel or runtime")
+
+
+_PARTS = {
+    Stage.EXPORT: "exporter",
+    Stage.TRANSFORM: "optimiser",
+    Stage.IMPORT: "importer",
+    Stage.COMPILE: "importer or code generation",
+}
+"""What does the work of a stage."""

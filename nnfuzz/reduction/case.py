@@ -218,7 +218,7 @@ def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
     """
     if failure.kind not in FAILURES:
         return question
-    compiling = (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE)
+    compiling = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE)
     until = failure.stage if failure.stage in compiling else Stage.EXECUTE
     first = found.outcomes[0] if found.outcomes else None
     plain = first is not None and first.kind in FAILURES

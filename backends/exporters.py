@@ -1,0 +1,405 @@
+"""PyTorch's exporters as systems under test: what they make of a module has to compute the same.
+
+eager      the module itself, operator by operator: what the others are held against
+plain      what the exporter writes, with its own optimisation off where it has one
+optimised  what it writes by default
+
+A model of ONNX has to pass ONNX's checker and declare the outputs that the module has. It runs on
+ONNX Runtime with its optimiser off, and by ONNX's reference evaluator where that returns anything
+else than the module: an exporter is not to blame if one of the two understands it. So all of its
+results are held against the reference, and none of its known faults is avoided.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from textwrap import dedent
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnfuzz.execute.backend import Backend, Program
+from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.execute.stage import Stage
+from nnfuzz.execute.target import MODULE
+
+from .frontends import TRACING, to_array, to_tensor
+from .onnxruntime import OnnxRuntime
+
+EAGER = "eager"
+_SUMMARY = re.compile(r"## Exception summary\s+<class '[^']+'>: (.*?)(?:\n⬆|\n\n\(Refer|\Z)", re.S)
+"""The innermost cause in a message of the exporter that is built on torch.export."""
+_STEPS = re.compile(r"^Failed to .*?Next steps:(?:\n- [^\n]*)*\n", re.DOTALL)
+_ADVICE = re.compile(
+    r"\s*(?:Please feel free to request support|If you are trying to|The error occurred when"
+    r"|While executing|Original traceback|Use tlparse|\[Caused by the value).*",
+    re.DOTALL,
+)
+_UNSUPPORTED = re.compile(
+    r"No ONNX function found|^Unsupported: |not (?:yet |currently )?(?:supported|implemented)\b"
+    r"|does not support\b",
+    re.IGNORECASE,
+)
+
+
+def check_exported(model, outputs):
+    """Raises: ValidationError, InferenceError or ValueError if an onnx.ModelProto is not valid, or
+    declares other outputs than the arrays that the module returns.
+    """
+    import onnx
+
+    onnx.checker.check_model(model, full_check=True)
+    if len(model.graph.output) != len(outputs):
+        raise ValueError(f"the exported model has {len(model.graph.output)} outputs")
+    for value, found in zip(model.graph.output, outputs):
+        type_ = value.type.tensor_type
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type)
+        sizes = [d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim]
+        fits = len(sizes) == found.ndim and all(n in (None, m) for n, m in zip(sizes, found.shape))
+        if dtype != found.dtype or (type_.HasField("shape") and not fits):
+            raise ValueError(
+                f"the exported model declares {dtype}{sizes} for an output that is "
+                f"{found.dtype}{list(found.shape)}"
+            )
+
+
+class Exporter(OnnxRuntime):
+    """From a module of PyTorch's own operators to ONNX."""
+
+    reads = MODULE
+    levels: ClassVar[tuple[str, ...]] = (EAGER, "plain", "optimised")
+    baseline = EAGER
+    compiling = Stage.EXPORT
+    optimisation: ClassVar = dict.fromkeys(levels, "ORT_DISABLE_ALL")
+    preload: ClassVar[tuple[str, ...]] = (*TRACING, "torch.onnx", "onnx.reference", "onnxruntime")
+    install = 'pip install "nnfuzz[onnxruntime,dynamo]"'
+
+    @staticmethod
+    @abstractmethod
+    def export(module: Any, arguments: Sequence[Any], level: str, opset: int | None) -> bytes:
+        """A module and tensors to trace it with -> a serialised model with inputs x0, x1, ...
+
+        opset: None leaves the choice to the exporter. Inputs that nobody reads may be missing. The
+        source is a part of repro scripts.
+        """
+
+    def versions(self) -> dict[str, str]:
+        packages = dict.fromkeys(module.partition(".")[0] for module in self.preload)
+        told = {n: version(n) for n in packages if n not in ("nnfuzz", "onnxruntime")}
+        return told | super().versions()
+
+    def load(self, model: Any) -> Any:
+        """Traces the module."""
+        model.module  # noqa: B018
+        return model
+
+    def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
+        if level == EAGER:
+            return lambda inputs: module.results(ran(module, module.arguments(inputs)))
+        arguments, results = example(module)
+        data = self.export(fresh(module), arguments, level, self.options.opset or None)
+        return self._evaluated(module, data, [to_array(x) for x in results], level)
+
+    def _evaluated(
+        self, module: Any, data: bytes, like: Sequence[np.ndarray], level: str
+    ) -> Program:
+        """Runs an exported model in both ways. Raises: what the checker and ONNX Runtime raise."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        model = onnx.load_model_from_string(data)
+        check_exported(model, like)
+        names = [value.name for value in model.graph.input]
+        order = [value.name for value in model.graph.output]
+        session = attempted(lambda: OnnxRuntime.build_without(self, data, level, ()))
+        reference = attempted(lambda: partial(ReferenceEvaluator(model).run, None))
+        ways = (lambda fed: [session(fed)[name] for name in order], reference)
+
+        def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            arguments = module.arguments(inputs)
+            fed = {f"x{k}": to_array(x) for k, x in enumerate(arguments)}
+            wanted = [to_array(x) for x in ran(module, arguments)]
+            found = nearest(ways, {name: fed[name] for name in names}, wanted)
+            return module.results([to_tensor(array) for array in found])
+
+        return run
+
+    def fired_passes(self, module: Any, level: str) -> list[str]:
+        raise NotImplementedError(f"{self.name} does not tell its passes")
+
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """The innermost cause, without advice."""
+        if error.error_type.startswith("onnxruntime"):
+            return super().complaint(error)
+        return exporters_complaint(error)
+
+    def repro(self) -> str:
+        return self._told(super().repro())
+
+    def repro_foreign(self) -> str:
+        return self._told(super().repro_foreign())
+
+    def _told(self, script: str) -> str:
+        """The program: export, check, and ONNX Runtime's own script under another name."""
+        parts = [source_of(self.export)]
+        parts += [inspect.getsource(function) for function in (check_exported, to_array)]
+        parts += [script.replace("def run(", "def run_onnx(")]
+        return "\n\n".join(parts) + _REPRO.format(opset=self.options.opset or None)
+
+
+_REPRO = '''
+
+def evaluated(model, inputs, level):
+    """What ONNX Runtime computes, or ONNX's reference evaluator where that does not run."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.load_model_from_string(model)
+    inputs = {{value.name: inputs[value.name] for value in proto.graph.input}}
+    try:
+        found = run_onnx(model, inputs, level)
+        return [found[value.name] for value in proto.graph.output]
+    except Exception:
+        return ReferenceEvaluator(proto).run(None, inputs)
+
+
+def run(module, inputs, level):
+    import onnx
+
+    arguments = [to_torch(inputs[name]) for name in module.inputs]
+    with torch.no_grad():
+        found = [to_array(tensor) for tensor in module(*arguments)]
+    if level != "eager":
+        model = export(module, arguments, level, {opset})
+        check_exported(onnx.load_model_from_string(model), found)
+        found = evaluated(model, {{f"x{{k}}": to_array(x) for k, x in enumerate(arguments)}}, level)
+    outputs = {{}}
+    for (name, dtype), array in zip(module.outputs.items(), found):
+        same = dtype == "uint64"
+        outputs[name] = array.view(np.uint64) if same else array.astype(np.dtype(dtype))
+    return outputs
+'''
+
+
+class TorchScript(Exporter):
+    """torch.onnx.export(dynamo=False); plain: without constant folding."""
+
+    name = "exporter-torchscript"
+
+    @staticmethod
+    def export(module, arguments, level, opset):
+        import io
+
+        import torch
+
+        buffer = io.BytesIO()
+        torch.onnx.export(
+            module,
+            tuple(arguments),
+            buffer,  # type: ignore[arg-type]
+            input_names=[f"x{k}" for k in range(len(arguments))],
+            opset_version=opset,
+            dynamo=False,
+            do_constant_folding=level == "optimised",
+        )
+        return buffer.getvalue()
+
+
+class Dynamo(Exporter):
+    """torch.onnx.export(dynamo=True); plain: without onnxscript's optimizer."""
+
+    name = "exporter-dynamo"
+    preload = (*TRACING, "onnxscript", "torch.onnx._internal.exporter._core", *Exporter.preload[4:])
+
+    def versions(self) -> dict[str, str]:
+        """Keeps the exporter's table of functions, which it makes anew for every model (0.5 s)."""
+        with contextlib.suppress(ImportError, AttributeError):
+            found = importlib.import_module("torch.onnx._internal.exporter._registration")
+            table = found.ONNXRegistry.from_torchlib
+            if not hasattr(table, "cache_info"):
+                found.ONNXRegistry.from_torchlib = staticmethod(functools.lru_cache(table))
+        return super().versions()
+
+    @staticmethod
+    def export(module, arguments, level, opset):
+        import torch
+
+        program = torch.onnx.export(
+            module,
+            tuple(arguments),
+            input_names=[f"x{k}" for k in range(len(arguments))],
+            opset_version=opset,
+            dynamo=True,
+            optimize=level == "optimised",
+            verbose=False,
+        )
+        return program.model_proto.SerializeToString()  # type: ignore[union-attr]
+
+
+class TorchExport(Backend):
+    """torch.export, run by PyTorch: the program as it is, and with its default decompositions."""
+
+    name = "torch-export"
+    reads = MODULE
+    levels = (EAGER, "exported", "decomposed")
+    baseline = EAGER
+    compiling = Stage.EXPORT
+    preload = TRACING
+
+    @staticmethod
+    def export(module, arguments, level):
+        import torch
+
+        program = torch.export.export(module, tuple(arguments), strict=False)
+        if level == "decomposed":
+            program = program.run_decompositions()
+        return program.module()
+
+    def versions(self) -> dict[str, str]:
+        return {"torch": version("torch")}
+
+    def load(self, model: Any) -> Any:
+        """Traces the module."""
+        model.module  # noqa: B018
+        return model
+
+    def build(self, module: Any, level: str) -> Program:
+        program = fresh(module)
+        if level != EAGER:
+            program = self.export(program, example(module)[0], level)
+
+        def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            return module.results(computed(program, module.arguments(inputs)))
+
+        return run
+
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        return exporters_complaint(error)
+
+    def repro(self) -> str:
+        return f"{source_of(self.export)}\n\n{_REPRO_MODULE}"
+
+
+_REPRO_MODULE = """\
+def run(module, inputs, level):
+    arguments = [to_torch(inputs[name]) for name in module.inputs]
+    program = module if level == "eager" else export(module, arguments, level)
+    with torch.no_grad():
+        found = program(*arguments)
+    return {name: to_numpy(x, dtype) for (name, dtype), x in zip(module.outputs.items(), found)}
+"""
+
+
+def source_of(export: Callable[..., Any]) -> str:
+    """A static method as a function of a script."""
+    source = dedent(inspect.getsource(export)).removeprefix("@staticmethod\n")
+    return re.sub(r"  # type: .*", "", source)
+
+
+def exporters_complaint(error: CompilerError) -> Complaint:
+    """What PyTorch's exporters say, without the steps and the advice around it."""
+    found = _SUMMARY.search(error.message)
+    cause = found.group(1) if found else _STEPS.sub("", error.message)
+    cause = _ADVICE.sub("", cause).strip() or error.message
+    complaint = read_complaint(replace(error, message=cause))
+    unsupported = error.error_type.endswith("UnsupportedOperatorError") or (
+        error.stage is Stage.EXPORT and _UNSUPPORTED.search(cause)
+    )
+    return complaint.of_kind(ComplaintKind.UNSUPPORTED) if unsupported else complaint
+
+
+def fresh(source: Any) -> Any:
+    """A copy of the module, which exporters may change."""
+    import copy
+
+    return copy.deepcopy(source.module).eval()
+
+
+def computed(program: Any, arguments: Sequence[Any]) -> list[Any]:
+    """What a module returns for tensors, in inference mode."""
+    import torch
+
+    with torch.no_grad():
+        return [x.detach() for x in program(*arguments)]
+
+
+def ran(source: Any, arguments: Sequence[Any]) -> list[Any]:
+    return computed(source.module, arguments)
+
+
+def example(source: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """Tensors on which the module runs, and its results: zeros, or ones where these divide.
+
+    Raises: NotImplementedError if it runs on neither.
+    """
+    for fill in (np.zeros, np.ones):
+        types = {n: source.graph.type(n) for n in source.graph.inputs}
+        arguments = source.arguments({n: fill(t.sizes, t.dtype.numpy) for n, t in types.items()})
+        try:
+            return arguments, ran(source, arguments)
+        except (RuntimeError, IndexError, ValueError):
+            continue
+    raise NotImplementedError("the module runs on neither zeros nor ones, which it is traced with")
+
+
+def attempted(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """What is made; what raises the error when it is called, where making it fails."""
+    try:
+        return make()
+    except Exception as error:
+        failed = error
+
+    def raises(inputs: Any) -> Any:
+        raise failed
+
+    return raises
+
+
+def nearest(
+    ways: Sequence[Callable[[dict[str, np.ndarray]], Sequence[np.ndarray]]],
+    inputs: dict[str, np.ndarray],
+    wanted: Sequence[np.ndarray],
+) -> list[np.ndarray]:
+    """Output by output, what is nearest to the wanted one of all that the ways compute; the later
+    ones are not asked where the earlier ones have it bit by bit. Raises: what the first one raises
+    if all do.
+    """
+    found: list[Sequence[np.ndarray]] = []
+    errors = []
+    for way in ways:
+        try:
+            found.append(way(dict(inputs)))
+        except Exception as error:
+            errors.append(error)
+            continue
+        if all(distance(array, like) == 0 for array, like in zip(found[-1], wanted)):
+            break
+    if not found:
+        raise errors[0]
+    candidates = zip(zip(*found), wanted)
+    return [min(some, key=partial(distance, wanted=like)) for some, like in candidates]
+
+
+def distance(array: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest difference of two elements; infinite for another dtype or shape, or if one of two
+    is no number.
+    """
+    array = np.asarray(array)
+    if (array.dtype, array.shape) != (wanted.dtype, wanted.shape):
+        return np.inf
+    one, other = array.astype(np.float64), wanted.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        differences = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0, one - other)
+    worst = np.max(np.abs(differences), initial=0)
+    return float(worst) if worst == worst else np.inf

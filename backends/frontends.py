@@ -1,0 +1,81 @@
+"""Front ends for PyTorch: a program of torch.export as compilers read it, without ONNX in between.
+
+Backends that have one take it with the option `form=exported`, so that the same compiler's targets
+differ in the form alone: what is wrong from here and right from ONNX is the front end's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.execute.backend import Program
+
+TRACING = ("torch", "torch._dynamo", "torch.export", "nnfuzz.execute.modules")
+"""What tracing a module loads, in seconds."""
+VALUE = "to_numpy(torch.from_numpy(value.numpy()), model.outputs[name])"
+"""Of repro scripts: an output of one of these programs in its declared dtype."""
+_EXPORT = """\
+    tensors = tuple(to_torch(inputs[name]) for name in model.inputs)
+    program = torch.export.export(model, tensors, strict=False)
+"""
+REPRO_RELAX = f"""\
+    from tvm.relax.frontend.torch import from_exported_program
+
+{_EXPORT}
+    module = from_exported_program(program, unwrap_unit_return_tuple=True)
+    arrays, outputs = [tensor.numpy() for tensor in tensors], list(model.outputs)
+"""
+
+
+def to_array(tensor):
+    """A tensor as an array; NumPy has bfloat16 from ml_dtypes."""
+    import ml_dtypes
+    import torch
+
+    if tensor.dtype is torch.bfloat16:
+        return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def to_tensor(array: np.ndarray) -> Any:
+    """The inverse of to_array."""
+    from nnfuzz.spec import carriers
+
+    return carriers.tensor(np.asarray(array))
+
+
+def carried(source: Any, program: Program) -> Program:
+    """A program over the dtypes in which the module holds values, as one over the declared ones.
+
+    source: an nnfuzz.execute.modules.TorchSource.
+    """
+
+    def run(inputs: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        tensors = zip(source.inputs, source.arguments(inputs))
+        found = program({name: to_array(tensor) for name, tensor in tensors})
+        return source.results([to_tensor(found[name]) for name in source.outputs])
+
+    return run
+
+
+def relax_module(source: Any) -> Any:
+    """The program as a module of TVM's."""
+    from tvm.relax.frontend.torch import from_exported_program
+
+    return from_exported_program(source.exported(), unwrap_unit_return_tuple=True)
+
+
+def openvino_model(source: Any) -> Any:
+    """The program as an openvino.Model, whose inputs and outputs get the names of the source's."""
+    import openvino
+
+    model = openvino.convert_model(source.exported())
+    for ports, names in ((model.inputs, source.inputs), (model.outputs, source.outputs)):
+        if len(ports) != len(names):
+            raise RuntimeError(f"the model has {len(ports)} inputs or outputs, not {len(names)}")
+        for port, name in zip(ports, names):
+            port.get_tensor().add_names({name})
+    return model
