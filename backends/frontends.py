@@ -6,6 +6,7 @@ differ in the form alone: what is wrong from here and right from ONNX is the fro
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,19 +16,27 @@ from nnfuzz.execute.backend import Program
 
 TRACING = ("torch", "torch._dynamo", "torch.export", "nnfuzz.execute.modules")
 """What tracing a module loads, in seconds."""
+FORM = "what is imported: onnx, or a program of torch.export"
 VALUE = "to_numpy(torch.from_numpy(value.numpy()), model.outputs[name])"
-"""Of repro scripts: an output of one of these programs in its declared dtype."""
+"""Of repro scripts: an output of TVM's in its declared dtype."""
 _EXPORT = """\
     tensors = tuple(to_torch(inputs[name]) for name in model.inputs)
-    program = torch.export.export(model, tensors, strict=False)
-"""
+    program = torch.export.export(model, tensors, strict=False)"""
 REPRO_RELAX = f"""\
     from tvm.relax.frontend.torch import from_exported_program
 
 {_EXPORT}
     module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    arrays, outputs = [tensor.numpy() for tensor in tensors], list(model.outputs)
-"""
+    arrays, outputs = [tensor.numpy() for tensor in tensors], list(model.outputs)"""
+REPRO_OPENVINO = f"""\
+{_EXPORT}
+    graph = ov.convert_model(program)
+    name_ports(graph, model.inputs, model.outputs)
+    inputs = dict(zip(model.inputs, (tensor.numpy() for tensor in tensors)))"""
+OPENVINO_RESULTS = """\
+    for name, dtype in model.outputs.items():
+        tensor = torch.from_numpy(request.get_tensor(name).data.copy())
+        outputs[name] = to_numpy(tensor, dtype)"""
 
 
 def to_array(tensor):
@@ -69,13 +78,22 @@ def relax_module(source: Any) -> Any:
 
 
 def openvino_model(source: Any) -> Any:
-    """The program as an openvino.Model, whose inputs and outputs get the names of the source's."""
+    """The program as an openvino.Model."""
     import openvino
 
     model = openvino.convert_model(source.exported())
-    for ports, names in ((model.inputs, source.inputs), (model.outputs, source.outputs)):
+    name_ports(model, source.inputs, source.outputs)
+    return model
+
+
+def name_ports(model, inputs, outputs):
+    """Gives the inputs and outputs of an openvino.Model these names, by position."""
+    for ports, names in ((model.inputs, inputs), (model.outputs, outputs)):
         if len(ports) != len(names):
-            raise RuntimeError(f"the model has {len(ports)} inputs or outputs, not {len(names)}")
+            raise RuntimeError(f"the model has {len(ports)} ports for {len(names)} names")
         for port, name in zip(ports, names):
             port.get_tensor().add_names({name})
-    return model
+
+
+NAMED = inspect.getsource(name_ports) + "\n\n"
+"""Of repro scripts: name_ports."""

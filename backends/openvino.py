@@ -23,6 +23,16 @@ import numpy as np
 from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
 from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.execute.packing import from_bytes, to_bytes
+from nnfuzz.execute.target import ONNX
+
+from .frontends import (
+    FORM,
+    NAMED,
+    OPENVINO_RESULTS,
+    REPRO_OPENVINO,
+    carried,
+    openvino_model,
+)
 
 _EXACT = {
     "INFERENCE_PRECISION_HINT": "f32",
@@ -77,7 +87,7 @@ def run(model, inputs, level):
 
     config = {{**{exact!r}, **{levels!r}[level]}}
     core = ov.Core()
-    graph = core.read_model(model)
+{read}
     if level == "dynamic":
         graph.reshape({{p: ov.PartialShape([-1] * len(p.partial_shape)) for p in graph.inputs}})
     compiled = core.compile_model(graph, "CPU", config)
@@ -95,14 +105,19 @@ def run(model, inputs, level):
     for request in requests:
         request.wait()
     outputs = {{}}
+{results}
+    return outputs
+"""
+_READ, _RESULTS = (
+    "    graph = core.read_model(model)",
+    """\
     for value in onnx.load_model_from_string(model).graph.output:
         tensor = request.get_tensor(value.name)
         type_ = value.type.tensor_type.elem_type
         packed = onnx.TensorProto(data_type=type_, dims=list(tensor.shape))
         packed.raw_data = tensor.data.tobytes()
-        outputs[value.name] = numpy_helper.to_array(packed)
-    return outputs
-"""
+        outputs[value.name] = numpy_helper.to_array(packed)""",
+)
 
 
 class OpenVino(Backend):
@@ -127,6 +142,7 @@ class OpenVino(Backend):
         isa: Literal["native", "avx2", "sse41"] = option(
             "native", "instructions that kernels of oneDNN may use"
         )
+        form: Literal["onnx", "exported"] = option("onnx", FORM)
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
@@ -138,12 +154,14 @@ class OpenVino(Backend):
 
         return {"openvino": openvino.__version__}
 
-    def load(self, model: bytes) -> Any:
+    def load(self, model: Any) -> Any:
         import onnx
         import openvino
 
+        if not isinstance(model, bytes):
+            return openvino_model(model), model.outputs, model
         outputs = onnx.load_model_from_string(model).graph.output
-        return openvino.Core().read_model(model), [value.name for value in outputs]
+        return openvino.Core().read_model(model), [value.name for value in outputs], None
 
     def build(self, module: Any, level: str) -> Program:
         return self.build_without(module, level, ())
@@ -166,7 +184,7 @@ class OpenVino(Backend):
                 request.wait()
             return {name: _array(request.get_tensor(name)) for name in module[1]}
 
-        return run
+        return run if module[2] is None else carried(module[2], run)
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
@@ -188,7 +206,10 @@ class OpenVino(Backend):
     def repro(self) -> str:
         environment = self._environment()
         isa = f"    import os\n\n    os.environ |= {environment!r}\n" if environment else ""
-        return _REPRO.format(exact=_EXACT, levels=_LEVELS, requests=_REQUESTS, isa=isa)
+        told = {"exact": _EXACT, "levels": _LEVELS, "requests": _REQUESTS, "isa": isa}
+        if self.form == ONNX:
+            return _REPRO.format(**told, read=_READ, results=_RESULTS)
+        return NAMED + _REPRO.format(**told, read=REPRO_OPENVINO, results=OPENVINO_RESULTS)
 
     def _environment(self) -> dict[str, str]:
         isa = self.options.isa

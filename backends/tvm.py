@@ -31,7 +31,7 @@ from nnfuzz.execute.complaint import (
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import ONNX
 
-from .frontends import REPRO_RELAX, VALUE, carried, relax_module
+from .frontends import FORM, REPRO_RELAX, VALUE, carried, relax_module
 
 _EXTRA_PASSES = (
     "EliminateCommonSubexpr",
@@ -141,7 +141,7 @@ class Tvm(Backend):
     class Options(BackendOptions):
         target: Literal["llvm", "cuda"] = option("llvm", "code generator", means="device")
         exec_mode: Literal["bytecode", "compiled"] = option("bytecode", "Relax executor")
-        form: Literal["onnx", "exported"] = option("onnx", "what is imported; see torch.export")
+        form: Literal["onnx", "exported"] = option("onnx", FORM)
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ class Tvm(Backend):
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
         onnx = self.form == ONNX
         return _REPRO.format(
-            load=(_REPRO_ONNX if onnx else REPRO_RELAX).rstrip(),
+            load=_REPRO_ONNX.rstrip() if onnx else REPRO_RELAX,
             target=target.rstrip(),
             passes=_EXTRA_PASSES,
             exec_mode=self.options.exec_mode,

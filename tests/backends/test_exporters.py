@@ -127,8 +127,8 @@ def test_distances():
     assert distance(np.zeros((0, 2)), np.zeros((0, 2))) == 0
 
 
-DYNAMO = """Failed to convert the exported program to an ONNX model. This is step 3/3 of exporting the \
-model to ONNX. Next steps:
+DYNAMO = """Failed to convert the exported program to an ONNX model. This is step 3/3. \
+Next steps:
 - If there is a missing ONNX function, implement it and register it to the registry.
 - If there is an internal error during ONNX conversion, debug the error and submit a PR.
 
