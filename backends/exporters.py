@@ -32,7 +32,7 @@ from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, re
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import MODULE
 
-from .frontends import TRACING, to_array, to_tensor
+from .frontends import to_array, to_tensor
 from .onnxruntime import OnnxRuntime
 
 EAGER = "eager"
@@ -80,7 +80,7 @@ class Exporter(OnnxRuntime):
     baseline = EAGER
     compiling = Stage.EXPORT
     optimisation: ClassVar = dict.fromkeys(levels, "ORT_DISABLE_ALL")
-    preload: ClassVar[tuple[str, ...]] = (*TRACING, "torch.onnx", "onnx.reference", "onnxruntime")
+    preload: ClassVar[tuple[str, ...]] = ("torch", "torch.onnx", "onnx.reference", "onnxruntime")
     install = 'pip install "nnfuzz[onnxruntime,dynamo]"'
 
     @staticmethod
@@ -94,7 +94,7 @@ class Exporter(OnnxRuntime):
 
     def versions(self) -> dict[str, str]:
         packages = dict.fromkeys(module.partition(".")[0] for module in self.preload)
-        told = {n: version(n) for n in packages if n not in ("nnfuzz", "onnxruntime")}
+        told = {n: version(n) for n in packages if n != "onnxruntime"}
         return told | super().versions()
 
     def load(self, model: Any) -> Any:
@@ -219,7 +219,7 @@ class Dynamo(Exporter):
     """torch.onnx.export(dynamo=True); plain: without onnxscript's optimizer."""
 
     name = "exporter-dynamo"
-    preload = (*TRACING, "onnxscript", "torch.onnx._internal.exporter._core", *Exporter.preload[4:])
+    preload = ("torch", "onnxscript", "torch.onnx._internal.exporter._core", *Exporter.preload[1:])
 
     def versions(self) -> dict[str, str]:
         """Keeps the exporter's table of functions, which it makes anew for every model (0.5 s)."""
@@ -254,7 +254,7 @@ class TorchExport(Backend):
     levels = (EAGER, "exported", "decomposed")
     baseline = EAGER
     compiling = Stage.EXPORT
-    preload = TRACING
+    preload = ("torch",)
 
     @staticmethod
     def export(module, arguments, level):

@@ -14,8 +14,6 @@ import numpy as np
 
 from nnfuzz.execute.backend import Program
 
-TRACING = ("torch", "torch._dynamo", "torch.export", "nnfuzz.execute.modules")
-"""What tracing a module loads, in seconds."""
 FORM = "what is imported: onnx, or a program of torch.export"
 VALUE = "to_numpy(torch.from_numpy(value.numpy()), model.outputs[name])"
 """Of repro scripts: an output of TVM's in its declared dtype."""
@@ -63,7 +61,7 @@ def carried(source: Any, program: Program) -> Program:
     """
 
     def run(inputs: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        tensors = zip(source.inputs, source.arguments(inputs))
+        tensors = zip(source.graph.inputs, source.arguments(inputs))
         found = program({name: to_array(tensor) for name, tensor in tensors})
         return source.results([to_tensor(found[name]) for name in source.outputs])
 
@@ -82,7 +80,7 @@ def openvino_model(source: Any) -> Any:
     import openvino
 
     model = openvino.convert_model(source.exported())
-    name_ports(model, source.inputs, source.outputs)
+    name_ports(model, source.graph.inputs, source.outputs)
     return model
 
 

@@ -162,7 +162,7 @@ class Tvm(Backend):
     def load(self, model: Any) -> _Module:
         """ONNX bytes -> IRModule with the declared static shapes and the weights as constants."""
         if not isinstance(model, bytes):
-            return _Module(relax_module(model), tuple(model.inputs), model.outputs, model)
+            return _Module(relax_module(model), tuple(model.graph.inputs), model.outputs, model)
         import onnx
         from tvm.relax.frontend.onnx import from_onnx
 

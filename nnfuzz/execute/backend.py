@@ -231,7 +231,7 @@ class Backend(ABC):
     def options_for(cls, target: Target) -> dict[str, str]:
         """The options that ask for a target's device, release and form, where there are such.
 
-        Raises: OptionError for a device that no option means.
+        Raises: OptionError for a device or form that no option means.
         """
         wanted = {"device": "" if target.device == CPU else target.device}
         wanted["release"] = target.release
@@ -239,6 +239,8 @@ class Backend(ABC):
         meant = cls.meant()
         if wanted["device"] and "device" not in meant:
             raise OptionError(f"backend {cls.name} has no option for a device: {target}")
+        if wanted["form"] not in ("", cls.reads) and "form" not in meant:
+            raise OptionError(f"backend {cls.name} does not read the form {wanted['form']}")
         return {meant[name]: value for name, value in wanted.items() if value and name in meant}
 
     def _behaviour(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
-from nnfuzz.execute.target import Target
+from nnfuzz.execute.target import ONNX, Target
 from nnfuzz.reading import read
 from nnfuzz.text import visible
 
@@ -33,6 +33,8 @@ as a hang must not depend on how fast earlier tests were."""
 
 _STAGES = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
 """What a worker does; a status page that tells of another one is damaged."""
+_TRACING = ("nnfuzz.execute.modules", "torch._dynamo", "torch.export")
+"""What a graph becomes a module of PyTorch with; their import takes seconds."""
 _POSSIBLE = {
     (kind, stage)
     for kind in OutcomeKind
@@ -323,7 +325,9 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
 
     Raises: ReleaseError, RunnerError.
     """
-    preload = ("numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload)
+    preload = ["numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload]
+    if backend(**spec.options).form != ONNX:
+        preload += _TRACING
     return ForkServer(preload, backend.environment, home=usable(backend, spec))
 
 

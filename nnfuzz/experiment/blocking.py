@@ -16,7 +16,7 @@ from nnfuzz.execute.deviation import NO_HABITS, Habits
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, labelled
 from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of
-from nnfuzz.execute.target import DIRECT, Target
+from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, Target
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run, Trouble
@@ -170,11 +170,15 @@ class Experiment:
         self.close()
 
 
+_FORMS = (DIRECT, MODULE, EXPORTED)
+
+
 def _asked(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
     """The backend that a target needs, with options for what it says of device and options."""
     target = Target.parse(wanted) if isinstance(wanted, str) else wanted
-    if target.form not in ("", DIRECT):
-        raise OptionError(f"{target}: a test case has its form, only {DIRECT!r} can be asked for")
+    if target.form not in ("", *_FORMS):
+        told = ", ".join(_FORMS)
+        raise OptionError(f"{target}: a test case has its exporter; forms to ask for: {told}")
     name, *pairs = target.compiler.split(",")
     pairs += sorted(target.options)
     backend = registry.get(name)
