@@ -6,6 +6,7 @@ the version that it was found in; what cannot run here, for want of the system, 
 
     .venv/bin/python scripts/check_bugs.py
     .venv/bin/python scripts/check_bugs.py openvino tvm/atan-intrinsic
+    .venv/bin/python scripts/check_bugs.py onnxruntime --release 1.30.0    (made if it is not there)
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from nnfuzz.execute.environment import home_of
+from nnfuzz.execute.registry import BackendRegistry
 
 BUGS = Path(__file__).parent.parent / "docs" / "bugs"
 SECONDS, BYTES = 180, 12 << 30
@@ -73,6 +77,17 @@ def installed(system: str) -> str:
         return ""
 
 
+def place_of(system: str, release: str) -> tuple[str, str]:
+    """The interpreter that has a system and the version that it has, "" if it is not there.
+
+    Raises: RegistryError if there is no environment for a release, and none can be made.
+    """
+    if not release:
+        return sys.executable, installed(system)
+    home = home_of(BackendRegistry.discover().get(system), release)
+    return str(home.python) if home else sys.executable, release
+
+
 def limited() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -100,12 +115,19 @@ def check(bug: Bug, python: str = sys.executable) -> tuple[State, str]:
 
 def main(
     wanted: Annotated[list[str] | None, typer.Argument(metavar="[SYSTEM[/NAME]]...")] = None,
+    release: Annotated[
+        str, typer.Option(help="Of the named system, instead of what is here.")
+    ] = "",
 ) -> None:
+    if release and not wanted:
+        raise typer.BadParameter("name the system that the release is of", param_hint="--release")
     counts: Counter[State] = Counter()
     surprises = []
     for bug in bugs(wanted or []):
-        here = installed(bug.system)
-        state, told = check(bug) if here else (State.ABSENT, f"{bug.system} is not installed")
+        python, here = place_of(bug.system, release)
+        state, told = (
+            check(bug, python) if here else (State.ABSENT, f"{bug.system} is not installed")
+        )
         counts[state] += 1
         print(
             f"{bug.name}: {state} in {bug.system} {here or bug.found_in}: {told[:100]}", flush=True

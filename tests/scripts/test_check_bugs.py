@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import check_bugs
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -56,3 +58,10 @@ def test_the_page_and_the_folders_name_the_same_bugs():
     page = (ROOT / "docs" / "BUGS.md").read_text()
     linked = set(re.findall(r"\(bugs/(\S+)/repro\.py\)", page))
     assert linked == {bug.name for bug in check_bugs.bugs([])}
+
+
+def test_a_bug_runs_where_its_system_is():
+    assert check_bugs.place_of("numpy", "") == (sys.executable, np.__version__)
+    assert check_bugs.place_of("no-such-compiler", "") == (sys.executable, "")
+    ort = pytest.importorskip("onnxruntime").__version__
+    assert check_bugs.place_of("onnxruntime", ort) == (sys.executable, ort)
