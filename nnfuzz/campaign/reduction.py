@@ -154,6 +154,7 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
         tuple(reduced.campaign.get(EXPLANATIONS, ())),
         reduced.campaign.get(FOLLOWS, ""),
         messages(failure),
+        failure.signature.parts.get("wrong", ""),
     )
 
 

@@ -33,7 +33,8 @@ class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
     tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
     failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
-    nnfuzz.reduction.evidence.Evidence. messages: of an error; none if they are not known.
+    nnfuzz.reduction.evidence.Evidence. messages: of an error; none if they are not known. wrong:
+    what of a result is (nnfuzz.compare.mismatch.MismatchKind).
     """
 
     refined: str
@@ -45,6 +46,7 @@ class Cause:
     explanations: tuple[str, ...] = ()
     follows: str = ""
     messages: tuple[str, ...] = ()
+    wrong: str = ""
 
     def says(self, failure: Failure, graph: GraphView) -> bool:
         """Whether the failure of a graph may say the same, dtypes and operators aside."""
@@ -87,7 +89,7 @@ class Known:
         """wanted: see nnfuzz.reduction.engine.Engine. stage: of the failure."""
         self.slots, self.question, self.wanted, self.stage = slots, question, wanted, stage
         wrong = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
-        self.before = [] if question.judged else wrong
+        self.before = [] if question.judged else [c for c in wrong if _causes(c.wrong, stage)]
         """What an error may follow from."""
         self.causes = causes
         self.found: Cause | None = None
@@ -175,17 +177,14 @@ def in_full(slots: Slots, question: Question) -> Question:
 
 
 def causing(tried: Tried, stage: Stage) -> list[Failure]:
-    """The failures of a part that an error at a stage may follow from.
+    """The failures of a part that an error at a stage may follow from."""
+    told = [(failure, failure.signature.parts) for failure, _ in tried.failing]
+    return [f for f, parts in told if HABITS not in parts and _causes(parts.get("wrong"), stage)]
 
-    A wrong number is a cause only where there are numbers, while the model runs.
-    """
-    numbers = stage is Stage.EXECUTE
-    return [
-        failure
-        for failure, _ in tried.failing
-        if HABITS not in failure.signature.parts
-        and (numbers or failure.signature.parts.get("wrong") not in NUMBERS)
-    ]
+
+def _causes(wrong: str | None, stage: Stage) -> bool:
+    """A wrong number is a cause only where there are numbers, while the model runs."""
+    return stage is Stage.EXECUTE or wrong not in NUMBERS
 
 
 def _places(causes: Iterable[Cause], tried: Tried) -> list[list[str]]:
