@@ -136,13 +136,15 @@ class _Habits:
         found = results[name]
         if found.shape != values[name].shape or found.is_floating_point():
             return interval
-        read = [intervals[n] for n in node.inputs]
-        if any(not given.exact or given.any is not None for given in read):
-            return interval.masked(found.long() != values[name].long())
         least, most = (int(end) for end in dtype.limits)
         stopped = found.long().clamp(least, most).to(values[name].dtype)
+        if torch.equal(stopped, values[name]):
+            return interval
+        read = [intervals[n] for n in node.inputs]
+        if any(not given.exact or given.any is not None for given in read):
+            return interval.masked(stopped != values[name])
         lo, hi = torch.minimum(interval.lo, stopped), torch.maximum(interval.hi, stopped)
-        return interval if torch.equal(lo, hi) else Interval(lo, hi, interval.any)
+        return Interval(lo, hi, interval.any)
 
 
 def _agrees(

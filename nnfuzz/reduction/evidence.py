@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
@@ -91,7 +91,7 @@ def _own(
     if text := _at_fault(slots, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
         told = told or {text: text}
-    alike = next(_alike(slots, question, best, failure, told, causes), None)
+    alike = next(_alike(slots, question, history, failure, told, causes), None)
     if alike is not None:
         keys.add(Key(KeyKind.CAUSE, alike.finding))
     return Evidence(tuple(told), tuple(sorted(keys)))
@@ -326,7 +326,7 @@ def _nodes(tried: Tried) -> list[NodeView]:
 def _alike(
     slots: Slots,
     question: Question,
-    best: Tried,
+    history: Sequence[Tried],
     failure: Failure,
     told: Collection[str],
     causes: Sequence[Cause],
@@ -334,6 +334,7 @@ def _alike(
     """Known causes that this case becomes with their operator or dtype in place of its own, while
     it says the same as before: a case with both causes would go on to say its own.
     """
+    best = history[-1]
     assert best.case is not None
     graph = best.case.graph
     similar = [cause for cause in reversed(causes) if _may_be_one(failure, graph, told, cause)]
@@ -341,7 +342,9 @@ def _alike(
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
         tried = slots.run(best.case, edits, question)
         same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
-        if any(_refined(tried, found).hash == cause.refined for found in same):
+        found = next((f for f in same if _refined(tried, f).hash == cause.refined), None)
+        known = not _unexplained(failure, cause)
+        if found and (known or _shares(slots, question, history, edits, found, told)):
             yield cause
         if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
             return  # each would take as long
@@ -371,7 +374,7 @@ def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause
     """Whether the two look alike so far that running one as the other is worth it, and telling.
 
     Two operators may both be wrong on their own: they are one only where the same is ignored or
-    lost in both.
+    lost in both. Of a cause that showed too little to be explained, that is yet to be seen.
     """
     if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
         return False
@@ -379,8 +382,33 @@ def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause
         return cause.says(failure, graph)
     if _operator(failure) == cause.operator:
         return not (told and cause.explanations)  # they say the same, or are two
-    bare = {text.partition(" ")[2] for text in told}
-    return not bare.isdisjoint(text.partition(" ")[2] for text in cause.explanations)
+    return bool(told) and (
+        not cause.explanations or not _bare(told).isdisjoint(_bare(cause.explanations))
+    )
+
+
+def _unexplained(failure: Failure, cause: Cause) -> bool:
+    """Whether a wrong result of another operator has shown too little to be explained."""
+    mismatch = failure.kind is OutcomeKind.MISMATCH
+    return mismatch and not cause.explanations and _operator(failure) != cause.operator
+
+
+def _shares(
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    edits: Group,
+    failure: Failure,
+    told: Collection[str],
+) -> bool:
+    """Whether what explains a case explains it with another operator as well."""
+    swapped = [slots.run(case, edits, question) for case in _witnesses(history)]
+    return not _bare(told).isdisjoint(_bare(_explanations(slots, question, swapped[::-1], failure)))
+
+
+def _bare(told: Iterable[str]) -> set[str]:
+    """Hypotheses without the operators."""
+    return {text.partition(" ")[2] for text in told}
 
 
 def _operator(failure: Failure) -> str:

@@ -84,9 +84,15 @@ def test_saturation_explains_what_overflows_and_nothing_else(build):
 
 def test_what_saturates_by_definition_is_no_matter_of_saturation(build):
     builder = build(x=np.array([100, 3], np.float32), scale=np.array(0.5, np.float32))
-    name = builder.add("QuantizeLinear", "x", "scale", to=DType.INT8, axis=None)
-    graph, params = builder.done(name)
-    assert not explains([S8], graph, params, {name: np.array([-56, 6], np.int8)})
+    exact = builder.add("QuantizeLinear", "x", "scale", to=DType.INT8, axis=None)
+    rounded = builder.add(
+        "QuantizeLinear", builder.add("Exp", "x"), "scale", to=DType.INT8, axis=None
+    )
+    graph, params = builder.done(exact, rounded)
+    right = {exact: np.array([127, 6], np.int8), rounded: np.array([127, 40], np.int8)}
+    assert explains([S8], graph, params, right)
+    for name in right:
+        assert not explains([S8], graph, params, {**right, name: right[name] - np.int8(90)})
 
 
 def test_another_dtype_than_the_narrower_one_is_no_matter_of_a_habit(chain):

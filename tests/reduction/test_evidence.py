@@ -71,6 +71,9 @@ def test_one_explanation_makes_two_operators_one_cause(bench):
     assert evidence.explanations == ("LogSoftmax ignores axis",)
     assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
     assert same(keys(one), keys(other))
+    silent = replace(cause, explanations=())  # it showed too little
+    _, evidence = of(bench, "LogSoftmax", [silent])
+    assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
 
 
 def test_one_line_that_says_the_same_of_two_operators_is_one_cause(bench):
