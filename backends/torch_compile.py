@@ -23,7 +23,7 @@ import platformdirs
 
 from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
 from nnfuzz.execute.complaint import CompilerError, Complaint, read_complaint
-from nnfuzz.execute.target import MODULE
+from nnfuzz.execute.target import EXPORTED, MODULE
 
 _BACKENDS = {"aot_eager": "aot_eager", "inductor": "inductor", "dynamic": "inductor"}
 _SETS: dict[str, dict[str, Any]] = {
@@ -57,14 +57,14 @@ _GENERATED = re.compile(r": (?:fatal )?error: (.*)")
 _REPRO = """\
 def run(model, inputs, level):  # needs a C++ compiler
     arguments = [to_torch(inputs[name]).to({device!r}) for name in model.inputs]
-    if level != "eager":
+    outputs = model.outputs
+{exported}    if level != "eager":
         backend = "aot_eager" if level == "aot_eager" else "inductor"
         options = {options!r} if backend == "inductor" else None
         dynamic = level == "dynamic"
         model = torch.compile(model, backend=backend, dynamic=dynamic, options=options)
     with torch.no_grad():
         found = model(*arguments)
-    outputs = type(model).outputs if level == "eager" else model._orig_mod.outputs
     return {{name: to_numpy(x, dtype) for (name, dtype), x in zip(outputs.items(), found)}}
 """
 
@@ -121,6 +121,9 @@ class TorchCompile(Backend):
             "scalar",
             "autotune",
         ] = option("default", "option set of Inductor")
+        form: Literal["module", "exported"] = option(
+            "module", "what is compiled: the module, or the one that torch.export makes of it"
+        )
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
@@ -157,7 +160,8 @@ class TorchCompile(Backend):
         import torch
 
         torch._dynamo.reset()
-        program: Any = copy.deepcopy(module.module)
+        exported = self.form == EXPORTED
+        program: Any = module.exported().module() if exported else copy.deepcopy(module.module)
         if level != "eager":
             program = self._compiled(program, module.examples(), level, passes)
 
@@ -211,7 +215,14 @@ class TorchCompile(Backend):
         return read_complaint(replace(error, message=cause.strip() or error.message))
 
     def repro(self) -> str:
-        return _REPRO.format(device=self.options.device, options=_SETS[self.options.config])
+        exported = (
+            "    model = torch.export.export(model, tuple(arguments), strict=False).module()\n"
+        )
+        return _REPRO.format(
+            device=self.options.device,
+            options=_SETS[self.options.config],
+            exported=exported if self.form == EXPORTED else "",
+        )
 
 
 def _keep_cache() -> None:

@@ -144,7 +144,8 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
     if failure.kind is OutcomeKind.CRASH and outcome is not None:
         return f"{where}: the process is {text.inline(outcome.message)} in stage *{failure.stage}*."
     error = text.code(outcome.error_type) if outcome is not None else "an error"
-    return f"{where} raises {error} in stage *{failure.stage}* on a model that is valid ONNX."
+    what = "module that PyTorch runs" if takes_module(finding) else "model that is valid ONNX"
+    return f"{where} raises {error} in stage *{failure.stage}* on a {what}."
 
 
 def _sizes(finding: Finding) -> str:

@@ -16,6 +16,7 @@ from nnfuzz.execute.modules import read_source
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.execute.stage import Stage
+from nnfuzz.execute.target import EXPORTED, MODULE
 
 pytestmark = pytest.mark.skipif(bool(TorchCompile.missing()), reason=str(TorchCompile.missing()))
 X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)
@@ -45,9 +46,11 @@ def test_switches_and_option_sets_are_options_of_inductor():
     assert outcome.target.pipeline == "inductor,config=scalar"
 
 
-def test_the_script_for_reports_runs_alone():
+@pytest.mark.parametrize("form", [MODULE, EXPORTED])
+def test_the_script_for_reports_runs_alone(form):
     code, space = read_source(model()).code(), {}
-    exec("import base64\nimport numpy as np\nimport torch\n" + code + TorchCompile().repro(), space)
+    program = TorchCompile(form=form).repro()
+    exec("import base64\nimport numpy as np\nimport torch\n" + code + program, space)
     found = space["run"](space["Module"](), {"x": X}, "eager")
     np.testing.assert_array_equal(found["y"], -np.maximum(X, 0))
 
