@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -40,6 +41,12 @@ class Biased(Add):
         return 0.0 if mask.dtype is torch.bool else super().radius(u, y, x, mask)
 
 
+PRECISE = {
+    DType.FLOAT64: (DType.FLOAT64,),
+    DType.FLOAT32: (DType.FLOAT32, DType.FLOAT64),
+    DType.FLOAT16: (DType.FLOAT16, DType.FLOAT32),
+    DType.BFLOAT16: (DType.BFLOAT16, DType.FLOAT32),
+}
 APPENDED = Moves(lambda past, new: torch.cat([past, new], 2))
 LAYOUTS = (3, 4)
 
@@ -69,6 +76,9 @@ class Attention(Composite):
     softcap = Choice((0.0, 0.0, 2.0, 10.0))
     is_causal = Choice((0, 0, 1))
     qk = Choice(lambda op, *_: (None, None, None, 1 if op.softcap else 0, 3))
+    softmax_precision = Choice(lambda op, q, *_: (None, None, *PRECISE[q.dtype]), default=None)
+    """Never less precise than the elements."""
+    window: Any = (None, None)
 
     @classmethod
     def patterns(cls, count):
@@ -183,19 +193,23 @@ class Attention(Composite):
         kept = k, v = [apply(APPENDED, p, x) for p, x in zip(past, (k, v))] if past else [k, v]
         if self.groups > 1:
             k, v = (apply(repeated_heads(self.groups), x) for x in (k, v))
-        before = (past[0].shape[2] if past else 0) if self.is_causal else None
-        stages = self._weights(apply, q, k, mask, before)
+        earlier = past[0].shape[2] if past else 0
+        left, right = self.window
+        right = min(0, right or 0) if self.is_causal else right
+        after = None if left is None else earlier - left
+        before = None if right is None else earlier + right
+        stages = self._weights(apply, q, k, mask, MaskedSoftmax(before, after))
         y = apply(MatMul(), stages[3], v)
         scores = [] if self.qk is None else [stages[self.qk]]
         return [apply(MERGED, y) if flat else y, *(kept if past else ()), *scores]
 
-    def _weights(self, apply, q, k, mask, before):
+    def _weights(self, apply, q, k, mask, softmax):
         """The scores: bare, capped, with the mask added, and as probabilities."""
         scale = 1 / math.sqrt(q.shape[-1]) if self.scale is None else self.scale
         scores = apply(Scores(scale), q, k)
         capped = apply(Softcap(self.softcap), scores) if self.softcap else scores
         added = apply(Biased(), capped, *mask) if mask else capped
-        return scores, capped, added, apply(MaskedSoftmax(before), added, *mask)
+        return scores, capped, added, apply(softmax, added, *mask)
 
     def value_range(self, *ranges):
         """Means of the values, or 0; or anything."""
@@ -216,8 +230,23 @@ class Attention(Composite):
             softcap=self.softcap,
             is_causal=self.is_causal,
             qk_matmul_output_mode=self.qk,
+            softmax_precision=self.softmax_precision,
+            left_window_size=self.window[0],
+            right_window_size=self.window[1],
             **heads,
         )
         if self.qk is None:
             return names
         return names if past else (names[0], names[3])
+
+
+@operator
+class AttentionWindowed(Attention):
+    """Attention to keys that are near: so many positions to the left and right of the query's own,
+    None for any number. Source: ONNX Attention-25, `left_window_size`.
+    """
+
+    since = 25
+    plain = Attention
+    weight = 0.5
+    window = Choice(((0, None), (2, None), (None, 1), (1, 2), (3, 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 
@@ -21,19 +22,22 @@ EXPORTERS = ("torchscript", "dynamo")
 class Cast(Unary):
     """Floats are truncated towards zero, integers keep their low bits, anything but 0 is true.
 
-    A float outside of the integer's range is undefined; 8-bit floats saturate. Integers of 4 bits
+    A float outside of the integer's range is undefined; 8-bit floats saturate, or nothing is beyond
+    their range (`saturate` = 0, with which some become NaN, others infinite). Integers of 4 bits
     are the nearest ones; ties are not compared, since ONNX Runtime rounds them away from zero.
     Source: ONNX Cast-21, "4 bit integer types" of its documentation.
     """
 
     inputs = (In("T", ALL),)
     output = "to"
+    unset: ClassVar = {"round_mode": "of float8e8m0, which holds powers of two only"}
     whole = "kept"
     to = Choice(ALL)
+    saturate = Choice(lambda op, *_: (1, 1, 0) if op.to in FLOAT8S else (1,), default=1)
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        return cls(to=gives[0].dtype)
+        return cls(to=gives[0].dtype, saturate=fields.get("saturate", 1))
 
     def torch(self, x, *_):
         if self.to in INT4S and x.is_floating_point():
@@ -48,12 +52,19 @@ class Cast(Unary):
         return x.abs() if self.to.is_bool else x
 
     def onnx_attributes(self):
-        return {"to": self.to.onnx}
+        return {"to": self.to.onnx, **self._unsaturated()}
+
+    def _unsaturated(self):
+        return {} if self.saturate or self.to not in FLOAT8S else {"saturate": 0}
+
+    def _holds_all(self):
+        """Whether no number is too large for the target."""
+        return self.to.is_bool or (self.to in FLOAT8S and self.saturate)
 
     def bounds(self, source: DType):
         """The range of values that the target holds; unbounded where that is no question."""
-        exact = self.to.is_bool or not (source.is_float or self.to.is_float)
-        if exact or self.to in FLOAT8S:
+        exact = not (source.is_float or self.to.is_float)
+        if exact or self._holds_all():
             return ANY_RANGE
         lo, hi = self.to.limits
         return 0.999 * lo, 0.999 * hi
@@ -67,7 +78,7 @@ class Cast(Unary):
         return [lo - wide, wide - hi]
 
     def feasible(self, x, *_):
-        if self.to.is_bool or self.to in FLOAT8S:
+        if self._holds_all():
             return True
         lo, hi = self.to.limits
         return x[0] <= 0.999 * hi and x[1] >= 0.999 * lo
@@ -144,7 +155,7 @@ class CastLike(Cast):
         yield like.dtype is self.to
 
     def onnx_attributes(self):
-        return {}
+        return self._unsaturated()
 
 
 def _same_width(source: DType) -> tuple[DType, ...]:

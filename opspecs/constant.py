@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +23,11 @@ SOURCE = Choice(("computed", "constant"))
 FEW = (*FLOATS[:3], DType.INT64, DType.INT32, DType.BOOL)
 """Inputs of operators that choose the dtype of their output: not all pairs are worth a probe."""
 LISTED = {DType.FLOAT32: "value_float", DType.INT64: "value_int"}
+
+
+def _listable(x):
+    """Whether a list, or a number, is a way to write such a tensor."""
+    return x.dtype in LISTED and x.rank < 2
 
 
 class Shaped(OpSpec):
@@ -227,7 +233,11 @@ class Constant(Shaped):
     weight = 0.3
     whole = "always"
     seed = Choice(by=lambda draw, *_: draw.integer(0, 999))
-    style = Choice(("tensor", "list"))
+    style = Choice(lambda op, x: ("tensor", "list", "list") if _listable(x) else ("tensor",))
+    unset: ClassVar = {
+        **dict.fromkeys(("value_string", "value_strings"), "no operator takes strings"),
+        "sparse_value": "no reference implementation reads it (onnx 1.23)",
+    }
 
     def _numbers(self, shape, is_float, is_bool):
         lo, hi = (-4, 4) if is_float else (0, 1 if is_bool else 4)
@@ -248,6 +258,6 @@ class Constant(Shaped):
         """A list of float32 or int64 has an attribute of its own, and so has a single number."""
         shape, dtype = emit.type(x).shape, emit.type(x).dtype
         value = self._numbers(shape, dtype.is_float, dtype.is_bool).astype(dtype.numpy)
-        if self.style == "tensor" or dtype not in LISTED or len(shape) > 1:
+        if self.style != "list" or not _listable(emit.type(x)):
             return emit("Constant", value=value)
         return emit("Constant", **{LISTED[dtype] + "s" * len(shape): value.tolist()})

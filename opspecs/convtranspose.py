@@ -9,18 +9,23 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.conv import Kernels, WeightedSum
-from nnfuzz.spec.families.window import LARGEST_KERNEL
+from nnfuzz.spec.families.window import EXPLICIT, LARGEST_KERNEL
 from nnfuzz.spec.operator import operator
 
 
 def _behind(draw, op, first, *_):
     """Rows that no window needs to touch: fewer than the stride.
 
-    ONNX says "stride/dilation", PyTorch takes that for "or", ONNX Runtime wants the stride.
+    ONNX says "stride/dilation", PyTorch takes that for "or", ONNX Runtime wants the stride. None
+    with `auto_pad`: the standard's formula makes them padding, its shape inference adds them.
     """
-    if draw.chance(0.5):
+    if op.auto_pad != EXPLICIT or draw.chance(0.5):
         return (0,) * (first.rank - 2)
     return tuple(draw.integer(0, stride - 1) for stride in op.strides)
+
+
+SHAPED = {EXPLICIT: (0, 0, 0, 1), "SAME_UPPER": (0, 1), "SAME_LOWER": (0,), "VALID": (0,)}
+"""With sizes, `auto_pad` says no more than where an odd padding has its larger half."""
 
 
 @operator
@@ -32,6 +37,8 @@ class ConvTranspose(WeightedSum, Kernels):
     """
 
     output_padding = Choice(by=_behind)
+    shaped = Choice(lambda op, *_: SHAPED[op.auto_pad], default=0)
+    """Whether the model says the sizes that come out, from which the padding follows."""
 
     def requires(self, x, w, *bias):
         yield x.rank == w.rank and len(self.pads) == 2 * len(self.strides) == 2 * (x.rank - 2)
@@ -39,10 +46,44 @@ class ConvTranspose(WeightedSum, Kernels):
         yield x.shape[1] % self.group == 0
         for extra, stride in zip(self.output_padding, self.strides):
             yield 0 <= extra < stride
+            yield self.auto_pad == EXPLICIT or extra == 0
         for b in bias:
             yield b.shape[0] == w.shape[1] * self.group
+        for (*_, before, behind), wanted in zip(self.axes(x, w), self.automatic(x, w)):
+            yield before == wanted[0]
+            yield behind == wanted[1]
+        if self.shaped:
+            upper = self.auto_pad == "SAME_UPPER"
+            for *_, before, behind in self.axes(x, w):
+                more, less = (behind, before) if upper else (before, behind)
+                yield more - less >= 0
+                yield more - less <= 1
+            # ONNX's shape inference takes nothing smaller for a shape (onnx 1.23).
+            for size, given in zip(self._sizes(x, w), x.shape[2:]):
+                yield size >= given
         for size in self._sizes(x, w):
             yield size >= 1
+
+    def automatic(self, x, w, *_):
+        """As many elements as strides; what a size asked for leaves over is halved alike."""
+        if self.auto_pad == EXPLICIT or self.shaped:
+            return
+        for parts, extra in zip(self.axes(x, w), self.output_padding):
+            _, window, stride, dilation, *_ = parts
+            reach = (window - 1) * dilation + 1
+            whole = 0 if self.auto_pad == "VALID" else reach + extra - stride
+            half = whole // 2
+            yield (half, whole - half) if self.auto_pad == "SAME_UPPER" else (whole - half, half)
+
+    def onnx(self, emit, *values):
+        kernel, said = emit.type(values[1]).shape[2:], self.onnx_attributes()
+        if self.shaped:
+            inputs = [emit.type(name) for name in values]
+            del said["pads" if "pads" in said else "auto_pad"]
+            said["output_shape"] = self.type_transfer(*inputs)[0].shape[2:]
+            said["auto_pad"] = None if self.auto_pad == EXPLICIT else self.auto_pad
+        del said["shaped"]
+        return emit(self.name, *values, kernel_shape=kernel, **said)
 
     def _sizes(self, x, w):
         for parts, extra in zip(self.axes(x, w), self.output_padding):

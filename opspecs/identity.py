@@ -28,6 +28,8 @@ class Dropout(DataMovement):
     ratio = Real(0.0, 0.9)
     form = Choice(("plain", "ratio", "training_mode"))
     mask = Choice((False, False, True))
+    seed = Choice((None, None, 7), default=None)
+    """Of what is drawn in training: it says nothing here."""
 
     def type_transfer(self, x):
         return [x, x.with_dtype(DType.BOOL)] if self.mask else [x]
@@ -49,4 +51,4 @@ class Dropout(DataMovement):
         inputs = [x] if self.form == "plain" else [x, emit.const(self.ratio, DType.FLOAT32)]
         if self.form == "training_mode":
             inputs.append(emit.const(False, DType.BOOL))
-        return emit("Dropout", *inputs, outputs=2 if self.mask else 1)
+        return emit("Dropout", *inputs, outputs=2 if self.mask else 1, seed=self.seed)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.norm import (
     AlongAxis,
@@ -120,6 +122,9 @@ class BatchNormalization(PerChannel):
 
     inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
     joining = "first"
+    unset: ClassVar = dict.fromkeys(
+        ("training_mode", "momentum"), "training: compilers for inference refuse it"
+    )
     valid = (None, None, None, None, (0.0, math.inf))
 
     def torch(self, x, scale, bias, mean, var):
@@ -168,7 +173,8 @@ class LayerNormalization(Along, Standardised):
     """Statistics over the trailing axes from `axis` on; scale and optional bias of their shape.
 
     One ONNX operator from opset 17 on, a composition below and for float64, whose statistics the
-    operator may compute in float32. Source: ONNX LayerNormalization-17.
+    operator may compute in float32. `stash_type`: what ONNX lets them be computed in, float32 or
+    bfloat16, never less precise than the elements. Source: ONNX LayerNormalization-17.
     """
 
     inputs = (
@@ -177,9 +183,13 @@ class LayerNormalization(Along, Standardised):
         In("T", ranks=(1, 5), weight=True),
     )
     variadic = (2, 3)
+    stash_type = Choice(
+        lambda op, x, *_: (None, x.dtype) if x.dtype is DType.BFLOAT16 else (None,), default=None
+    )
 
     def requires(self, x, *vectors):
         yield from super().requires(x)
+        yield self.stash_type in (None, x.dtype)
         tail = x.shape[self.axis % x.rank :]
         for v in vectors:
             yield v.rank == len(tail)
@@ -203,7 +213,8 @@ class LayerNormalization(Along, Standardised):
         type_ = emit.type(x)
         if emit.opset >= 17 and type_.dtype is not DType.FLOAT64:
             values = (x, scale, *bias)
-            return emit("LayerNormalization", *values, axis=self.axis, epsilon=self.epsilon)
+            said = {"axis": self.axis, "epsilon": self.epsilon, "stash_type": self.stash_type}
+            return emit("LayerNormalization", *values, **said)
         axes = self.over(type_.rank)
         d = emit("Sub", x, mean_of(emit, x, axes))
         variance = mean_of(emit, emit("Mul", d, d), axes)

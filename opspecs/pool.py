@@ -11,10 +11,27 @@ from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.sums import Averaging, Summing, largest
-from nnfuzz.spec.families.window import Window, chosen, paddings, per_axis, spatial
+from nnfuzz.spec.families.window import (
+    AUTO_PAD,
+    EXPLICIT,
+    Window,
+    chosen,
+    paddings,
+    per_axis,
+    spatial,
+)
 from nnfuzz.spec.intervals import Interval, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
+
+
+def _gaps(draw, op, *types):
+    """None with `auto_pad`, whose formula LpPool-22 states for windows without gaps only."""
+    some = per_axis(1, 1, 1, 2).by(draw, op, *types)
+    return some if op.auto_pad == EXPLICIT else (1,) * len(some)
+
+
+GAPS = Choice(by=_gaps)
 
 
 class Pool(Window):
@@ -23,8 +40,9 @@ class Pool(Window):
     inputs = (In("T", FLOATS, (3, 5)),)
     kernel_shape = Sym(1, 6, spatial)
     strides = per_axis(1, 1, 2, 2, 3)
+    auto_pad = AUTO_PAD
     pads = paddings(3)
-    ceil_mode = Choice((0, 0, 1))
+    ceil_mode = chosen(lambda op: (0, 0, 1) if op.auto_pad == EXPLICIT else (0,))
 
     def window_shape(self, *inputs):
         return self.kernel_shape
@@ -32,6 +50,7 @@ class Pool(Window):
     def requires(self, x):
         yield len(self.kernel_shape) == len(self.strides) == x.rank - 2
         yield len(self.pads) == 2 * (x.rank - 2)
+        yield self.auto_pad == EXPLICIT or set(self.dilations or ()) <= {1}
         yield from self.window_fits(x)
         counts = self.window_counts(x)
         for count, (size, window, stride, dilation, before, behind) in zip(counts, self.axes(x)):
@@ -70,7 +89,7 @@ class MaxPool(Pool):
     inputs = (In("T", (*FLOATS, DType.INT8, DType.UINT8), (3, 5)),)
     monotone = (1,)
     whole = "kept"
-    dilations = per_axis(1, 1, 1, 2)
+    dilations = GAPS
 
     def torch(self, x):
         if not x.is_floating_point():
@@ -135,6 +154,7 @@ class AveragePoolDilated(AveragePool):
 
     since = 19
     unexportable = DECOMPOSED
+    auto_pad = Choice((EXPLICIT,), default=EXPLICIT)
     dilations = per_axis(2, 2, 1, 3)
 
     def torch(self, x):
@@ -143,7 +163,7 @@ class AveragePoolDilated(AveragePool):
         return self.window_sums(x) / self.window_sums(torch.ones_like(x[:1, :1]))
 
     def onnx(self, emit, x):
-        return emit("AveragePool", x, **self.attributes)
+        return emit("AveragePool", x, **self.onnx_attributes())
 
 
 class PowerSum(Summing):
@@ -198,7 +218,7 @@ class LpPool(PowerSum, Pool):
 
     since = 18
     unexportable = DECOMPOSED
-    dilations = per_axis(1, 1, 1, 2)
+    dilations = GAPS
 
     def sums(self, x):
         return self.window_sums(x)

@@ -26,6 +26,11 @@ from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+PRECISIONS = {
+    DType.FLOAT32: (DType.FLOAT32,),
+    DType.FLOAT16: (DType.FLOAT16, DType.FLOAT32),
+    DType.BFLOAT16: (DType.BFLOAT16, DType.FLOAT32),
+}
 SMALL = (*BYTES, DType.UINT16, DType.INT16, *INT4S, *FLOAT8S)
 
 
@@ -45,6 +50,10 @@ class QuantizeLinear(Scaled):
     variadic = (2, 3)
     output = "to"
     to = Choice(SMALL)
+    saturate = Choice(lambda op, *_: (1, 1, 0) if op.to in FLOAT8S else (1,), default=1)
+    """Of 8-bit floats only; where it is 0, nothing is beyond their range."""
+    precision = Choice(lambda op, x, *_: (None, None, *PRECISIONS[x.dtype]), default=None)
+    """What is divided in, where the model says it: since opset 23, and never less precise."""
     valid = (None, SCALES)
 
     @classmethod
@@ -74,7 +83,16 @@ class QuantizeLinear(Scaled):
             to = self.to
         elif not zero and self.to is not DType.UINT8:
             zero = (emit.const(np.zeros(emit.type(scale).shape), self.to),)
-        return emit("QuantizeLinear", x, scale, *zero, output_dtype=to, **self.layout())
+        said = {"output_dtype": to, **self.layout()}
+        said["saturate"] = 0 if self.to in FLOAT8S and not self.saturate else None
+        said["precision"] = self.precision if emit.opset >= 23 else None
+        return emit("QuantizeLinear", x, scale, *zero, **said)
+
+    def domain(self, x, scale, *zero):
+        found = super().domain(x, scale, *zero)
+        if self.to in FLOAT8S and not self.saturate:
+            found.append(self.proxy(x, scale).abs() - 0.999 * self.to.limits[1])
+        return found
 
     def margins(self, x, scale, *zero):
         s = self.spread(scale, x)
@@ -128,6 +146,8 @@ class DequantizeLinear(Scaled):
     )
     variadic = (2, 3)
     output = "T"
+    typed = Choice((0, 0, 1), default=0)
+    """Whether the model says the type of the output, as it may since opset 23."""
     valid = (None, SCALES)
     exactness = "rounded"
 
@@ -151,7 +171,9 @@ class DequantizeLinear(Scaled):
         return whole - self.spread(zero[0], x).to(torch.int32) if zero else whole
 
     def onnx(self, emit, *values):
-        return emit("DequantizeLinear", *values, **self.layout())
+        said = self.typed and emit.opset >= 23
+        to = emit.type(values[1]).dtype if said else None
+        return emit("DequantizeLinear", *values, output_dtype=to, **self.layout())
 
     def domain(self, x, scale, *zero):
         """The difference must be finite too, in the dtype of the scale."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import ClassVar
 
 import torch
 
@@ -135,6 +136,10 @@ class LSTM(Cells):
     """
 
     clip = Choice((None,))
+    unset: ClassVar = {
+        "clip": "ONNX Runtime and the standard differ in what is clipped",
+        "input_forget": "the standard has no formula for coupled gates",
+    }
     variadic = (3, 7)
     gates = "iofc"
     peepholes = "iof"

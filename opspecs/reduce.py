@@ -248,7 +248,7 @@ class ReduceLogSumExp(Reduction):
 
 @operator
 class ArgMax(ArgReduction):
-    def torch(self, x):
+    def first(self, x):
         return torch.argmax(x, self.axis, keepdim=bool(self.keepdims))
 
 
@@ -256,7 +256,7 @@ class ArgMax(ArgReduction):
 class ArgMin(ArgReduction):
     smallest = True
 
-    def torch(self, x):
+    def first(self, x):
         return torch.argmin(x, self.axis, keepdim=bool(self.keepdims))
 
     def ordered(self, x):

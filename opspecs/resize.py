@@ -42,6 +42,9 @@ class Resizing(DataMovement):
     by_size = chosen(lambda op: (1,) if op.transformation == "tf_crop_and_resize" else (0, 1))
     region = chosen(lambda op: REGIONS if op.transformation == "tf_crop_and_resize" else ((0, 1),))
 
+    beyond = Choice(lambda op, *_: (0.0, 7.5) if op.region != (0, 1) else (0.0,), default=0.0)
+    """What lies beyond the tensor, where no region reaches."""
+
     def _factors(self):
         return [Fraction(s) for s in self.scales]
 
@@ -88,6 +91,7 @@ class Resizing(DataMovement):
             region = emit.const([*starts[first:], *ends[first:]], DType.FLOAT32)
         options = {"coordinate_transformation_mode": self.transformation, **self.options()}
         options["axes"] = tuple(range(2, len(shape))) if self.named else None
+        options["extrapolation_value"] = self.beyond or None
         if self.by_size:
             wanted = self.type_transfer(emit.type(x))[0].shape[first:]
             goal = ["", emit.const(list(wanted), DType.INT64)]

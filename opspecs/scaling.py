@@ -14,6 +14,7 @@ from nnfuzz.spec.families.axes import AXES, Along, positive
 from nnfuzz.spec.families.broadcast import narrowed
 from nnfuzz.spec.families.elementwise import Unary, products, single
 from nnfuzz.spec.families.norm import (
+    STASH_TYPE,
     AlongAxis,
     Normalization,
     affine,
@@ -22,6 +23,7 @@ from nnfuzz.spec.families.norm import (
     centred_radius,
     mean_of,
     spread_mask,
+    stashed,
     trailing,
 )
 from nnfuzz.spec.families.sums import largest
@@ -41,13 +43,15 @@ def squares(x, f):
 class GroupNormalization(PerChannel):
     """Statistics over groups of channels; scale and bias per channel, as from opset 21 on.
 
-    Below, and for float64, whose statistics the operator may compute in float32, lowered to
-    InstanceNormalization of the groups, as exporters do. Source: ONNX GroupNormalization-21.
+    Below, and for float64, whose statistics the operator computes in float32 unless `stash_type`
+    says otherwise, lowered to InstanceNormalization of the groups, as exporters do.
+    Source: ONNX GroupNormalization-21.
     """
 
     unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (3, 5)), CHANNEL, CHANNEL)
     num_groups = Choice((1, 2, 2, 3, 4))
+    stash_type = STASH_TYPE
 
     def requires(self, x, *vectors):
         yield from super().requires(x, *vectors)
@@ -81,7 +85,7 @@ class GroupNormalization(PerChannel):
 
     def onnx(self, emit, x, scale, bias):
         type_ = emit.type(x)
-        if emit.opset >= 21 and type_.dtype is not DType.FLOAT64:
+        if emit.opset >= 21 and stashed(self.stash_type, type_.dtype):
             return emit("GroupNormalization", x, scale, bias, **self.attributes)
         groups, rest = [0, self.num_groups, -1], [-1, *[1] * (type_.rank - 2)]
         y = emit("Reshape", x, emit.const(groups, DType.INT64))
@@ -96,11 +100,13 @@ class GroupNormalization(PerChannel):
 class RMSNormalization(Along, Normalization):
     """x / sqrt(mean(x^2) + epsilon) * scale over the axes from `axis` on.
 
-    Composed below opset 23 and for float64, whose mean the operator may compute in float32.
+    Composed below opset 23 and for float64, whose mean the operator computes in float32 unless
+    `stash_type` says otherwise.
     Source: ONNX RMSNormalization-23.
     """
 
     inputs = (In("T", FLOATS, (1, 5)), In("T", ranks=(0, 5), weight=True))
+    stash_type = STASH_TYPE
 
     def requires(self, x, scale):
         yield from super().requires(x)
@@ -141,8 +147,8 @@ class RMSNormalization(Along, Normalization):
 
     def onnx(self, emit, x, scale):
         type_ = emit.type(x)
-        if emit.opset >= 23 and type_.dtype is not DType.FLOAT64:
-            return emit("RMSNormalization", x, scale, axis=self.axis, epsilon=self.epsilon)
+        if emit.opset >= 23 and stashed(self.stash_type, type_.dtype):
+            return emit("RMSNormalization", x, scale, **self.attributes)
         mean = mean_of(emit, emit("Mul", x, x), trailing(self.axis, type_.rank))
         root = emit("Sqrt", emit("Add", mean, emit.const(self.eps, type_.dtype)))
         return emit("Mul", emit("Div", x, root), scale)

@@ -135,6 +135,12 @@ class TensorScatter(Indexed):
     variadic = (2, 3)
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(1, first.rank - 1))
     mode = Choice(("linear", "circular"))
+    from_back = Choice((0, 0, 1), default=0)
+    """Whether the model counts the axis from the back."""
+
+    def onnx(self, emit, data, *others):
+        axis = self.axis - emit.type(data).rank if self.from_back else self.axis
+        return emit("TensorScatter", data, *others, axis=axis, mode=self.mode)
 
     def requires(self, data, updates, indices=None):
         yield 1 <= self.axis < data.rank == updates.rank

@@ -17,9 +17,12 @@ class Reshape(DataMovement):
 
     shape = Choice(by=lambda draw, op, first, *_: regrouped(draw, first.shape))
     inferred = Choice(by=lambda draw, op, *_: draw.integer(-1, len(op.shape) - 1))
+    allowzero = Choice(lambda op, *_: (0, 0, 1) if op.inferred < 0 else (0,), default=0)
+    """Without a 0 in the shape it says nothing; with a -1 it is not allowed."""
 
     def requires(self, x):
         yield self.inferred < len(self.shape)
+        yield not self.allowzero or self.inferred < 0
         yield same_product(self.shape, x.shape)
 
     def type_transfer(self, x):
@@ -35,7 +38,8 @@ class Reshape(DataMovement):
     @classmethod
     def from_onnx(cls, fields, takes, gives):
         inferred = [i for i, d in enumerate(fields["shape"]) if d == -1]
-        return cls(shape=gives[0].shape, inferred=inferred[0] if inferred else -1)
+        place = inferred[0] if inferred else -1
+        return cls(shape=gives[0].shape, inferred=place, allowzero=fields["allowzero"])
 
     def torch(self, x):
         return x.reshape(self.shape)
@@ -43,7 +47,8 @@ class Reshape(DataMovement):
     def onnx(self, emit, x):
         """One dimension is left for the compiler to infer where `inferred` says so."""
         shape = [-1 if i == self.inferred else d for i, d in enumerate(self.shape)]
-        return emit("Reshape", x, emit.const(shape, DType.INT64))
+        zeros = 1 if self.allowzero and emit.opset >= 14 else None
+        return emit("Reshape", x, emit.const(shape, DType.INT64), allowzero=zeros)
 
 
 @operator

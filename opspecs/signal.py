@@ -188,6 +188,8 @@ class DFT(Fourier):
     inverse = Choice((0, 0, 1))
     onesided = Choice(lambda op, *_: (0,) if op.inverse else (0, 1))
     dft_length = Choice((0, 0, 0, 1, 2, 4, 7, 8, 12, 16, 31))
+    from_back = Choice((0, 0, 1), default=0)
+    """Whether the model counts the axis from the back."""
 
     def frequencies(self):
         return self.axis
@@ -242,9 +244,10 @@ class DFT(Fourier):
     def onnx(self, emit, x):
         length = emit.const(self.dft_length, DType.INT64) if self.dft_length else ""
         options = {"inverse": self.inverse, "onesided": self.onesided}
+        axis = self.axis - emit.type(x).rank if self.from_back else self.axis
         if emit.opset < 20:
-            return emit("DFT", x, length, axis=self.axis, **options)
-        return emit("DFT", x, length, emit.const(self.axis, DType.INT64), **options)
+            return emit("DFT", x, length, axis=axis, **options)
+        return emit("DFT", x, length, emit.const(axis, DType.INT64), **options)
 
 
 @operator

@@ -11,6 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
+from nnfuzz.spec.families.window import EXPLICIT
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
@@ -75,7 +76,7 @@ class MaxPoolIndices(Located, MaxPool):
         return self.pooled(x)
 
     def onnx(self, emit, x):
-        return emit("MaxPool", x, outputs=2, **self.attributes)
+        return emit("MaxPool", x, outputs=2, **self.onnx_attributes())
 
     def interval(self, x):
         """Positions lie between those of the first and the last element that may be largest."""
@@ -102,6 +103,7 @@ class MaxUnpool(Located):
 
     copies = True
     inputs = (In("T", FLOATS, (3, 5)),)
+    auto_pad = Choice((EXPLICIT,), default=EXPLICIT)
     ceil_mode = Choice((0,))
     shaped = Choice((0, 1))
 

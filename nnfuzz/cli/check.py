@@ -76,7 +76,8 @@ def check(
     Solved instances must run and have the inferred type, instances with one broken condition must
     be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
     PyTorch's results are compared with what onnx.reference and further ones make of the
-    ONNX operators: a difference must be declared as a waiver, and must show.
+    ONNX operators: a difference must be declared as a waiver, and must show. Where all operators
+    are checked, every attribute of the ONNX operators must be set to something now and then.
 
     Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
     unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
@@ -86,6 +87,7 @@ def check(
     """
     from nnfuzz.check.arbitration import weigh
     from nnfuzz.check.operators import check_operators
+    from nnfuzz.check.reach import reach_problems
     from nnfuzz.cli.progress import steps
 
     if page and operators:
@@ -103,9 +105,12 @@ def check(
                 report.problem(text)
             advance(report.operator)
     _show(found)
+    never = [] if operators else list(reach_problems(specs, seed))
+    for line in never:
+        terminal().print(line, markup=False, soft_wrap=True)
     if page:
         _write(page, found, registry, agreements)
-    raise typer.Exit(OK if all(report.ok for report, _ in found) else FINDINGS)
+    raise typer.Exit(OK if not never and all(report.ok for report, _ in found) else FINDINGS)
 
 
 def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from nnfuzz.ir.expr import Expr, Var, evaluate
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym, decode, encode, shown
+from nnfuzz.spec.attributes import REQUIRED, Attribute, Choice, Real, Sym, decode, encode, shown
 
 if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
@@ -22,6 +22,8 @@ class Attributed:
 
     name: ClassVar[str] = ""
     declared: ClassVar[dict[str, Attribute]] = {}
+    implied: ClassVar[dict[str, Any]] = {}
+    """Values of the attributes that need not be given."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -31,9 +33,15 @@ class Attributed:
             for name, value in vars(base).items()
             if isinstance(value, (Sym, Choice, Real))
         }
+        cls.implied = {
+            name: declared.default
+            for name, declared in cls.declared.items()
+            if isinstance(declared, Choice) and declared.default is not REQUIRED
+        }
 
     def __init__(self, **attributes: Any) -> None:
-        """Raises: TypeError if the attributes are not exactly the declared ones."""
+        """Raises: TypeError if the attributes are not exactly the declared ones, defaults aside."""
+        attributes = {**self.implied, **attributes}
         if attributes.keys() != self.declared.keys():
             raise TypeError(
                 f"{self.name} takes the attributes {sorted(self.declared)}, "
@@ -82,7 +90,8 @@ class Attributed:
         of the other inputs, and of the outputs. Default: every attribute by its name.
         Raises: KeyError if one is missing.
         """
-        return cls(**{name: fields[name] for name in cls.declared})
+        names = [name for name in cls.declared if name in fields or name not in cls.implied]
+        return cls(**{name: fields[name] for name in names})
 
     def to_json(self) -> dict[str, Any]:
         """The attributes as JSON values (see `encode`)."""

@@ -31,6 +31,10 @@ class Declared:
         def __get__(self, op: object, owner: type) -> Any: ...
 
 
+REQUIRED = object()
+"""An attribute without a default."""
+
+
 @dataclass(frozen=True)
 class Sym(Declared):
     """A symbolic integer in `[lo, hi]`, or a tuple of `count(op, *types)` of them.
@@ -59,10 +63,13 @@ class Choice(Declared):
 
     `options` is a sequence or a function of `(op, *types)` that returns one; alternatively `draw`
     is a function of `(draw, op, *types)` that returns the value itself (permutations, subsets).
+    `default`: the value where none is given, so that test cases from before the attribute was
+    declared can still be read; `REQUIRED`: there is none.
     """
 
     options: Sequence[Any] | Callable[..., Sequence[Any]] | None = None
     by: Callable[..., Any] | None = None
+    default: Any = REQUIRED
 
     def draw(self, draw: Draw, name: str, op: Any, types: Sequence[Any]) -> Any:
         if self.by is not None:

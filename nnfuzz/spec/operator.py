@@ -54,6 +54,9 @@ class OpSpec(Typed, Numeric):
     unexportable: ClassVar[tuple[Unexportable, ...]] = ()
     """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
 
+    unset: ClassVar[Mapping[str, str]] = {}
+    """Why attributes of the ONNX operator of that name are never set; `ops check` asks for it."""
+
     plain: ClassVar[type[OpSpec] | None] = None
     """The operator that this one is a mode of: with the same inputs and outputs, but for the
     attribute that makes the mode. The reducer tries it instead."""

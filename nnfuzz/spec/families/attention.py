@@ -84,23 +84,27 @@ class Softcap(Increasing):
 class MaskedSoftmax(OpSpec):
     """Softmax over the last axis of scores (..., S, L), where some keys do not take part.
 
-    causal: position i attends keys up to i + `before`, if not None. A second input says which
-    keys take part if it is boolean; it broadcasts to the scores. A row without any is 0.
+    Position i attends keys up to i + `before`, and from i + `after` on, where they are not None. A
+    second input says which keys take part if it is boolean; it broadcasts to the scores. A row
+    without any is 0.
     """
 
     name: ClassVar[str] = "MaskedSoftmax"
     within = (0.0, 1.0)
 
-    def __init__(self, before: int | None) -> None:
+    def __init__(self, before: int | None, after: int | None = None) -> None:
         self.before = before
+        self.after = after
 
     def allowed(self, x: Tensor, *mask: Tensor) -> Tensor | None:
         """Mask of the scores that take part; None for all of them."""
         found = mask[0] if mask and mask[0].dtype is torch.bool else None
+        s, keys = x.shape[-2:]
+        away = torch.arange(keys) - torch.arange(s).unsqueeze(1)
         if self.before is not None:
-            s, keys = x.shape[-2:]
-            causal = torch.arange(keys) <= torch.arange(s).unsqueeze(1) + self.before
-            found = causal if found is None else found & causal
+            found = away <= self.before if found is None else found & (away <= self.before)
+        if self.after is not None:
+            found = away >= self.after if found is None else found & (away >= self.after)
         return found
 
     def torch(self, *tensors: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.families.window import LARGEST_KERNEL, Window, group, paddings, per_axis
+from nnfuzz.spec.families.window import AUTO_PAD, LARGEST_KERNEL, Window, group, paddings, per_axis
 from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import In
 
@@ -25,6 +25,7 @@ class Kernels(Window):
     group = Choice(by=group)
     strides = per_axis(1, 1, 2, 3)
     dilations = per_axis(1, 1, 1, 2, 3)
+    auto_pad = AUTO_PAD
     pads = paddings(4)
 
     def window_shape(self, x: TensorType, w: TensorType, *_: TensorType) -> tuple[Int, ...]:
@@ -43,7 +44,7 @@ class WeightedSum(Summing):
 
     def onnx(self, emit: Any, *values: str) -> str:
         kernel = emit.type(values[1]).shape[2:]
-        return emit(self.name, *values, kernel_shape=kernel, **self.attributes)
+        return emit(self.name, *values, kernel_shape=kernel, **self.onnx_attributes())
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         return [linear(self.torch, *intervals, weights=(0, 1))]

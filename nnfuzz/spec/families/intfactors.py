@@ -79,6 +79,8 @@ class ConvProduct(Convolution, IntegerProduct):
     """Convolutions; parameters of the kernels for all or per output channel."""
 
     channels = _granularity(0, 1)
+    sized = Choice((0, 1), default=0)
+    """Whether the model says the shape of the kernels once more."""
 
     def convolvees(self, *inputs):
         return self.operands(inputs)
@@ -112,4 +114,9 @@ class ConvProduct(Convolution, IntegerProduct):
         return product(b.shape[1:])
 
     def onnx_attributes(self):
-        return {k: v for k, v in self.attributes.items() if k != "channels"}
+        said = super().onnx_attributes()
+        return {k: v for k, v in said.items() if k not in ("channels", "sized")}
+
+    def onnx(self, emit, *values):
+        kernel = emit.type(self.operands(values)[1]).shape[2:] if self.sized else None
+        return emit(self.name, *values, kernel_shape=kernel, **self.onnx_attributes())

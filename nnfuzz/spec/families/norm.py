@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.elementwise import Unary
@@ -91,6 +92,12 @@ class Normalization(OpSpec):
 
     epsilon = Choice((1e-5, 1e-3, 1e-2, 0.1))
 
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        said = next((d for d in FLOATS if d.onnx == fields.get("stash_type")), DType.FLOAT32)
+        stash = None if said is DType.FLOAT32 else said
+        return super().from_onnx({**fields, "stash_type": stash}, takes, gives)
+
     @property
     def eps(self) -> float:
         """The epsilon of the model, rounded to float32."""
@@ -129,6 +136,19 @@ class Standardised(Normalization):
         shifted = 2 * u * (y.abs() + sum(2 * self.spread(b, x).abs() for b in bias))
         axes = self.over(x.dim())
         return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
+
+
+STASH_TYPE = Choice(
+    lambda op, x, *_: (None, DType.FLOAT64, *(() if x.dtype is DType.FLOAT32 else (x.dtype,))),
+    default=None,
+)
+"""What the model says that statistics are to be computed in, never less precise than the elements;
+None leaves it at float32."""
+
+
+def stashed(stash: DType | None, x: DType) -> bool:
+    """Whether the ONNX operator computes statistics as precisely as the elements are."""
+    return x is not DType.FLOAT64 or stash is DType.FLOAT64
 
 
 def trailing(axis: int, rank: int) -> tuple[int, ...]:

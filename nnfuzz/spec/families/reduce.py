@@ -12,7 +12,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive
+from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive, sizes
 from nnfuzz.spec.intervals import Interval, ends
 from nnfuzz.spec.operator import In, Range, per_input
 
@@ -190,10 +190,14 @@ def winners(least: Tensor, most: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 class ArgReduction(Along, Reducing):
-    """Position of an extreme element along one axis; the first one of several."""
+    """Position of an extreme element along one axis; the first or the last one of several.
+
+    Source: ONNX ArgMax-13, ArgMin-13.
+    """
 
     inputs = (In("T", NUMBERS, (1, 5)),)
     output = DType.INT64
+    select_last_index = Choice((0, 0, 1), default=0)
 
     def positive_axes(self, rank: int) -> tuple[int, ...]:
         return (self.axis % rank,)
@@ -207,7 +211,10 @@ class ArgReduction(Along, Reducing):
         least, most = x.lo, x.hi
         if self.smallest:
             least, most = (reversed_order(end) for end in (x.hi, x.lo))
-        first, last = winners(least, most, self.axis)
+        turned = [self.turned(end) for end in (least, most)]
+        first, last = winners(*turned, self.axis)
+        if self.select_last_index:
+            first, last = (x.lo.shape[self.axis] - 1 - place for place in (last, first))
         if not self.keepdims:
             first, last = first.squeeze(self.axis), last.squeeze(self.axis)
         return [Interval(first, last, touched(x.any, (self.axis,), self.keepdims))]
@@ -229,6 +236,19 @@ class ArgReduction(Along, Reducing):
         weights = self.ordered(x).softmax(self.axis).movedim(self.axis, -1)
         mean = weights @ weights.new_tensor(range(weights.shape[-1]))
         return mean.unsqueeze(self.axis) if self.keepdims else mean
+
+    def first(self, x: Tensor) -> Tensor:
+        """The position of the first one."""
+        raise NotImplementedError(f"{self.name}.first")
+
+    def turned(self, x: Tensor) -> Tensor:
+        """The elements from the last to the first, where the last one is looked for."""
+        return x.flip(self.axis) if self.select_last_index else x
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        (x,) = tensors
+        place = self.first(self.turned(x))
+        return sizes(x)[self.axis] - 1 - place if self.select_last_index else place
 
     def ordered(self, x: Tensor) -> Tensor:
         """Floats in an order in which the element looked for is the largest."""

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+EXPLICIT = "NOTSET"
+"""The value of `auto_pad` that leaves the padding to `pads`."""
+
+AUTO_PAD = Choice(
+    by=lambda draw, *_: (
+        draw.choice(("VALID", "SAME_UPPER", "SAME_LOWER")) if draw.chance(0.2) else EXPLICIT
+    ),
+    default=EXPLICIT,
+)
+"""Who decides on the padding. Declared in front of `pads`, which hold it in any case."""
+
 LARGEST_KERNEL = (9, 7, 4)
 """Of a convolution, per number of spatial axes."""
 
@@ -45,11 +56,16 @@ def per_axis(*options: float, same: float = 0.5, skipped: int = 2) -> Choice:
 def paddings(most: int) -> Choice:
     """Padding before and behind every spatial axis, in ONNX's order (all begins first).
 
-    None, the same on both sides, or independent; symbolic where there is any.
+    None, the same on both sides, or independent; symbolic where there is any. What `auto_pad`
+    decides may be three times as wide: `Window.window_fits` settles it.
     """
 
     def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[Int, ...]:
         n = first.rank - 2
+        if op.auto_pad != EXPLICIT:
+            count = 0 if op.auto_pad == "VALID" else 2 * n
+            pads = tuple(draw.var("pad", 0, 3 * most, "offset") for _ in range(count))
+            return pads or (0,) * 2 * n
         kind = draw.choice(("none", "same", "same", "free"))
         if kind == "none":
             return (0,) * 2 * n
@@ -79,6 +95,7 @@ def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
 class Window(OpSpec):
     """Strided windows; subclasses declare `pads`, `strides` and maybe `dilations`, `ceil_mode`."""
 
+    auto_pad: Any = EXPLICIT
     pads: Any
     strides: Any
     dilations: Any = None
@@ -101,12 +118,38 @@ class Window(OpSpec):
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
         n = takes[0].rank - 2
         plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
-        return super().from_onnx({**plain, **fields}, takes, gives)
+        op = super().from_onnx({**plain, **fields}, takes, gives)
+        pairs = [concrete(pair) for pair in op.automatic(*takes)]
+        op.pads = tuple(itertools.chain(*zip(*pairs))) if pairs else op.pads
+        return op
+
+    def onnx_attributes(self) -> dict[str, Any]:
+        """Either `auto_pad` or `pads`."""
+        unsaid = "auto_pad" if self.auto_pad == EXPLICIT else "pads"
+        return {name: value for name, value in self.attributes.items() if name != unsaid}
+
+    def automatic(self, *inputs: TensorType) -> Iterator[tuple[Int, Int]]:
+        """The padding before and behind each axis that `auto_pad` stands for; none if it does not.
+
+        As many windows as it takes strides to cover the axis; an odd one lies behind for
+        SAME_UPPER, in front for SAME_LOWER. Where that is less than nothing the standard does not
+        say what happens, and no pads are equal to it. Source: ONNX Conv-11, MaxPool-12.
+        """
+        if self.auto_pad == EXPLICIT:
+            return
+        for size, window, stride, dilation, *_ in self.axes(*inputs):
+            reach = (size - 1) // stride * stride + (window - 1) * dilation + 1
+            whole = 0 if self.auto_pad == "VALID" else reach - size
+            half = whole // 2
+            yield (half, whole - half) if self.auto_pad == "SAME_UPPER" else (whole - half, half)
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
-        """One window at least fits into each padded axis."""
+        """One window at least fits into each padded axis, and the padding is what it is to be."""
         for size, window, _, dilation, before, behind in self.axes(*inputs):
             yield size + before + behind >= (window - 1) * dilation + 1
+        for (*_, before, behind), wanted in zip(self.axes(*inputs), self.automatic(*inputs)):
+            yield before == wanted[0]
+            yield behind == wanted[1]
 
     def window_counts(self, *inputs: TensorType) -> tuple[Int, ...]:
         """Number of windows per spatial axis."""

@@ -10,10 +10,35 @@ import numpy as np
 from nnfuzz.check.standard_implementation import StandardImplementation
 
 
+def halved(totals, auto_pad):
+    """Pads per axis: "the extra padding is added at the end for SAME_UPPER and at the beginning for
+    SAME_LOWER" (MaxPool-22, `auto_pad`)."""
+    before = [t // 2 if auto_pad == "SAME_UPPER" else t - t // 2 for t in totals]
+    return [*before, *(t - b for t, b in zip(totals, before))]
+
+
+def automatic(auto_pad, sizes, kernel, strides, dilations):
+    """Pads "so that output_shape[i] = ceil(input_shape[i] / strides[i])"; none for VALID."""
+    if auto_pad == "VALID":
+        return [0] * 2 * len(kernel)
+    parts = zip(sizes, kernel, strides, dilations)
+    totals = [(math.ceil(n / s) - 1) * s + (k - 1) * d + 1 - n for n, k, s, d in parts]
+    return halved(totals, auto_pad)
+
+
 class Pooling(StandardImplementation):
     """Windows over the spatial axes, clipped to the input."""
 
-    def windows(self, x, kernel_shape, strides=None, pads=None, dilations=None, ceil_mode=0):
+    def windows(
+        self,
+        x,
+        kernel_shape,
+        strides=None,
+        pads=None,
+        dilations=None,
+        ceil_mode=0,
+        auto_pad="NOTSET",
+    ):
         """The number of windows per axis, and for each its indices and how many are not padding.
 
         Source: MaxPool-22: "output_spatial_shape[i] = floor((input_spatial_shape[i] +
@@ -22,6 +47,8 @@ class Pooling(StandardImplementation):
         """
         n = len(kernel_shape)
         strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads or [0] * 2 * n
+        if auto_pad != "NOTSET":
+            pads = automatic(auto_pad, x.shape[2:], kernel_shape, strides, dilations)
         rounding = math.ceil if ceil_mode else math.floor
         axes = []
         for i, (size, k, s, d) in enumerate(zip(x.shape[2:], kernel_shape, strides, dilations)):
@@ -50,7 +77,7 @@ class Pooling(StandardImplementation):
 
 
 class MaxPool(Pooling):
-    def compute(self, x, auto_pad=None, storage_order=0, **window):
+    def compute(self, x, storage_order=0, **window):
         """Positions are those "in [0, N x C x D1 x ... x Dn)"."""
         planes = np.arange(math.prod(x.shape[:2])).reshape(*x.shape[:2], 1)
         spatial = x.shape[2:]
@@ -85,7 +112,7 @@ class MaxUnpool(StandardImplementation):
 
 
 class AveragePool(Pooling):
-    def compute(self, x, auto_pad=None, count_include_pad=0, **window):
+    def compute(self, x, count_include_pad=0, **window):
         """ "Divided by the number of elements (exclude pad when [it] is zero)"."""
         return self.pooled(
             x, lambda e, n: e.sum(-1) / (n if count_include_pad else e.shape[-1]), **window
@@ -93,7 +120,7 @@ class AveragePool(Pooling):
 
 
 class LpPool(Pooling):
-    def compute(self, x, auto_pad=None, p=2, **window):
+    def compute(self, x, p=2, **window):
         return self.pooled(x, lambda e, _: (np.abs(e) ** p).sum(-1) ** (1 / p), **window)
 
 
@@ -139,13 +166,19 @@ class ConvTranspose(StandardImplementation):
         """Every element adds the kernel, times itself, at stride times its position.
 
         "output_shape[i] = stride[i] * (input_size[i] - 1) + output_padding[i] + ((kernel_shape[i]
-        - 1) * dilations[i] + 1) - pads[start_i] - pads[end_i]"
+        - 1) * dilations[i] + 1) - pads[start_i] - pads[end_i]"; `output_shape` "will cause pads
+        values to be auto generated", and so does "output_shape[i] = input_shape[i] * strides[i]".
         """
         n, (count, channels) = x.ndim - 2, x.shape[:2]
         strides, dilations = strides or [1] * n, others.get("dilations") or [1] * n
         extra, pads = output_padding or [0] * n, pads or [0] * 2 * n
         parts = list(zip(x.shape[2:], w.shape[2:], strides, dilations, extra))
         full = [s * (size - 1) + e + (k - 1) * d + 1 for size, k, s, d, e in parts]
+        auto_pad, goal = others.get("auto_pad", "NOTSET"), others.get("output_shape")
+        if auto_pad.startswith("SAME") and not goal:
+            goal = [size * s for size, s in zip(x.shape[2:], strides)]
+        if goal:
+            pads = halved([have - want for have, want in zip(full, goal)], auto_pad)
         inner, each = w.shape[1], channels // group
         y = np.zeros((count, inner * group, *full))
         for at in np.ndindex(*w.shape[2:]):
@@ -169,10 +202,14 @@ class ConvInteger(StandardImplementation):
         x = x.astype(np.int64) - np.int64(0 if x_zero_point is None else x_zero_point)
         return self.convolved(x, w.astype(np.int64) - zero, **window).astype(np.int32)
 
-    def convolved(self, x, w, group=1, pads=None, strides=None, dilations=None, **others):
+    def convolved(
+        self, x, w, group=1, pads=None, strides=None, dilations=None, auto_pad="NOTSET", **others
+    ):
         """Products of windows and kernels; "padded" zeros are zeros after the zero point."""
         n = x.ndim - 2
         strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads or [0] * 2 * n
+        if auto_pad != "NOTSET":
+            pads = automatic(auto_pad, x.shape[2:], w.shape[2:], strides, dilations)
         x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:n], pads[n:])])
         parts = list(zip(x.shape[2:], w.shape[2:], strides, dilations))
         sizes = [(size - (k - 1) * d - 1) // s + 1 for size, k, s, d in parts]

@@ -1,0 +1,47 @@
+"""What `nnfuzz.check.reach` says of attributes that models never set."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from nnfuzz.check.reach import reach_problems, reached
+from nnfuzz.spec.operator import operator
+from nnfuzz.spec.registry import OpRegistry
+from opspecs.reduce import ArgMax
+from opspecs.shape import Transpose
+
+
+@pytest.fixture(scope="module")
+def specs():
+    return OpRegistry.load().specs()
+
+
+def test_every_attribute_is_set_now_and_then_or_there_is_a_reason(specs):
+    assert list(reach_problems(specs)) == []
+
+
+def test_an_attribute_that_nobody_sets_is_a_problem():
+    class First(ArgMax):
+        select_last_index = 0
+
+        def onnx(self, emit, x):
+            return emit("ArgMax", x, axis=self.axis, keepdims=self.keepdims)
+
+    (line,) = reach_problems([operator(First)])
+    assert line == "ArgMax: attribute select_last_index is never set to anything but its default"
+
+
+def test_a_reason_for_what_is_set_after_all_is_a_problem():
+    class Odd(Transpose):
+        name = "Transpose"
+        unset: ClassVar = {"perm": "it moves nothing"}
+
+    (line,) = reach_problems([operator(Odd)])
+    assert "perm is set, and is declared never to be" in line
+
+
+def test_what_is_reached_depends_on_the_seed_alone(specs):
+    some = [spec for spec in specs if spec.name in ("Conv", "MaxPool", "Cast")]
+    assert reached(some, 3, 20) == reached(some, 3, 20)
