@@ -96,10 +96,19 @@ def test_an_operator_without_a_spec_stays_opaque_with_its_constants():
 
 def test_an_attribute_that_no_spec_has_keeps_the_node_opaque():
     graph = read(
+        "m (float[1, 1, 2] x, float[1, 4, 2] w, float[1, 4, 1] r) => (float[1, 1, 1, 1] y) "
+        "{ y = LSTM<hidden_size = 1, clip = 0.5>(x, w, r) }"
+    )
+    assert opaque_nodes(graph) == ["LSTM"]
+
+
+def test_padding_that_the_standard_computes_is_read_as_it_is():
+    graph = read(
         "m (float[1, 1, 4] x, float[1, 1, 3] w) => (float[1, 1, M] y) "
         '{ y = Conv<auto_pad = "SAME_LOWER">(x, w) }'
     )
-    assert opaque_nodes(graph) == ["Conv"]
+    (node,) = graph.nodes
+    assert (node.op.auto_pad, node.op.pads) == ("SAME_LOWER", (1, 1))
 
 
 @pytest.mark.parametrize(
