@@ -24,6 +24,8 @@ from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
 from nnfuzz.triage.survey import learn_habits, usual_seconds
 
+MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most
+
 
 @dataclass
 class _Slot:
@@ -72,6 +74,8 @@ class BackendPool:
         self.slots = [_Slot(self._runner()) for _ in range(count)]
         self.pace = Pace(self.slots[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, backlog)
+        self._spare: BackendRunner | None = None
+        """From the first long run on, the one whose worker is ready when the next makes way."""
 
     @property
     def name(self) -> str:
@@ -149,6 +153,13 @@ class BackendPool:
         left = [self.pace.unusual - s.active.sandbox.waited for s in self.slots if s.active]
         return min((*left, *self.aside.due()), default=math.inf)
 
+    @property
+    def ahead(self) -> int:
+        """Tests that each slot gets through while a long run holds it up: with as many in the
+        queue, producers need not wait for that.
+        """
+        return min(MOST_AHEAD, math.ceil(self.pace.meanwhile / len(self.levels)))
+
     def give_up(self) -> None:
         """Stops what takes long, which is suspected to hang, and forgets what is queued."""
         for slot in self.slots:
@@ -163,6 +174,8 @@ class BackendPool:
             slot.runner.close()
             if slot.fresh:
                 slot.fresh.close()
+        if self._spare:
+            self._spare.close()
         self.aside.close()
         self.server.close()
 
@@ -183,7 +196,7 @@ class BackendPool:
         if slot.active is slot.fresh:
             slot.fresh = None
         else:
-            slot.runner = self._runner()
+            slot.runner, self._spare = self._spare or self._runner(), self._runner()
         slot.active = slot.order = None
 
     def _runner(self, fresh: bool = False) -> BackendRunner:

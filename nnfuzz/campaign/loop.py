@@ -225,11 +225,13 @@ class Loop:
 
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
-        depth = max(len(pool.queue) for pool in self.backends)
-        room = 6 * self.config.workers + 2 * len(self.producers.slots)
+        workers, least = self.config.workers, 2 * len(self.producers.slots)
+        rooms = {pool: least + workers * (6 + pool.ahead) for pool in self.backends}
+        if any(len(pool.queue) >= room for pool, room in rooms.items()):
+            return False
         runs = self._runs - self._suspects.runs
         queued = sum(run.bytes for run in runs)
-        return depth < room and len(runs) < 8 * room and queued < QUEUED_BYTES
+        return len(runs) < 8 * max(rooms.values()) and queued < QUEUED_BYTES
 
     def _produced(
         self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float

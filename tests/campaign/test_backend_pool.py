@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import stub_producer
 
-from nnfuzz.campaign import long_runs
+from nnfuzz.campaign import backend_pool, long_runs
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
@@ -81,6 +81,24 @@ def test_other_tests_run_while_one_hangs(make):
     drive(pool, pool.aside.waiting)
     assert watcher.told == [("O0", "compile")]
     assert pool.busy and not pool.aside.undecided()
+
+
+def test_a_worker_is_ready_for_the_next_run_that_makes_way(make):
+    pool = make(60)
+    order(pool, HANGS)
+    drive(pool, pool.aside.waiting)
+    ready = pool._spare
+    order(pool, HANGS)
+    drive(pool, lambda: pool.slots[0].runner is ready)
+    assert pool._spare is not ready
+
+
+def test_the_queue_holds_what_a_slot_does_while_a_run_holds_it_up(make):
+    pool = make(60)
+    assert pool.ahead == 0.1 / 0.001 / 2 <= backend_pool.MOST_AHEAD
+    for _ in range(200):
+        pool.pace.add(3.0)
+    assert pool.ahead == 1
 
 
 def test_the_time_limit_alone_decides(make):

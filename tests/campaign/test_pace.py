@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.campaign.pace import FEW, LARGER, LATEST, LEAST_SUSPICIOUS, LEAST_UNUSUAL, Pace
+from nnfuzz.campaign.pace import (
+    FEW,
+    LARGER,
+    LATEST,
+    LEAST_SUSPICIOUS,
+    LEAST_UNUSUAL,
+    UNUSUAL,
+    Pace,
+)
 
 
 def pace(seconds, ceiling=60.0):
@@ -21,14 +29,20 @@ def test_fast_compilers_get_the_least():
 
 def test_slow_compilers_get_more_but_never_more_than_the_time_limit():
     slow = pace([2.0] * 50)
-    assert (slow.unusual, slow.suspicious) == (10.0, 40.0)
-    assert pace([2.0] * 50, ceiling=8.0).unusual == 8.0
+    assert (slow.unusual, slow.suspicious) == (4.0, 40.0)
+    assert pace([2.0] * 50, ceiling=3.0).unusual == 3.0
     assert pace([2.0] * 50, ceiling=30.0).suspicious == 30.0
 
 
 def test_the_tail_counts_and_rare_exceptions_do_not():
     assert pace([0.1] * 90 + [1.0] * 10).tail == 1.0
     assert pace([0.1] * 97 + [1.0] * 3).tail == 0.1
+
+
+def test_what_ends_meanwhile():
+    assert pace([]).meanwhile == 0.0
+    assert pace([0.01] * 50).meanwhile == pytest.approx(LEAST_UNUSUAL / 0.01)
+    assert pace([2.0] * 50).meanwhile == pytest.approx(UNUSUAL)
 
 
 def test_what_was_long_ago_is_forgotten():
