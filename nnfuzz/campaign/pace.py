@@ -77,7 +77,8 @@ class Pace:
     @property
     def meanwhile(self) -> float:
         """Levels that usually end until one makes way."""
-        return self.unusual * len(self._seconds) / max(sum(self._seconds), 1e-9)
+        latest = [seconds for level in self._seconds.values() for seconds in level]
+        return self.unusual * len(latest) / max(sum(latest), 1e-9)
 
     @property
     def unusual(self) -> float:
