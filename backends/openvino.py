@@ -227,7 +227,7 @@ def _read(message: str, operators: tuple[str, ...]) -> Complaint:
 
 
 def _kind(subject: str) -> ComplaintKind:
-    if _UNKNOWN.search(subject) and not re.search("doesn't support", subject):
+    if _UNKNOWN.search(subject) and not re.search("doesn't support", subject, re.IGNORECASE):
         told_type = re.search(r"\btypes?\b", subject)
         return ComplaintKind.DTYPE if told_type else ComplaintKind.SHAPE
     return ComplaintKind.UNSUPPORTED if _UNSUPPORTED.search(subject) else ComplaintKind.ERROR

@@ -82,6 +82,11 @@ def test_a_transformation_that_throws_is_the_location():
     assert (found.kind, found.location) == (ComplaintKind.ERROR, "Decompose")
 
 
+def test_a_plugin_that_supports_no_unknown_sizes_says_so():
+    found = read("Details:\nNot Implemented:\nDoesn't support dynamic weights shape\n")
+    assert found.kind is ComplaintKind.UNSUPPORTED
+
+
 def model() -> bytes:
     x, y = (helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy")
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
