@@ -34,6 +34,9 @@ SHORTER = {
 
 ONLY_PARSED = {
     "nnfuzz ops check --": "50 agreements of each of 190 operators take half an hour",
+    "nnfuzz fuzz -b onnxruntime@": "installs a release from the network",
+    "nnfuzz backends --prune": "removes the reader's environments",
+    "nnfuzz bisect": "installs releases from the network",
     "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
     "scripts/test": "makes .venv and runs these tests",
 }

@@ -87,7 +87,8 @@ class CampaignConfig:
     (`probed_first`). learn: whether `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch).
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
-    keeps away from the operators that it is associated with; 0 for never.
+    keeps away from the operators that it is associated with; 0 for never. regressions: whether only
+    what one of two releases gets wrong and the other one right is a finding.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -104,6 +105,7 @@ class CampaignConfig:
     learn: bool = True
     reduce: bool = True
     throttle: int = 5
+    regressions: bool = False
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
 
@@ -116,6 +118,10 @@ class CampaignConfig:
         if len(set(labels)) < len(labels):
             chosen = ", ".join(str(spec) for spec in self.backends)
             raise ConfigError(f"a backend is chosen twice with the same options: {chosen}")
+        if self.regressions and (len(labels), len({spec.name for spec in self.backends})) != (2, 1):
+            raise ConfigError(
+                "--regressions compares two releases of one compiler: -b NAME@1.2.3 -b NAME"
+            )
         if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
             raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
         if not 0 <= self.full_check <= 1:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.campaign.changes import changes
 from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence, Recorder
@@ -71,6 +72,7 @@ def findings_figures(store: Store) -> dict[str, Any]:
         "signatures": [_shown(row) for row in findings],
         "unreduced": sum(row.signature not in reductions for row in findings),
         "not_reduced": {s: row.reason for s, row in reductions.items() if row.reason},
+        "regressions": changes(store, findings),
         "known": store.buckets().get("known", 0),
     }
 

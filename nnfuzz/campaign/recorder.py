@@ -29,7 +29,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
 from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.campaign.tables.schema import DUPLICATES, FINDINGS, FOLDERS, SUSPECTS
-from nnfuzz.compare.flip import NOBODY, Blame
+from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
@@ -49,6 +49,8 @@ from nnfuzz.triage.signature import FAILURES, HABITS, Failure, text_of, words_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
+NO_CHANGE = "unchanged"
+"""The bucket of failures that no other release is right about, where only changes are findings."""
 _REPLACED = ".replaced-"
 
 
@@ -84,6 +86,10 @@ class Evidence:
     def blame(self, failure: Failure) -> Blame:
         return self.blames.get(failure.signature.hash, NOBODY)
 
+    def right_release(self, failure: Failure) -> str:
+        """Another release that is right where this one fails; "" for none."""
+        return right_release(failure.targets, {o.target: state_of(o) for o in self.outcomes})
+
 
 BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
 WriteFinding = Callable[[Path, Failure, Evidence], None]
@@ -100,10 +106,11 @@ class Recorder:
         announce: Callable[[FindingRow], None],
         variables: Mapping[str, Sequence[int]] | None = None,
         declared: Mapping[str, Sequence[Deviation]] = NO_HABITS,
+        regressions: bool = False,
     ) -> None:
         """known: lines of a file of known failures. variables: see
         nnfuzz.campaign.support.signature_keys. declared: habits that compilers have by design, by
-        backend: what they explain is no finding.
+        backend: what they explain is no finding. regressions: see CampaignConfig.
         """
         self.store = store
         hangs = store.hangs()
@@ -129,6 +136,7 @@ class Recorder:
         for row in self.reductions.values():
             self._note_pattern(row)
         self.buckets = store.buckets()
+        self._regressions = regressions
         self._ignored = KnownFailures.stored(known)
         self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
@@ -156,8 +164,12 @@ class Recorder:
         first = self._first_tests.get(signature)
         return first is not None and first < begins(epoch_of(test.index) - 1)
 
-    def _bucket(self, failure: Failure) -> str:
-        """What a failure counts as: a finding, known, or what the compiler does by design."""
+    def _bucket(self, failure: Failure, evidence: Evidence) -> str:
+        """What a failure counts as: a finding, known, what the compiler does by design, or, where
+        only changes are findings, no change.
+        """
+        if self._regressions and not evidence.right_release(failure):
+            return NO_CHANGE
         habits = set(failure.signature.parts.get(HABITS, ()))
         if habits and habits <= self._declared.get(failure.backend, set()):
             return DESIGN
@@ -180,7 +192,7 @@ class Recorder:
         findings, seen = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
-            bucket = self._bucket(failure)
+            bucket = self._bucket(failure, evidence)
             seen.append(_occurrence(failure, evidence, bucket))
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))

@@ -122,8 +122,7 @@ class ReductionService:
 
     def _shared(self, finding: Finding) -> Servers:
         backend = finding.backend
-        of = (backend.name, backend.release) if backend else ()
-        key = (*of, *finding.config.get("plugins", ()))
+        key = (backend.name if backend else "", *finding.config.get("plugins", ()))
         if self._servers is None or self._for != key:
             self.close()
             self._servers = Servers(backend, self._registry, finding.config)

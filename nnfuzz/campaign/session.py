@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.campaign.backend_pool import BackendPool
+from nnfuzz.campaign.changes import keep_releases
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.loop import Loop
@@ -197,6 +198,8 @@ def _open(
             stack.callback(pools[-1].close)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
+        if config.regressions:
+            keep_releases(store, config, registry)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
         answers = Answers()
         used = support.load(answers)
@@ -215,6 +218,7 @@ def _open(
             observer.finding,
             prober.variables,
             {name: declared(backend) for name, backend in kinds},
+            config.regressions,
         )
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)

@@ -10,7 +10,7 @@ from typing import Any
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
@@ -45,11 +45,15 @@ def finding_writer(
             verdict=evidence.verdict,
             blame=evidence.blame(failure),
             versions=dict(versions.get(failure.backend, {})),
-            campaign={"epoch": evidence.epoch},
+            campaign={"epoch": evidence.epoch, **_change(config, failure, evidence)},
         )
         write_finding(folder, finding, _program(registry, spec, case) if spec else None)
 
     return write
+
+
+def _change(config: CampaignConfig, failure: Failure, evidence: Evidence) -> dict[str, str]:
+    return {RIGHT_IN: evidence.right_release(failure)} if config.regressions else {}
 
 
 def _program(registry: BackendRegistry, spec: BackendSpec, case: TestCase) -> str | None:

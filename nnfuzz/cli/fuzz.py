@@ -64,6 +64,7 @@ def fuzz(
     known: opt.Known = None,
     reduce: opt.Reduce = None,
     throttle: opt.Throttle = None,
+    regressions: opt.Regressions = None,
     fresh: opt.Fresh = False,
     full_check: opt.FullCheck = None,
     quiet: opt.Quiet = False,
@@ -81,6 +82,7 @@ def fuzz(
     nnfuzz fuzz --out campaign --resume --time 8h             go on up to eight hours in total
     nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
+    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
 
     Ctrl-C ends the campaign with its summary; a second one kills it. Whatever has been recorded
     survives both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage,
@@ -110,6 +112,7 @@ def fuzz(
         "learn": learn,
         "reduce": reduce,
         "throttle": throttle,
+        "regressions": regressions,
     }
     given = {name: value for name, value in given.items() if value is not None}
     asked = _Asked(backend or [], plugin or [], known, out, given)

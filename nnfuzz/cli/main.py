@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from nnfuzz.cli.backends import backends
+from nnfuzz.cli.bisect import bisect
 from nnfuzz.cli.check import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
@@ -81,7 +82,8 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    for command in (fuzz, replay, reduce, report, show, generate, select, verify, backends):
+    every = (fuzz, replay, reduce, bisect, report, show, generate, select, verify, backends)
+    for command in every:
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

@@ -246,6 +246,14 @@ Throttle = Annotated[
         "N times, 0 for never [default: 5].",
     ),
 ]
+Regressions = Annotated[
+    bool | None,
+    typer.Option(
+        "--regressions/--no-regressions",
+        help="Of two releases of one compiler (-b NAME@1.2.3 -b NAME): report only what one of "
+        "them gets right and the other one wrong [default: everything].",
+    ),
+]
 Fresh = Annotated[
     bool,
     typer.Option(

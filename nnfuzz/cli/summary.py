@@ -117,6 +117,8 @@ def _notes(summary: dict[str, Any]) -> list[str]:
             f"{row['seconds']:.0f} s"
             for row in hangs[:MOST_HANGS]
         ]
+    if changed := summary["regressions"]:
+        notes.append(_changes(changed))
     if summary["known"]:
         notes.append(f"{counted(summary['known'], 'occurrence')} of known failures")
     for signature in summary["known_unseen"]:
@@ -126,6 +128,15 @@ def _notes(summary: dict[str, Any]) -> list[str]:
             f"{counted(len(summary['not_reduced']), 'finding')} could not be reduced (summary.json)"
         )
     return notes
+
+
+def _changes(changed: dict[str, Any]) -> str:
+    older, newer = changed["older"], changed["newer"]
+    return (
+        f"{counted(len(changed['regressions']), 'regression')} (right in {older}, wrong in {newer})"
+        f", {len(changed['fixed'])} fixed (the other way round); "
+        f"{counted(changed['unchanged'], 'failure')} where neither is right"
+    )
 
 
 def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:

@@ -8,7 +8,7 @@ coordinate of a target. One rule serves them all.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -112,6 +112,19 @@ class Blame:
 
 
 NOBODY = Blame()
+
+
+def right_release(failing: Collection[Target], states: Mapping[Target, State]) -> str:
+    """Another release of a compiler that is right wherever one fails; "" for none.
+
+    failing: targets of one release. states: of everything that computed the model.
+    """
+    others = sorted({target.release for target in states} - {t.release for t in failing})
+    for release in others:
+        elsewhere = [states.get(replace(target, release=release)) for target in failing]
+        if all(state is State.RIGHT for state in elsewhere):
+            return release
+    return ""
 
 
 def state_of(outcome: Outcome) -> State:

@@ -15,6 +15,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,33 @@ def is_installed(backend: type[Backend], release: str) -> bool:
         return False
 
 
+def release_of(backend: type[Backend], release: str) -> str:
+    """The release itself; for "", the one that is installed. Raises: ReleaseError for none."""
+    try:
+        return release or importlib.metadata.version(backend.distribution)
+    except (importlib.metadata.PackageNotFoundError, ValueError) as error:
+        raise ReleaseError(f"nobody knows which release of {backend.name} is installed") from error
+
+
+def releases_of(backend: type[Backend]) -> list[str]:
+    """The releases that the index has for this Python and machine, the oldest first, without
+    prereleases. Raises: ReleaseError.
+    """
+    pip = [sys.executable, "-m", "pip"]
+    if not importlib.util.find_spec("pip"):
+        pip = [_uv() or "uv", "tool", "run", "pip"]
+    command = [*pip, "index", "versions", backend.distribution]
+    told, why = _run(command)
+    found = re.search(r"^Available versions: (.+)$", told, re.MULTILINE)
+    if found is None:
+        raise ReleaseError(
+            f"the releases of {backend.distribution or backend.name} cannot be listed: "
+            f"{' '.join(command)} failed: {why}"
+        )
+    versions = sorted(map(_version, found.group(1).split(", ")))
+    return [str(version) for version in versions if not version.is_prerelease]
+
+
 def requirements(backend: type[Backend], release: str) -> tuple[str, ...]:
     """What an installer is asked for."""
     version = _version(release)
@@ -181,16 +209,23 @@ def _make(
 def _installers(draft: Path, packages: tuple[str, ...]) -> Iterator[list[list[str]]]:
     """Commands that make an environment, uv's first; no package is built from its source."""
     python, wheels = str(draft / "bin" / "python"), ["--only-binary", ":all:"]
-    beside = str(Path(sys.executable).parent)
-    if uv := shutil.which("uv", path=os.pathsep.join([beside, os.environ.get("PATH", "")])):
+    if uv := _uv():
         venv = [uv, "venv", "--quiet", "--python", sys.executable, str(draft)]
         yield [venv, [uv, "pip", "install", "--quiet", "--python", python, *wheels, *packages]]
-    venv, install = [sys.executable, "-m", "venv", str(draft)], ["install", "--quiet", *wheels]
+    venv, install = (
+        [sys.executable, "-m", "venv", str(draft)],
+        ["install", "--quiet", "--no-compile", *wheels],
+    )
     if importlib.util.find_spec("pip"):
         pip = [sys.executable, "-m", "pip", "--python", python]
         yield [[*venv, "--without-pip"], [*pip, *install, *packages]]
     else:
         yield [venv, [python, "-I", "-m", "pip", *install, *packages]]
+
+
+def _uv() -> str | None:
+    beside = str(Path(sys.executable).parent)
+    return shutil.which("uv", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
 
 
 def _imports(draft: Path, backend: type[Backend]) -> list[str]:
@@ -201,17 +236,21 @@ def _imports(draft: Path, backend: type[Backend]) -> list[str]:
 
 def _first_failure(commands: list[list[str]]) -> str:
     """Runs the commands up to one that fails; its last words, "" if none does."""
-    for command in commands:
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-            )
-        except OSError as error:
-            return f"{command[0]}: {error.strerror}"
-        if done.returncode:
-            told = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
-            return visible(told) or f"{command[0]} ended with {done.returncode}"
-    return ""
+    return next((why for command in commands if (why := _run(command)[1])), "")
+
+
+def _run(command: list[str]) -> tuple[str, str]:
+    """What a command prints, and its last words if it fails."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        return "", f"{command[0]}: {error.strerror}"
+    if not done.returncode:
+        return done.stdout, ""
+    told = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
+    return "", visible(told) or f"{command[0]} ended with {done.returncode}"
 
 
 def _lent(backend: type[Backend]) -> dict[str, str]:

@@ -62,7 +62,8 @@ class Problem:
 
     backend: None for a failure of an exporter. config: CaseConfig.to_json(). levels: of the
     backend that were run; empty: its default ones. exporter_accused: whether the direct lowering
-    has to run beside every candidate.
+    has to run beside every candidate. rival: another release of the backend, which must be right
+    where the backend fails.
     """
 
     case: TestCase
@@ -71,6 +72,7 @@ class Problem:
     config: Mapping[str, Any]
     levels: tuple[str, ...] = ()
     exporter_accused: bool = False
+    rival: BackendSpec | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +196,8 @@ def _slots(problem: Problem, config: ReduceConfig) -> Slots:
         limits = limits_of(known.get(spec.name).parse_options(spec.options))
         if problem.failure.kind is not OutcomeKind.TIMEOUT:
             limits = replace(limits, seconds=min(limits.seconds, SECONDS))
-    return Slots(problem.config, spec, config.workers, registry, limits, config.servers)
+    shared = config.servers, problem.rival
+    return Slots(problem.config, spec, config.workers, registry, limits, *shared)
 
 
 def _question(problem: Problem, slots: Slots) -> Question:

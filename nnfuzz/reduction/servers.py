@@ -32,15 +32,23 @@ def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
 @dataclass(frozen=True, eq=False)
 class Workers:
     """One with torch and onnx (nnfuzz.reduction.service), and one of the backend, if there is any:
-    they serve one case at a time.
+    they serve one case at a time. rival: of another release, if it has to be right where the
+    backend fails.
     """
 
     service: Sandbox
     runner: BackendRunner | None
+    rival: BackendRunner | None = None
 
     @property
     def sandboxes(self) -> list[Sandbox]:
-        return [self.service, *([self.runner.sandbox] if self.runner else [])]
+        return [self.service, *(r.sandbox for r in (self.runner, self.rival) if r)]
+
+    def fit(self, *specs: BackendSpec | None) -> bool:
+        """Whether they are of these specifications, labels included."""
+        own = [runner and runner.spec for runner in (self.runner, self.rival)]
+        labels = [[spec and spec.label for spec in given] for given in (own, specs)]
+        return own == [*specs] and labels[0] == labels[1]
 
     def close(self) -> None:
         for sandbox in self.sandboxes:
@@ -62,29 +70,41 @@ class Servers:
     ) -> None:
         self._registry, self._arguments = registry, {"config": operators_of(config or {})}
         self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
-        self.backend = fork_server_of(registry.get(backend.name), backend) if backend else None
+        self._compilers: dict[tuple[str, str], ForkServer] = {}
+        self.backend = self._compiler(backend) if backend else None
         self.habits: Habits | None = None
         self._idle: list[Workers] = []
 
-    def workers(self, spec: BackendSpec | None, limits: Limits | None = None) -> Workers:
+    def workers(
+        self,
+        spec: BackendSpec | None,
+        limits: Limits | None = None,
+        rival: BackendSpec | None = None,
+    ) -> Workers:
         """Some that were given back, or new ones. limits: of the backend's; default: its options'.
 
         Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
         """
-        label = spec.label if spec else ""
         for found in self._idle:
-            runner = found.runner
-            if (runner and runner.spec) == spec and (runner.name if runner else "") == label:
+            if found.fit(spec, rival):
                 self._idle.remove(found)
-                if runner:
+                for runner in filter(None, (found.runner, found.rival)):
                     runner.sandbox.limits = limits or limits_of(runner.options)
                 return found
         service = Sandbox(SERVICE, self._arguments, LIMITS, name="reduce", server=self.service)
-        return Workers(service, self.runner(spec, limits) if spec else None)
+        runners = (self.runner(made, limits) if made else None for made in (spec, rival))
+        return Workers(service, *runners)
 
     def runner(self, spec: BackendSpec, limits: Limits | None = None) -> BackendRunner:
         """A new worker of a backend. Raises: as `workers`."""
-        return BackendRunner(spec, self._registry, self.backend, limits)
+        return BackendRunner(spec, self._registry, self._compiler(spec), limits)
+
+    def _compiler(self, spec: BackendSpec) -> ForkServer:
+        """The fork server of a compiler's release."""
+        key = spec.name, spec.release
+        if key not in self._compilers:
+            self._compilers[key] = fork_server_of(self._registry.get(spec.name), spec)
+        return self._compilers[key]
 
     @contextmanager
     def lent(self, spec: BackendSpec) -> Iterator[tuple[Sandbox, BackendRunner]]:
@@ -107,9 +127,8 @@ class Servers:
         for workers in self._idle:
             workers.close()
         self._idle.clear()
-        self.service.close()
-        if self.backend is not None:
-            self.backend.close()
+        for server in (self.service, *self._compilers.values()):
+            server.close()
 
     def __enter__(self) -> Servers:
         return self

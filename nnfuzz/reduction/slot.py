@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Slot(Asking):
     """Tries one candidate at a time; `start`, then `feed` events until it returns the result.
 
-    One of its two workers is busy at any time: they serve the experiment one after the other.
+    One of its workers is busy at any time: they serve the experiment one after the other.
     usual: seconds of the slowest model that got through, 0 before there is one.
     """
 
@@ -49,7 +49,8 @@ class Slot(Asking):
 
     @property
     def sandboxes(self) -> list[Sandbox]:
-        return [self.service, *([self.runner.sandbox] if self.runner else [])]
+        runners = (self.runner, self.workers.rival)
+        return [self.service, *(runner.sandbox for runner in runners if runner)]
 
     def start(
         self,
@@ -101,9 +102,11 @@ class Slot(Asking):
         assert self.runner is not None and case is not None
         how = question.without, question.until, question.lazy
         seconds = patience(self.usual) if question.hurried and self.usual else math.inf
+        run = Run(self.runner.name, case, question.levels, False, *how, seconds=seconds)
+        judging = Judging.ALWAYS if question.judged else Judging.NEVER
         plan = Plan(
-            runs=[Run(self.runner.name, case, question.levels, False, *how, seconds=seconds)],
-            judging=Judging.ALWAYS if question.judged else Judging.NEVER,
+            runs=[run],
+            judging=judging,
             isolates=lambda failure: question.isolates,
             levels={self.runner.spec.name: self.runner.backend.levels},
             habits={self.runner.name: question.habits},
@@ -119,6 +122,11 @@ class Slot(Asking):
             for f in result.failures
             for key in failure_keys(f, result.blame(f), result.outcomes)
         ]
+        if seen and (rival := self.workers.rival):
+            again = Plan([replace(run, backend=rival.name)], judging)
+            told = (await Procedure(case, again, self).result()).outcomes
+            right = {outcome.level for outcome in told if outcome.ok}
+            seen = [(failure, key) for failure, key in seen if right.issuperset(failure.levels)]
         return replace(
             found,
             outcomes=result.outcomes,
@@ -132,7 +140,8 @@ class Slot(Asking):
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
         """Raises: RunnerError out of `feed`."""
         pending: Pending[list[Outcome] | RunnerError] = Pending()
-        runner = self.runner
+        rival = self.workers.rival
+        runner = rival if rival and run.backend == rival.name else self.runner
         assert runner is not None
 
         def answer(event: Event) -> None:

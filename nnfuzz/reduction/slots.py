@@ -62,9 +62,10 @@ class Slots:
         registry: BackendRegistry | None = None,
         limits: Limits | None = None,
         servers: Servers | None = None,
+        rival: BackendSpec | None = None,
     ) -> None:
         """config: CaseConfig.to_json(). backend: None for findings about an exporter. servers: to
-        share, and then left open.
+        share, and then left open. rival: see Problem.
 
         Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
         """
@@ -76,7 +77,8 @@ class Slots:
         self._known: dict[Question, dict[str, Tried]] = {}
         self.spent: dict[str, Spent] = {}
         self._spent = Spent()
-        self.slots = [Slot(self._servers.workers(backend, limits)) for _ in range(workers)]
+        made = (self._servers.workers(backend, limits, rival) for _ in range(workers))
+        self.slots = [Slot(workers) for workers in made]
 
     def start(self) -> None:
         """Starts all workers ahead of the first job. Raises: RunnerError."""

@@ -13,6 +13,14 @@ from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
 
+RIGHT_IN = "right_in"
+"""In `Finding.campaign`: another release, which is right where this one fails; a reduction keeps
+that, if it was what the campaign looked for."""
+
+
+BISECTION = "bisection"
+"""In `Finding.campaign`: what `nnfuzz bisect` found, a list of nnfuzz.experiment.bisection."""
+
 
 @dataclass(frozen=True, eq=False)
 class Finding:

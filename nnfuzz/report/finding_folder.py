@@ -21,6 +21,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
+from nnfuzz.experiment.bisection import Bisection
 from nnfuzz.experiment.localise import Localisation
 from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import Unreadable, read, read_fields
@@ -85,6 +86,8 @@ class _Campaign:
     """What is read again of `Finding.campaign`."""
 
     grouping: str
+    right_in: str
+    bisection: tuple[Bisection, ...]
     explanations: tuple[str, ...]
     keys: tuple[Key, ...]
 

@@ -13,7 +13,7 @@ from nnfuzz.execute.runner import RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
@@ -101,6 +101,8 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
     """What to reduce; `backend` instead of the finding's own."""
     failure = finding.failure
     ran = dict.fromkeys(o.level for o in finding.outcomes if o.backend == failure.backend)
+    release, spec = finding.campaign.get(RIGHT_IN, ""), backend or finding.backend
+    label = f"{failure.compiler}@{release}"
     return Problem(
         case=finding.case,
         failure=failure,
@@ -108,6 +110,7 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
         config=finding.config,
         levels=tuple(ran),
         exporter_accused=finding.blame.coordinate is Coordinate.FORM,
+        rival=replace(spec, release=release, label=label) if spec and release else None,
     )
 
 

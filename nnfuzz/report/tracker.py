@@ -11,7 +11,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import BISECTION, Finding
 from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
 from nnfuzz.report.repro import (
     exit_codes,
@@ -53,6 +53,7 @@ def tracker_report(finding: Finding) -> str:
             operands=operands(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             grouping=finding.campaign.get("grouping", ""),
+            bisections=finding.campaign.get(BISECTION, ()),
             explanations=finding.campaign.get("explanations", ()),
             levels=_levels(finding),
             localisation=finding.localisation,

@@ -2,12 +2,21 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.compare.flip import PYTORCH, Blame, Coordinate, State, blame, state_of
+from nnfuzz.compare.flip import (
+    PYTORCH,
+    Blame,
+    Coordinate,
+    State,
+    blame,
+    right_release,
+    state_of,
+)
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target, differing, simpler
 
@@ -87,6 +96,16 @@ def test_code_for_one_device_is_accused(state, device, forms):
 def test_a_regression_is_a_flip_of_the_release(state, release, devices):
     states = table(lambda t: t.release == release, state, devices=devices, releases=RELEASES)
     assert accused(states) is Coordinate.RELEASE
+
+
+def test_a_change_needs_a_release_that_is_right_wherever_the_other_one_fails():
+    states = table(lambda t: t.release == "2.0" and t.level >= "O2", releases=RELEASES)
+    bad = [target for target in states if states[target] is WRONG]
+    assert right_release(bad, states) == "1.0"
+    assert right_release(bad[:1], states) == "1.0"
+    for state in (WRONG, UNSUPPORTED, State.COMPILE):
+        assert right_release(bad, {**states, replace(bad[1], release="1.0"): state}) == ""
+    assert right_release(bad, {t: s for t, s in states.items() if t.release != "1.0"}) == ""
 
 
 @pytest.mark.parametrize("state", BAD)

@@ -1,5 +1,8 @@
 """A compiler with releases: ONNX's reference evaluator, to which release 1.0 adds one, up to
-the opsets of each release."""
+the opsets of each release. Neither takes the cosine.
+"""
+
+import numpy as np
 
 from nnfuzz.execute.backend import Backend
 
@@ -20,9 +23,12 @@ class Released(Backend):
         import onnx
         import toyrel
 
-        if onnx.load_model_from_string(model).opset_import[0].version > toyrel.NEWEST_OPSET:
+        found = onnx.load_model_from_string(model)
+        if any(node.op_type == "Cos" for node in found.graph.node):
+            raise ValueError("no cosine")
+        if found.opset_import[0].version > toyrel.NEWEST_OPSET:
             raise NotImplementedError("this opset")
-        return onnx.load_model_from_string(model)
+        return found
 
     def build(self, module, level):
         import toyrel
@@ -31,6 +37,6 @@ class Released(Backend):
         session = ReferenceEvaluator(module)
         names = session.output_names
         return lambda inputs: {
-            name: (value + toyrel.WRONG).astype(value.dtype)
+            name: np.asarray(value + toyrel.WRONG, value.dtype)
             for name, value in zip(names, session.run(names, inputs))
         }

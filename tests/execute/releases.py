@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.execute import environment
-
 ADAPTER = Path(__file__).parent / "released_backend.py"
 
 
@@ -52,4 +50,4 @@ def use_index(patch, index: Path, cache: Path) -> None:
     patch.setenv("UV_NO_INDEX", "1")
     patch.setenv("UV_OFFLINE", "1")
     patch.setenv("UV_FIND_LINKS", str(index))
-    patch.setattr(environment, "folder", lambda: cache)
+    patch.setenv("XDG_CACHE_HOME", str(cache))

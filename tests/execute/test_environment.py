@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.cli import backends
 from nnfuzz.execute import environment
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.environment import ReleaseError, environments, home_of, requirements
@@ -30,7 +31,7 @@ def index(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     """One for the module: an environment takes seconds."""
-    return tmp_path_factory.mktemp("cache") / "environments"
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_what_cannot_be_made_says_why_and_leaves_nothing(registry, cache, releas
     with pytest.raises(ReleaseError, match=complaint):
         home_of(registry.get("toyrel"), release, told.append)
     assert "making an environment" in told[0]
-    assert not [place for place in cache.glob("*/*") if place.name.startswith(f"{release}-")]
+    assert not [place for place in cache.rglob("toyrel/*") if place.name.startswith(f"{release}-")]
 
 
 def test_an_environment_whose_python_is_gone_is_made_again(registry):
@@ -134,7 +135,7 @@ def test_two_that_want_one_at_once_make_it_once(registry, monkeypatch, tmp_path)
 def test_an_experiment_accuses_the_release(registry):
     from nnfuzz.library.generator import Generator
 
-    case = next(iter(Generator(seed=0, nodes=2, dtypes=["float32"], opset=18)))
+    case = next(iter(Generator(operators=["Add", "Abs"], nodes=2, dtypes=["float32"], opset=18)))
     targets = ["toyrel@1.0", "toyrel@2.0"]
     with Experiment(targets, registry=registry, repeats=1) as run:
         result = run(case)
@@ -142,3 +143,19 @@ def test_an_experiment_accuses_the_release(registry):
     assert failure.backend == "toyrel@1.0"
     assert result.blame(failure).accused == "release 1.0"
     assert result.blame(failure).right.release == "2.0"
+
+
+def test_environments_are_listed_and_removed(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "nnfuzz" / "environments" / "toyrel" / "1.0-abcd" / "bin" / "python"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"x" * 2_000_000)
+    (file.parents[2] / "2.0-abcd.part").mkdir()
+    backends._print_environments()
+    shown = capsys.readouterr().out
+    assert "toyrel 1.0: 2 MB in" in shown and "2.0" not in shown
+    backends.backends(prune=True)
+    assert "removed toyrel 1.0" in capsys.readouterr().out
+    assert not file.exists()
+    backends._print_environments()
+    assert capsys.readouterr().out == ""

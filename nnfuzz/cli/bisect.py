@@ -1,0 +1,87 @@
+"""`nnfuzz bisect FINDING`: with which release of the compiler did it come?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
+from nnfuzz.cli.options import Plugins
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.experiment.bisection import Bisection, Step
+    from nnfuzz.report.finding import Finding
+
+
+def bisect(
+    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    oldest: Annotated[
+        str,
+        typer.Option("--from", metavar="RELEASE", help="The oldest release to look at."),
+    ] = "",
+    newest: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="RELEASE", help="Look up to this newer release where it was fixed."
+        ),
+    ] = "",
+    plugin: Plugins = None,
+) -> None:
+    """Name the release of the compiler with which a finding came, or with which it was fixed.
+
+    \b
+    nnfuzz bisect campaign/findings/onnxruntime-mismatch-eaa1ca026673/reduced
+    nnfuzz bisect campaign/findings/onnxruntime-mismatch-eaa1ca026673 --from 1.20.0
+
+    A binary search over the releases that the package index lists, each in an environment of its
+    own; the result goes into finding.json and report.md. Exit code 1 while the finding reproduces
+    in its own release, 0 once it does not.
+    """
+    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.findings import backend_of, open_finding
+    from nnfuzz.report.bisection import NotReproduced, write_bisection
+    from nnfuzz.testcase.client import ProducerError
+
+    consent = Consent(finding, plugin or [])
+    found = open_finding(finding, consent)
+    spec = backend_of(found, "", plugin or [], consent) if found.case.model else None
+    if spec is None:
+        raise UsageError("a finding about an exporter has no compiler to bisect")
+    try:
+        result = _bisected(found, spec, oldest, newest)
+    except NotReproduced as error:
+        typer.echo(str(error))
+        raise typer.Exit(OK) from error
+    except ProducerError as error:
+        typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
+        raise typer.Exit(FAULT) from error
+    with writing(finding):
+        write_bisection(finding, result)
+    for bisection in result:
+        typer.echo(f"{bisection.compiler} {bisection.result}")
+    raise typer.Exit(FINDINGS)
+
+
+def _bisected(found: Finding, spec: BackendSpec, oldest: str, newest: str) -> list[Bisection]:
+    from nnfuzz.execute.environment import releases_of
+    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.report.bisection import Releases
+    from nnfuzz.testcase.client import ProducerClient
+
+    registry = BackendRegistry.discover(spec.plugins)
+    listed = releases_of(registry.get(spec.name))
+    for asked in filter(None, (oldest, newest)):
+        if asked not in listed:
+            raise UsageError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
+    typer.echo(f"finding: {found.signature}")
+    with ProducerClient(found.case.id.seed, found.config) as producer:
+        producer.check(found.case)
+        releases = Releases(found, spec, registry, producer.judge, listed, _show)
+        return releases.bisect(oldest, newest)
+
+
+def _show(step: Step) -> None:
+    typer.echo(f"{step.release}: {step.answer}" + (f" ({step.seen})" if step.seen else ""))

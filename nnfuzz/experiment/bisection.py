@@ -1,0 +1,106 @@
+"""In which release a failure came or went: a binary search that asks as few releases as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Answer(StrEnum):
+    """What became of a failure in a release."""
+
+    FAILS = "fails"
+    RIGHT = "right"
+    DIFFERENT = "fails differently"
+    UNSUPPORTED = "does not support the model"
+    SKIPPED = "cannot be installed"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One release that was asked. seen: what it says or does, in a line; may be empty."""
+
+    release: str
+    answer: Answer
+    seen: str = ""
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """result: a sentence. release: with which the answer changes; "" where it does not."""
+
+    compiler: str
+    result: str
+    release: str
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Ask = Callable[[str], Step]
+
+
+def came(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) -> Bisection:
+    """The first release with a failure. releases: the oldest first; the last one fails. right:
+    whether the first one is known to be right, so that it need not be asked.
+    """
+    search = _Search(releases, ask, 0 if right else -1, len(releases) - 1)
+    before, first = search.boundary(lambda answer: answer is not Answer.FAILS)
+    if before < 0:
+        told, release = f"fails in {releases[first]} already, the oldest that was asked", ""
+    else:
+        told, release = f"fails since {releases[first]}; {search.told(before)}", releases[first]
+    return search.result(compiler, told, release)
+
+
+def went(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) -> Bisection:
+    """The first release without a failure. releases: the oldest first, which fails. right: whether
+    the last one is known to be right.
+    """
+    search = _Search(releases, ask, 0, len(releases) - right)
+    last, after = search.boundary(lambda answer: answer is Answer.FAILS)
+    if after == len(releases):
+        told, release = f"still fails in {releases[last]}", ""
+    else:
+        told, release = f"{search.told(after)}; it fails up to {releases[last]}", releases[after]
+    return search.result(compiler, told, release)
+
+
+class _Search:
+    """low, high: positions whose answers are known, or which are no releases; not asked."""
+
+    def __init__(self, releases: Sequence[str], ask: Ask, low: int, high: int) -> None:
+        self._releases, self._ask = releases, ask
+        self._low, self._high = low, high
+        self._steps: dict[str, Step] = {}
+
+    def boundary(self, is_low: Callable[[Answer], bool]) -> tuple[int, int]:
+        """The neighbours between which the answer changes; what cannot be asked is none."""
+        while inside := [
+            i for i in range(self._low + 1, self._high) if self._releases[i] not in self._steps
+        ]:
+            middle = inside[len(inside) // 2]
+            step = self._ask(self._releases[middle])
+            self._steps[step.release] = step
+            if step.answer is Answer.SKIPPED:
+                continue
+            if is_low(step.answer):
+                self._low = middle
+            else:
+                self._high = middle
+        return self._low, self._high
+
+    def told(self, position: int) -> str:
+        """What a release does."""
+        name = self._releases[position]
+        answer = self._steps[name].answer if name in self._steps else Answer.RIGHT
+        return f"{name} {'is right' if answer is Answer.RIGHT else answer}"
+
+    def result(self, compiler: str, told: str, release: str) -> Bisection:
+        between = self._releases[self._low + 1 : self._high]
+        if between:
+            told += f" ({', '.join(between)} cannot be installed)"
+        return Bisection(compiler, told, release, tuple(self._steps.values()))
