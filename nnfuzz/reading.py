@@ -1,6 +1,7 @@
 """JSON of strangers (worker processes, files of others) -> values of the types that are declared.
 
 The one rule book for it: nothing has another type than its field says, and all text is visible.
+What reads a type is made once and kept, since every test case of a campaign is read by it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,30 @@ from typing import Any, TypeVar
 from nnfuzz.text import visible
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
+"""Turns a JSON value into one of its type. Raises: _Misfit."""
 MAX_DEPTH = 100
 """Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
 
 
 class Unreadable(ValueError):
     """A value that is not of the type that was declared; the message says where."""
+
+
+class _Misfit(Exception):
+    """What is wrong with a value inside of another one; where: the way to it, innermost first."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.where: list[str] = []
+
+    def inside(self, place: str) -> _Misfit:
+        self.where.append(place)
+        return self
+
+    def told(self) -> str:
+        return f"{''.join(reversed(self.where)) or 'it'}{self.problem}"
 
 
 def read(kind: type[T], value: Any) -> T:
@@ -32,7 +51,7 @@ def read(kind: type[T], value: Any) -> T:
     dataclass, written as an object or as the list of its fields; or a class that has a class method
     `parse` for its text. A number without fraction is a float, too. Raises: Unreadable.
     """
-    return _read(kind, value, "")
+    return _readable(_reader_of(kind), value)
 
 
 def read_fields(kind: type, data: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -40,110 +59,195 @@ def read_fields(kind: type, data: Mapping[str, Any], *names: str) -> dict[str, A
 
     Raises: Unreadable.
     """
-    return _fields(kind, {k: v for k, v in data.items() if k in names} if names else data, "")
+    told = {k: v for k, v in data.items() if k in names} if names else data
+    return _readable(lambda value: _fields(kind, value), told)
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
-    if kind in _PLAIN:
-        return _plain(kind, value, where)
-    if kind is Any:
-        return _any(value, where, MAX_DEPTH)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        return _first(inner, value, where)
-    if origin in (tuple, list, Sequence):
-        return _listed(origin, inner, value, where)
-    if origin in (dict, Mapping):
-        _expect(isinstance(value, Mapping), dict, value, where)
-        key_kind, item_kind = inner
-        return {
-            _read(key_kind, key, where): _read(item_kind, item, f"{where}.{key}")
-            for key, item in value.items()
-        }
-    return _made(kind, value, where)
+def _readable(reader: Reader, value: Any) -> Any:
+    try:
+        return reader(value)
+    except _Misfit as misfit:
+        raise Unreadable(misfit.told()) from misfit.__cause__
 
 
-_GREATEST = {int: 2**64, float: math.inf}
-_PLAIN = (str, int, float, bool, None, types.NoneType)
-
-
-def _plain(kind: Any, value: Any, where: str) -> Any:
-    if kind is float and type(value) is int:
-        return _built(float, value, where)  # too large a number is no float
-    if kind is str:
-        _expect(isinstance(value, str), kind, value, where)
-        return visible(value)
-    _expect(type(value) is (kind or types.NoneType), kind, value, where)
-    if type(value) in (int, float):
-        _expect(abs(value) < _GREATEST[type(value)], "a number of 64 bits", value, where)
-    return value
-
-
-def _any(value: Any, where: str, depth: int) -> Any:
-    _expect(depth > 0, "less deeply nested", "...", where)
-    if isinstance(value, Mapping):
-        return {key: _any(item, where, depth - 1) for key, item in value.items()}
-    return [_any(item, where, depth - 1) for item in value] if isinstance(value, list) else value
-
-
-def _first(kinds: Sequence[Any], value: Any, where: str) -> Any:
-    """As the first type of a union that it fits; what fits exactly comes before what is turned."""
-    problem = Unreadable(f"{where or 'it'} is nothing that it may be")
-    for kind in sorted(kinds, key=lambda kind: kind is not type(value)):
-        if value is None or kind is not types.NoneType:
-            try:
-                return _read(kind, value, where)
-            except Unreadable as error:
-                problem = error
-    raise problem
-
-
-def _listed(origin: Any, kinds: Sequence[Any], value: Any, where: str) -> Any:
-    _expect(isinstance(value, list | tuple), list, value, where)
-    if origin is not tuple or kinds[-1] is Ellipsis:
-        kinds = [kinds[0]] * len(value)
-    _expect(len(kinds) == len(value), f"{len(kinds)} items", value, where)
-    items = (_read(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value)))
-    return list(items) if origin is list else tuple(items)
-
-
-def _made(kind: Any, value: Any, where: str) -> Any:
-    """A value of a class."""
-    if issubclass(kind, Enum):
-        return _built(kind, value, where)
-    if isinstance(value, str) and hasattr(kind, "parse"):
-        return _built(kind.parse, visible(value), where)
-    _expect(dataclasses.is_dataclass(kind), "no type for JSON", value, where)
-    if isinstance(value, list):
-        names = _types(kind)
-        _expect(len(value) <= len(names), kind, value, where)
-        value = dict(zip(names, value))
-    _expect(isinstance(value, Mapping), kind, value, where)
-    return _built(lambda fields: kind(**fields), _fields(kind, value, where), where)
-
-
-def _fields(kind: Any, data: Mapping[str, Any], where: str) -> dict[str, Any]:
-    kinds = _types(kind)
-    for name in data:
-        _expect(name in kinds, f"a field of {kind.__name__}", name, where)
-    return {name: _read(kinds[name], value, f"{where}.{name}") for name, value in data.items()}
+def _reader_of(kind: Any) -> Reader:
+    return _reader(kind, typing.get_args(kind))
 
 
 @cache
-def _types(kind: type) -> dict[str, Any]:
+def _reader(kind: Any, inner: tuple[Any, ...]) -> Reader:
+    """inner: the arguments of the type, in order, which equal unions need not share."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind is Any:
+        return lambda value: _any(value, MAX_DEPTH)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _first(inner)
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return _listed(list(map(_reader_of, inner)))
+    if origin in (tuple, list, Sequence):
+        return _repeated(_reader_of(inner[0]), list if origin is list else tuple)
+    if origin in (dict, Mapping):
+        return _mapped(*map(_reader_of, inner))
+    return lambda value: _made(kind, value)
+
+
+# -- plain values -----------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    _expect(isinstance(value, str), str, value)
+    return visible(value)
+
+
+def _integer(value: Any) -> int:
+    _expect(type(value) is int, int, value)
+    _expect(abs(value) < 2**64, "a number of 64 bits", value)
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) is int:
+        return _built(float, value)  # too large a number is no float
+    _expect(type(value) is float, float, value)
+    _expect(abs(value) < math.inf, "a number of 64 bits", value)
+    return value
+
+
+def _truth(value: Any) -> bool:
+    _expect(type(value) is bool, bool, value)
+    return value
+
+
+def _nothing(value: Any) -> None:
+    _expect(value is None, types.NoneType, value)
+
+
+_PLAIN: Mapping[Any, Reader] = {
+    str: _text,
+    int: _integer,
+    float: _number,
+    bool: _truth,
+    None: _nothing,
+    types.NoneType: _nothing,
+}
+
+
+def _any(value: Any, depth: int) -> Any:
+    _expect(depth > 0, "less deeply nested", "...")
+    if isinstance(value, Mapping):
+        return {key: _any(item, depth - 1) for key, item in value.items()}
+    return [_any(item, depth - 1) for item in value] if isinstance(value, list) else value
+
+
+# -- what holds other values ------------------------------------------------------------------
+
+
+def _first(kinds: Sequence[Any]) -> Reader:
+    """As the first type of a union that it fits; what fits exactly comes before what is turned."""
+    readers = [(kind, _reader_of(kind)) for kind in kinds]
+
+    def reader(value: Any) -> Any:
+        problem = _Misfit(" is nothing that it may be")
+        for kind, read_as in sorted(readers, key=lambda pair: pair[0] is not type(value)):
+            if value is None or kind is not types.NoneType:
+                try:
+                    return read_as(value)
+                except _Misfit as misfit:
+                    problem = misfit
+        raise problem
+
+    return reader
+
+
+def _repeated(item: Reader, make: Callable[[list[Any]], Any]) -> Reader:
+    def reader(value: Any) -> Any:
+        _expect(isinstance(value, list | tuple), list, value)
+        found: list[Any] = []
+        try:
+            for each in value:
+                found.append(item(each))
+        except _Misfit as misfit:
+            raise misfit.inside(f"[{len(found)}]") from misfit.__cause__
+        return make(found)
+
+    return reader
+
+
+def _listed(items: Sequence[Reader]) -> Reader:
+    def reader(value: Any) -> Any:
+        _expect(isinstance(value, list | tuple), list, value)
+        _expect(len(items) == len(value), f"{len(items)} items", value)
+        found: list[Any] = []
+        try:
+            for item, each in zip(items, value):
+                found.append(item(each))
+        except _Misfit as misfit:
+            raise misfit.inside(f"[{len(found)}]") from misfit.__cause__
+        return tuple(found)
+
+    return reader
+
+
+def _mapped(key_reader: Reader, item: Reader) -> Reader:
+    def reader(value: Any) -> Any:
+        _expect(isinstance(value, Mapping), dict, value)
+        found = {}
+        for key, each in value.items():
+            name = key_reader(key)
+            try:
+                found[name] = item(each)
+            except _Misfit as misfit:
+                raise misfit.inside(f".{key}") from misfit.__cause__
+        return found
+
+    return reader
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """A value of a class."""
+    if issubclass(kind, Enum):
+        return _built(kind, value)
+    if isinstance(value, str) and hasattr(kind, "parse"):
+        return _built(kind.parse, visible(value))
+    _expect(dataclasses.is_dataclass(kind), "no type for JSON", value)
+    if isinstance(value, list):
+        names = _readers(kind)
+        _expect(len(value) <= len(names), kind, value)
+        value = dict(zip(names, value))
+    _expect(isinstance(value, Mapping), kind, value)
+    return _built(lambda fields: kind(**fields), _fields(kind, value))
+
+
+def _fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    readers = _readers(kind)
+    for name in data:
+        _expect(name in readers, f"a field of {kind.__name__}", name)
+    found = {}
+    for name, value in data.items():
+        try:
+            found[name] = readers[name](value)
+        except _Misfit as misfit:
+            raise misfit.inside(f".{name}") from misfit.__cause__
+    return found
+
+
+@cache
+def _readers(kind: type) -> dict[str, Reader]:
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
+    return {f.name: _reader_of(hints[f.name]) for f in dataclasses.fields(kind) if f.init}
 
 
-def _built(make: Callable[[Any], Any], value: Any, where: str) -> Any:
+def _built(make: Callable[[Any], Any], value: Any) -> Any:
     try:
         return make(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise Unreadable(f"{where or 'it'}: {error}") from error
+        raise _Misfit(f": {error}") from error
 
 
-def _expect(fits: bool, wanted: Any, value: Any, where: str) -> None:
+def _expect(fits: bool, wanted: Any, value: Any) -> None:
     if not fits:
         wanted = getattr(wanted, "__name__", wanted)
         got = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-        raise Unreadable(f"{where or 'it'} should be {wanted}, not {visible(got)[:80]}")
+        raise _Misfit(f" should be {wanted}, not {visible(got)[:80]}")

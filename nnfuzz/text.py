@@ -13,11 +13,13 @@ def visible(text: str) -> str:
     These are control characters, lone surrogates, and what Unicode has to turn the direction of
     writing. The result can be encoded in UTF-8, and has line breaks and tabs. Idempotent.
     """
+    if text.isprintable():  # nearly all, and fast to tell
+        return text
     return "\n".join(map(_visible, text.replace("\r\n", "\n").split("\n")))
 
 
 def _visible(line: str) -> str:
-    if line.isprintable():  # nearly all, and fast to tell
+    if line.isprintable():
         return line
     shown = _COLOUR.sub("", line)
     return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in shown)

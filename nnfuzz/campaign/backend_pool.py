@@ -64,6 +64,8 @@ class BackendPool:
         self.queue: deque[Order] = deque()
         self.urgent: deque[Order] = deque()
         self.seconds = 0.0
+        self.cpu = self.compiler_cpu = 0.0
+        """CPU seconds of the workers, and inside of the compiler."""
         self.habits: tuple[Deviation, ...] = ()
         """What the compiler computes otherwise everywhere, as far as it was asked."""
         self.hung = 0
@@ -129,6 +131,7 @@ class BackendPool:
         for slot in self.slots:
             if slot.active and slot.order and slot.active.sandbox is sandbox:
                 if (result := _fed(slot.active, event)) is not None:
+                    self.cpu += sandbox.take_cpu()
                     order, slot.order, slot.active = slot.order, None, None
                     self._count(result)
                     self._end(order, result)
@@ -137,6 +140,7 @@ class BackendPool:
         if long is None:
             return False
         if (result := _fed(long.runner, event)) is not None:
+            self.cpu += sandbox.take_cpu()
             self.aside.remove(long)
             self._count(result, beside=True)
             self._end(long.order, result)
@@ -232,6 +236,7 @@ class BackendPool:
         for outcome in result:
             seconds = sum(outcome.seconds.values())
             self.seconds += 0.0 if beside else seconds
+            self.compiler_cpu += outcome.cpu
             if outcome.kind is not OutcomeKind.TIMEOUT:
                 self.pace.add(seconds, outcome.level.partition("+")[0])
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
@@ -78,6 +79,7 @@ class Loop:
         self._runs: set[TestRun] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
+        self.cpu = CpuMeter(producers, backends)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -87,6 +89,7 @@ class Loop:
             count = counted(len(self._suspects.earlier), "suspected hang")
             self.observer.note(f"{count} of earlier sessions will be confirmed or cleared")
         self._probe_first()
+        self.cpu.begin()
         while not self._over():
             self.epochs.advance(self._jobs.next_index)
             self._jobs.end = self.epochs.end
@@ -94,6 +97,7 @@ class Loop:
         self._settle()
         self.recorder.complete = True
         self.recorder.store.stop_clock()
+        self.cpu.end()
         self._reduce_rest()
         self.reducer.close()
         self.recorder.arrange()
@@ -111,6 +115,10 @@ class Loop:
     def seconds(self) -> float:
         """Wall seconds of the campaign, start-up and earlier sessions included."""
         return self.recorder.seconds()
+
+    def cpu_ms(self) -> dict[str, object]:
+        """Milliseconds of CPU time per test of this session, by who has spent them."""
+        return self.cpu.per_test(self.recorder.figures.tests - self._tests_before)
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
@@ -236,6 +244,8 @@ class Loop:
     def _produced(
         self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float
     ) -> None:
+        if isinstance(event, Reply):
+            self.cpu.add_phases(event.value.cpu)
         if not isinstance(event, Reply):
             self._keep(lost(test, event, epoch))
             if isinstance(test, Probe) and not self._suspects.gives_up(test):

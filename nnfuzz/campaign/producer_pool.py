@@ -7,7 +7,7 @@ and passes each event to `feed`, which calls back whoever asked for the work.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,7 @@ from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 
 CONFIGURE = "configure"
+MAKING = (CONFIGURE, "produce", "signatures")
 PATIENCE = 20  # faults in a row after which a pool is beyond help
 
 
@@ -75,6 +76,8 @@ class ProducerPool:
         self.urgent: deque[Job] = deque()
         self.slots = [_ProducerSlot() for _ in range(count)]
         self.epoch = -1
+        self.cpu: defaultdict[str, float] = defaultdict(float)
+        """CPU seconds of making test cases ("producers") and of judging them ("judge")."""
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:
@@ -112,6 +115,7 @@ class ProducerPool:
         if isinstance(event, Progress) or slot.job is None:
             return True
         job, slot.job = slot.job, None
+        self.cpu["producers" if job.header["do"] in MAKING else "judge"] += sandbox.take_cpu()
         self._count(event, job)
         job.done(event, slot.epoch, time.perf_counter() - slot.began)
         return True

@@ -168,6 +168,7 @@ class _Session:
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
             "reduce_seconds_after_campaign": round(self.loop.reducer.after_campaign, 3),
+            "cpu_ms": self.loop.cpu_ms(),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
             "seed": self.config.seed,

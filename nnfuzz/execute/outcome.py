@@ -32,12 +32,13 @@ class Outcome:
     """The last stage reached by one test case on one target, and what it left behind.
 
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
-    to the wall time spent in it. `outputs` is set when kind is ok. A process that died names its
-    signal in `signal` ("SIGSEGV"), or its exit code in `message` ("exited with code 3"); a death
-    by the memory limit is a crash whose message begins with `MEMORY_LIMIT`. `complaint` is the
-    backend's reading of its compiler's words, where there was an error. `label` is that of the
-    backend (nnfuzz.execute.registry.labelled) where it is not the compiler's name. `baseline`: of a
-    level that shows nothing of the backend's own (Backend.baseline).
+    to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
+    is ok. A process that died names its signal in `signal` ("SIGSEGV"), or its exit code in
+    `message` ("exited with code 3"); a death by the memory limit is a crash whose message begins
+    with `MEMORY_LIMIT`. `complaint` is the backend's reading of its compiler's words, where there
+    was an error. `label` is that of the backend (nnfuzz.execute.registry.labelled) where it is not
+    the compiler's name. `baseline`: of a level that shows nothing of the backend's own
+    (Backend.baseline).
     """
 
     MEMORY_LIMIT = "memory limit"
@@ -51,6 +52,7 @@ class Outcome:
     signal: str = ""
     captured: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu: float = 0.0
     outputs: dict[str, np.ndarray] | None = None
     complaint: Complaint | None = None
     label: str = ""

@@ -41,7 +41,7 @@ class WorkerProcess:
         self.cause: DeathKind | None = None
         self.killed_at = 0.0
         self.note = ""
-        self._rested_at = self._rested_cpu = self._idle = self._burnt = 0.0
+        self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
         self._server = server
         self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
         theirs.close()
@@ -113,6 +113,12 @@ class WorkerProcess:
             return time.clock_gettime(~self.pid << 3 | _CPUCLOCK_SCHED) if self.pid else 0.0
         except OSError:
             return 0.0
+
+    def take_cpu(self) -> float:
+        """CPU seconds of the worker since this was last asked; 0 if unknown."""
+        before, now = self._taken, self._cpu_seconds()
+        self._taken = max(before, now)
+        return self._taken - before
 
     def kill(self, cause: DeathKind | None, now: float) -> None:
         self.cause, self.killed_at, self.spent = cause, now, True

@@ -119,6 +119,10 @@ class Sandbox:
         begun = process is not None and process.status.job == process.jobs
         return process.status.stage if process is not None and begun else ""
 
+    def take_cpu(self) -> float:
+        """CPU seconds of the present worker since this was last asked; 0 if unknown."""
+        return self._process.take_cpu() if self._process else 0.0
+
     @property
     def due(self) -> bool:
         """Whether to look after it though nothing may have come from it: for its limits."""

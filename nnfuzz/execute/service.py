@@ -80,6 +80,7 @@ class BackendService:
         if reason:
             raise BackendUnavailable(reason)
         self._without: tuple[str, ...] = ()
+        self._cpu = 0.0  # of the stages of which no outcome has told yet
         self._until, self._lazy = Stage.EXECUTE, False
         # Imports the compiler before crash handlers are installed.
         self._release = self._backend.release
@@ -175,7 +176,7 @@ class BackendService:
         step: Callable[[], Any],
     ) -> Any:
         report(f"{stage} {level}")
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         try:
             return step()
         except _NOT_THE_COMPILER:
@@ -186,6 +187,7 @@ class BackendService:
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
             seconds[stage.value] = time.perf_counter() - start
+            self._cpu += time.process_time() - cpu
 
     def _classify(self, error: BaseException, stage: Stage) -> dict[str, Any]:
         """Kind, texts and complaint of what a stage has raised."""
@@ -207,8 +209,8 @@ class BackendService:
         }
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
-        target = self._backend.target(level, self._release)
-        return Outcome(target=target, seconds=dict(seconds), **fields)
+        target, cpu, self._cpu = self._backend.target(level, self._release), self._cpu, 0.0
+        return Outcome(target=target, seconds=dict(seconds), cpu=cpu, **fields)
 
 
 def _limited(

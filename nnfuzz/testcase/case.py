@@ -113,7 +113,8 @@ class TestCase:
     id: with the configuration it determines everything but times. graph: at
     several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for
     each. model: serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the
-    graph. seconds: per phase (generate, materialize, export, inputs). discarded: graphs that were
+    graph. seconds: per phase (generate, materialize, export, inputs), of wall time; cpu: of CPU
+    time. discarded: graphs that were
     given up for want of inputs before this one. motifs: names of those planted, with "~" behind it
     where one was mutated. generated_for: the exporter whose limits the graph keeps; it is
     `exporter` unless the model has a symbolic dimension.
@@ -130,6 +131,7 @@ class TestCase:
     exporter: str = "torchscript"
     opset: int = 20
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
     solver_checks: int = 0
     discarded: int = 0
     motifs: tuple[str, ...] = ()
@@ -160,6 +162,7 @@ class TestCase:
             "exporter": self.exporter,
             "opset": self.opset,
             "seconds": self.seconds,
+            "cpu": self.cpu,
             "solver_checks": self.solver_checks,
             "discarded": self.discarded,
             "motifs": list(self.motifs),
@@ -203,6 +206,7 @@ class NotProduced:
     unsupported: bool = False
     graph: GraphView = NO_GRAPH
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
     generated_for: str = ""
 
     def to_json(self) -> dict[str, Any]:
