@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.long_runs import Answer, LongRun, LongRuns, Order, Watcher
 from nnfuzz.campaign.pace import Pace, Waiting
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
@@ -22,6 +23,7 @@ from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError, fork
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
+from nnfuzz.testcase.test_id import Numbered, TestId
 from nnfuzz.triage.survey import learn_habits, usual_seconds
 
 MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most
@@ -82,6 +84,14 @@ class BackendPool:
     @property
     def name(self) -> str:
         return self.spec.label
+
+    def levels_of(self, test: TestId, config: CampaignConfig) -> tuple[str, ...]:
+        """The levels that a test runs at: a pipeline that is drawn for it takes the place of the
+        most optimised one. A function of the settings and the test.
+        """
+        rng = config.drawing(test.index, self.spec.name) if isinstance(test, Numbered) else None
+        drawn = self.slots[0].runner.draw_pipeline(rng) if rng else None
+        return (*(self.levels[:-1] or self.levels), str(drawn)) if drawn else self.levels
 
     def versions(self) -> dict[str, str]:
         """Waits for the first worker. Raises: RunnerError if it cannot start."""

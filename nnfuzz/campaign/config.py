@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -85,7 +86,8 @@ class CampaignConfig:
     failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
     single-operator probes before the start; with tests_limit it stands for a number of them
     (`probed_first`). learn: whether `unsupported` outcomes lead to probes, and probes to refusals
-    (a new epoch).
+    (a new epoch). pipelines: share of the tests that run at a pipeline of their own
+    (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
     keeps away from the operators that it is associated with; 0 for never. regressions: whether only
     what one of two releases gets wrong and the other one right is a finding.
@@ -106,6 +108,7 @@ class CampaignConfig:
     reduce: bool = True
     throttle: int = 5
     regressions: bool = False
+    pipelines: float = 0.0
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
 
@@ -124,13 +127,19 @@ class CampaignConfig:
             )
         if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
             raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
-        if not 0 <= self.full_check <= 1:
-            raise ConfigError("--full-check is a share between 0 and 1")
+        for name in ("full_check", "pipelines"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"--{name.replace('_', '-')} is a share between 0 and 1")
 
     def sampled(self, index: int) -> bool:
         """Whether the index gets the full check even if its results agree at first sight."""
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
+
+    def drawing(self, index: int, compiler: str) -> random.Random | None:
+        """What the pipeline of a test is drawn with; None where it runs at the usual levels."""
+        rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")
+        return rng if rng.random() < self.pipelines else None
 
     @property
     def timed(self) -> bool:

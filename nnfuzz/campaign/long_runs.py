@@ -72,7 +72,8 @@ class LongRun:
         """What the worker says is not to be trusted: it becomes a level and stage of the run."""
         run = self.order.run
         told, _, level = self.runner.sandbox.stage.partition(" ")
-        level = level if level in run.levels else run.levels[0]
+        # A long pipeline is cut off.
+        level = next((own for own in run.levels if level and own.startswith(level)), run.levels[0])
         stage = next((stage for stage in Stage if stage == told), Stage.IMPORT)
         return Waiting(run.case.id, self.backend, level, stage, self.seconds)
 

@@ -265,7 +265,7 @@ class Loop:
 
     def _pools_of(self, test: TestId) -> list[tuple[BackendPool, tuple[str, ...]]]:
         if not isinstance(test, Probe):
-            return [(pool, pool.levels) for pool in self.backends]
+            return [(pool, pool.levels_of(test, self.config)) for pool in self.backends]
         names: Collection[str] = self.prober.backends(test)
         if self._suspects.gives_up(test):
             names = self._suspects.earlier.get(test, ())

@@ -64,6 +64,7 @@ class TestRun(Asking):
         self.bytes = _size(case.inputs) + _size(case.weights)
         self.bytes += _size(case.expected) * (1 + sum(len(levels) for _, levels in backends))
         self._pools = {pool.name: pool for pool, _ in backends}
+        self._levels = {pool.name: levels for pool, levels in backends}
         plan = Plan(
             runs=[Run(pool.name, case, levels, slow=slow) for pool, levels in backends],
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
@@ -111,8 +112,8 @@ class TestRun(Asking):
         pool = self._pools[waiting.backend]
         compiler = pool.spec.name
         label = "" if waiting.backend == compiler else waiting.backend
-        fine = [level for level in pool.levels if level != waiting.level]
-        fine = fine[: pool.levels.index(waiting.level)] if waiting.level in pool.levels else []
+        levels = self._levels[waiting.backend]
+        fine = levels[: levels.index(waiting.level)] if waiting.level in levels else ()
         ends = [(OutcomeKind.OK, Stage.EXECUTE, level) for level in fine]
         ends.append((OutcomeKind.TIMEOUT, waiting.stage, waiting.level))
         outcomes = [

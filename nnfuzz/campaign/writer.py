@@ -9,7 +9,7 @@ from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -47,19 +47,15 @@ def finding_writer(
             versions=dict(versions.get(failure.backend, {})),
             campaign={"epoch": evidence.epoch, **_change(config, failure, evidence)},
         )
-        write_finding(folder, finding, _program(registry, spec, case) if spec else None)
+        from nnfuzz.report.reduced import repro_program
+
+        write_finding(folder, finding, repro_program(finding, registry))
 
     return write
 
 
 def _change(config: CampaignConfig, failure: Failure, evidence: Evidence) -> dict[str, str]:
     return {RIGHT_IN: evidence.right_release(failure)} if config.regressions else {}
-
-
-def _program(registry: BackendRegistry, spec: BackendSpec, case: TestCase) -> str | None:
-    from nnfuzz.report.repro import program_of
-
-    return program_of(spec, registry, case)
 
 
 def _made(evidence: Evidence) -> TestCase | NotProduced:

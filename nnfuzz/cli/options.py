@@ -205,6 +205,17 @@ Known = Annotated[
         "(backend=tvm operator=Pow dtype=bfloat16) in each line, or a folder of findings.",
     ),
 ]
+Pipelines = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Share of the tests that run at a pipeline of their own in place of the most "
+        "optimised level: passes and options of the compiler, drawn for each, where a backend has "
+        "such [default: 0.5, 0 with --level].",
+    ),
+]
 FullCheck = Annotated[
     float | None,
     typer.Option(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 60.0
 DEFAULT_DYNAMIC = 0.05
+DEFAULT_PIPELINES = 0.5
 MOST_PRODUCERS = 16
 
 
@@ -65,6 +66,7 @@ def make_config(
     _check_levels(registry, specs, rest.get("levels", ()))
     if "time_limit" not in rest and "tests_limit" not in rest:
         rest["time_limit"] = DEFAULT_SECONDS
+    rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
     return CampaignConfig(
         backends=specs,
         case=CaseConfig(**{"dynamic": DEFAULT_DYNAMIC, **case}).written_by(opsets),
@@ -128,12 +130,8 @@ def _check_levels(
     registry: BackendRegistry, specs: tuple[BackendSpec, ...], levels: tuple[str, ...]
 ) -> None:
     for spec in specs:
-        known = registry.get(spec.name).levels
         for level in levels:
-            if level not in known:
-                raise UsageError(
-                    f"backend {spec.name} has no level {level!r}; it has {', '.join(known)}"
-                )
+            registry.get(spec.name).check_level(level)
 
 
 def default_processes(backends: int) -> dict[str, int]:

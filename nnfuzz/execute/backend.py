@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import random
 import sys
 import traceback
 import typing
@@ -46,7 +47,7 @@ from nnfuzz.execute.complaint import (
     read_complaint,
 )
 from nnfuzz.execute.stage import Stage
-from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Target
+from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.execute.wire import has_wire_form
 
 Arrays = Mapping[str, np.ndarray]
@@ -163,6 +164,9 @@ class Backend(ABC):
 
     name: ClassVar[str]
     levels: ClassVar[tuple[str, ...]]
+    steps: ClassVar[tuple[str, ...]] = ()
+    """What may stand behind a level in a drawn pipeline, see `draw_pipeline`: words without any of
+    "+, "."""
     preload: ClassVar[tuple[str, ...]] = ()
     install: ClassVar[str] = ""  # command that installs the compiler, for the message of `missing`
     distribution: ClassVar[str] = ""
@@ -183,7 +187,8 @@ class Backend(ABC):
     """A level that shows nothing of the backend's own work, but what that work is held against:
     where it is not right, the backend is not to blame for the other levels either."""
     collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Passes of unrelated rewrites: name -> ONNX operators that all of these have in common."""
+    """Passes of unrelated rewrites, and options that have them: name -> ONNX operators that all of
+    these have in common."""
     reads: ClassVar[str] = ONNX
     """What `load` gets: a serialised ONNX model, or an nnfuzz.execute.modules.TorchSource, for
     "module" and "exported". An option that means "form" lets the user choose."""
@@ -255,6 +260,37 @@ class Backend(ABC):
         """The levels that a campaign compares unless told otherwise: the first and the last."""
         return tuple(dict.fromkeys((cls.levels[0], cls.levels[-1])))
 
+    def draw_pipeline(self, rng: random.Random) -> Pipeline | None:
+        """A level with a random choice of `steps` behind it, for one test case: passes and options
+        of the compiler that no level has, and none that changes results by design. None: the
+        backend has none. `build` and what belongs to it then get the text of a Pipeline as level,
+        whole or without some of its steps.
+
+        A function of rng and the options alone; called without the compiler.
+        """
+        return None
+
+    @classmethod
+    def check_level(cls, text: str) -> None:
+        """Raises: OptionError unless it is a level, or one with some of `steps` behind it."""
+        pipeline = Pipeline.parse(text)
+        for kind, name, known in (
+            ("level", pipeline.level, cls.levels),
+            *(("step", step, cls.steps) for step in pipeline.steps),
+        ):
+            if name not in known:
+                raise OptionError(
+                    f"backend {cls.name} has no {kind} {name!r}; {suggest(name, known)}"
+                )
+
+    @classmethod
+    def having(cls, levels: Iterable[str]) -> tuple[str, ...]:
+        """Those of some levels that the backend has, the least optimised first."""
+        wanted = list(dict.fromkeys(levels))
+        drawn = [p for p in map(Pipeline.parse, wanted) if p.steps and {*p.steps} <= {*cls.steps}]
+        kept = [str(p) for p in drawn if p.level in cls.levels]
+        return (*(level for level in cls.levels if level in wanted), *kept)
+
     @classmethod
     def parse_options(cls, options: Mapping[str, Any]) -> Any:
         """Values or command-line texts -> cls.Options. Raises: OptionError."""
@@ -299,6 +335,8 @@ class Backend(ABC):
     @abstractmethod
     def build(self, module: Any, level: str) -> Program:
         """Compiles for one level; called once per level, and must leave `module` as it was.
+
+        level: one of `levels`, or what `draw_pipeline` may return, as text.
 
         The callable maps input names to C-contiguous arrays and returns output names to arrays.
         """
@@ -345,6 +383,12 @@ class Backend(ABC):
         """The same where inputs or outputs have dtypes that NumPy knows through ml_dtypes only."""
         return self.repro()
 
+    def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str | None:
+        """The same where these pipelines may be given as level, beside the levels. foreign: whether
+        dtypes are as for `repro_foreign`.
+        """
+        return None
+
     def import_model(self, model: bytes | Source) -> Imported:
         """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
         if not isinstance(model, bytes):
@@ -357,10 +401,7 @@ class Backend(ABC):
 
         without: passes to switch off, with `build_without`.
         """
-        if level not in self.levels:
-            raise OptionError(
-                f"backend {self.name} has no level {level!r}; {suggest(level, self.levels)}"
-            )
+        self.check_level(level)
         if without:
             program = self.build_without(imported.module, level, without)
         else:

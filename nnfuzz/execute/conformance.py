@@ -11,6 +11,7 @@ model that the backend calls `unsupported` is passed over; at least the float32 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError
 from nnfuzz.ir.dtypes import DType, is_floating
 
 OPSET, IR_VERSION = 21, 10
+_DRAWN = 5  # pipelines that are tried
 FLAT = {"s": np.array([-1])}
 
 
@@ -53,6 +55,7 @@ def check_backend(
         fates = {}
         for probe in probes if probes is not None else standard_probes():
             fates[probe.name] = _check_probe(runner, probe)
+        _check_pipelines(runner, standard_probes()[0])
         _check_errors(runner)
         assert runner.sandbox.pid is not None, "the worker died although every test case was tame"
     return fates
@@ -173,6 +176,23 @@ def _check_versions(runner: BackendRunner) -> None:
     assert versions and all(
         isinstance(k, str) and isinstance(v, str) and v for k, v in versions.items()
     ), f"versions() must map the compiler's name to its version text, not {versions!r}"
+
+
+def _check_pipelines(runner: BackendRunner, probe: Probe) -> None:
+    """What is drawn is a function of the seed, made of known steps, and leaves results alone."""
+    for seed in range(_DRAWN):
+        one, two = (runner.draw_pipeline(random.Random(seed)) for _ in range(2))
+        assert one == two, f"draw_pipeline must depend on rng alone: {one} and {two}"
+        if one is None:
+            continue
+        unfit = [step for step in one.steps if not step or {*step} & {*"+, "}]
+        assert not unfit, f"a step is a word without any of '+, ', not {unfit[0]!r}"
+        runner.backend.check_level(str(one))
+        (outcome,) = runner.run(probe.model, probe.inputs, [str(one)])
+        where = f"{runner.name} at {one}, model {probe.name!r}"
+        assert outcome.ok, f"{where}: {outcome.kind} at {outcome.stage}: {outcome.message}"
+        if outcome.stage is Stage.EXECUTE:
+            _check_outputs(where, probe, outcome, outcome)
 
 
 def _check_probe(runner: BackendRunner, probe: Probe) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, OptionError, suggest
+from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.complaint import TEXT_CHARS, CompilerError
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.environment import home_of
@@ -20,7 +21,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
-from nnfuzz.execute.target import ONNX, Target
+from nnfuzz.execute.target import ONNX, Pipeline, Target
 from nnfuzz.reading import read
 from nnfuzz.text import visible
 
@@ -110,6 +111,10 @@ class BackendRunner:
         """Whether a test case is in hand."""
         return self.sandbox.busy
 
+    def draw_pipeline(self, rng: random.Random) -> Pipeline | None:
+        """See Backend.draw_pipeline."""
+        return self._made.draw_pipeline(rng)
+
     def submit(
         self,
         model: bytes,
@@ -133,9 +138,7 @@ class BackendRunner:
         """
         levels = list(levels or self.backend.default_levels())
         for level in levels:
-            if level not in self.backend.levels:
-                known = suggest(level, self.backend.levels)
-                raise OptionError(f"backend {self.name} has no level {level!r}; {known}")
+            self.backend.check_level(level)
         if self.busy:
             raise RuntimeError(f"runner {self.spec} is busy")
         self._model, self._inputs = model, dict(inputs)

@@ -2,8 +2,9 @@
 
     onnxruntime@1.31.1/cpu/O3:torchscript        tvm/O0        onnxruntime@1.30.0        :direct
 
-The pipeline is a level of the backend and the options that change its behaviour, such as
-"O3,exec_mode=compiled"; the form is who wrote the model: an exporter, or nnfuzz itself ("direct");
+The pipeline is a level of the backend, with steps behind it where it was drawn for a test case, and
+the options that change the backend's behaviour, such as "O1+FoldConstant+FuseOps,opset=18"; the
+form is who wrote the model: an exporter, or nnfuzz itself ("direct");
 or what a compiler takes that reads no ONNX: a "module" of PyTorch, or an "exported" program.
 """
 
@@ -27,6 +28,41 @@ _RESERVED = re.compile("[%@/:]")
 
 class TargetError(ValueError):
     """A text that is no target; the message says how one is written."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A level of a backend and what is changed in it: passes, and options as "NAME=VALUE".
+
+    Written LEVEL+STEP+STEP, and taken wherever a level is; a level is a pipeline without steps.
+    """
+
+    level: str
+    steps: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Pipeline:
+        """The inverse of str, where no step has a plus."""
+        level, *steps = text.split("+")
+        return cls(level, tuple(steps))
+
+    def __str__(self) -> str:
+        return "+".join((self.level, *self.steps))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The steps that are no passes."""
+        return tuple(step for step in self.steps if "=" in step)
+
+    @property
+    def brief(self) -> str:
+        """For people, and for what does not depend on the steps."""
+        return f"{self.level}+…" if self.steps else self.level
+
+    def within(self, other: Pipeline) -> bool:
+        """Whether the other one has all of these steps, in this order."""
+        rest = iter(other.steps)
+        return all(step in rest for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -65,7 +101,7 @@ class Target:
 
     @property
     def level(self) -> str:
-        """The pipeline without options: a level of the backend."""
+        """The pipeline without the backend's options: a level, with steps where it was drawn."""
         return self.pipeline.partition(",")[0]
 
     @property
@@ -108,10 +144,12 @@ def levels_of(targets: Iterable[Target]) -> tuple[str, ...]:
 
 
 def _before(one: str, other: str, levels: Sequence[str]) -> bool:
-    if one == other:
-        return True
-    known = one in levels and other in levels
-    return known and levels.index(one) < levels.index(other)
+    """Whether a pipeline has no steps that the other one lacks, and no higher level."""
+    mine, theirs = Pipeline.parse(one), Pipeline.parse(other)
+    order = [Pipeline.parse(level).level for level in levels]
+    known = mine.level in order and theirs.level in order
+    lower = known and order.index(mine.level) <= order.index(theirs.level)
+    return mine.within(theirs) and (mine.level == theirs.level or lower)
 
 
 def _escaped(name: str) -> str:

@@ -198,9 +198,7 @@ def _levels(runner: BackendRunner, targets: Sequence[Target]) -> tuple[str, ...]
             raise RunnerError(f"{target}: release {runner.release} of {runner.name} is installed")
     named = {target.level for target in targets}
     if "" in named:
-        named |= set(runner.backend.default_levels())
-    unknown = sorted(named - {"", *runner.backend.levels})
-    if unknown:
-        known = ", ".join(runner.backend.levels)
-        raise OptionError(f"backend {runner.name} has no level {unknown[0]!r}; it has {known}")
-    return tuple(level for level in runner.backend.levels if level in named)
+        named = (named - {""}) | set(runner.backend.default_levels())
+    for level in sorted(named):
+        runner.backend.check_level(level)
+    return runner.backend.having(sorted(named))

@@ -1,7 +1,8 @@
 """Where a failure comes from: which levels, which optimiser pass, which operator; and so, who.
 
-Experiments on one test case. Every level of the backend runs; at the first one that fails, passes
-are switched off until it no longer does; every value becomes an output, so that the first wrong
+Experiments on one test case. Every level of the backend runs, and the pipeline that was drawn for
+the case; of the first one that fails, the steps are found that it takes, and passes are switched
+off until it no longer does; every value becomes an output, so that the first wrong
 one names its operator; and the model runs in wider dtypes, which tells a lack of precision, or a
 kernel of one dtype, from wrong logic.
 """
@@ -18,9 +19,10 @@ from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import EXPORTED, MODULE, ONNX, Target
+from nnfuzz.execute.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.experiment.judgement import with_mismatches
+from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.experiment.procedure import OWN_FORMS
 from nnfuzz.experiment.result import Result, form_of
 from nnfuzz.testcase.case import TestCase
@@ -55,10 +57,10 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Localisation:
-    """levels: outcome by level. level: the first that fails. passes: which, when switched off, cure
-    it. operator, value: the first wrong value in topological order, and what computes it. party:
-    the accused; evidence: sentences. module: the test case as source of PyTorch, where the backend
-    reads that.
+    """levels: outcome by level. level: the first that fails, with no more steps than it takes.
+    passes: which, when switched off, cure it, or the options among the steps. operator, value: the
+    first wrong value in topological order, and what computes it. party: the accused; evidence:
+    sentences. module: the test case as source of PyTorch, where the backend reads that.
     """
 
     levels: Mapping[str, str]
@@ -144,6 +146,23 @@ class _Search:
                 result = examine(made, usual, self.producer.judge, [level])
             self.states |= {o.target: state_of(o) for o in result.outcomes}
 
+    def failing(self, levels: Sequence[str]) -> list[str]:
+        return [level for level, answer in self.answers(levels).items() if answer == FAILS]
+
+    def accused(self, level: str) -> tuple[str, tuple[str, ...], list[str]]:
+        """The level with no more steps than it takes; which options among them, or else passes,
+        are to blame; and sentences.
+        """
+        drawn, level = Pipeline.parse(level), shortened(level, self.failing)
+        steps, told = Pipeline.parse(level), []
+        if len(steps.steps) < len(drawn.steps):
+            told.append(f"of the {len(drawn.steps)} steps of {drawn}, {level} has what it takes")
+        if steps.options:
+            return level, steps.options, told
+        fired = self.runner.fired_passes(self.case.source(self.runner.reads), level)
+        passes = self.culprits(level, fired) if fired else ()
+        return level, passes or steps.steps, [*told, _ablated(level, fired, passes)]
+
     def cured(self, level: str, without: Collection[str]) -> bool:
         answer = self.answers([level], without)[level]
         self.rows.append(Ablation(tuple(without), answer))
@@ -177,7 +196,8 @@ def localise(
     Raises: RunnerError; whatever the producer raises.
     """
     search = _Search(case, failure, runner, producer)
-    levels = search.answers(runner.backend.levels)
+    every = runner.backend.having([*runner.backend.levels, *failure.levels])
+    levels = search.answers(every)
     failing = [level for level, answer in levels.items() if answer == FAILS]
     if not failing:
         return None
@@ -187,9 +207,8 @@ def localise(
     accused = search.blame(failing)
     if accused.coordinate is Coordinate.PIPELINE and accused.right:
         search.good |= {levels[accused.right.level]}
-        fired = runner.fired_passes(case.source(runner.reads), level)
-        passes = search.culprits(level, fired) if fired else ()
-        evidence.append(_ablated(level, fired, passes))
+        level, passes, told = search.accused(level)
+        evidence += told
     operator = value = ""
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, producer)
@@ -303,6 +322,8 @@ def _invalid(case: TestCase, failure: Failure) -> str:
 
 def _party(failure: Failure, accused: Blame, passes: Sequence[str], backend: type[Backend]) -> str:
     """The accused; of a compiler that raises, the stage says which part of it."""
+    if passes and all("=" in name for name in passes):
+        return f"option {', '.join(passes)}"
     if passes:
         return f"{accused.accused} ({', '.join(passes)})"
     if accused.right and accused.right.level == backend.baseline:

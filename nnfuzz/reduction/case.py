@@ -12,6 +12,8 @@ from typing import Any
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
+from nnfuzz.execute.target import Pipeline
+from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
@@ -186,6 +188,7 @@ def asked(problem: Problem, config: ReduceConfig) -> Iterator[tuple[Slots, Quest
             slots.start()
             question = _question(problem, slots)
             found = slots.run(problem.case, (), question)
+            question, found = _plainer(slots, question, found, problem)
         yield slots, question, found, _wanted(problem.failure, found)
 
 
@@ -204,14 +207,44 @@ def _question(problem: Problem, slots: Slots) -> Question:
     runner = slots.slots[0].runner
     if runner is None:
         return Question((), judged=False)
-    levels = [level for level in runner.backend.levels if level in problem.levels]
+    levels = runner.backend.having(problem.levels)
     judged = problem.failure.kind is OutcomeKind.MISMATCH
     return Question(
-        tuple(levels) or runner.backend.default_levels(),
+        levels or runner.backend.default_levels(),
         judged=judged,
         habits=slots.habits() if judged else (),
         isolates=problem.exporter_accused,
     )
+
+
+def _plainer(
+    slots: Slots, question: Question, found: Tried, problem: Problem
+) -> tuple[Question, Tried]:
+    """The question with a level of the backend in place of a drawn pipeline if that fails alike;
+    else with the fewest of its steps. What hangs stays as it is: each run takes too long.
+    """
+    wanted, runner = problem.failure, slots.slots[0].runner
+    drawn = [level for level in question.levels if Pipeline.parse(level).steps]
+    if not drawn or runner is None or wanted.kind is OutcomeKind.TIMEOUT:
+        return question, found
+    plain = [level for level in question.levels if level not in drawn][:1]
+
+    def failing(levels: Sequence[str]) -> list[str]:
+        asked = replace(question, levels=tuple(dict.fromkeys([*plain, *levels])))
+        tried = slots.run(problem.case, (), asked)
+        return [
+            level
+            for failure, _ in tried.failing
+            if failure.signature.hash == wanted.signature.hash
+            for level in failure.levels
+        ]
+
+    known = failing(runner.backend.levels)
+    level = known[0] if known else shortened(drawn[0], failing)
+    other = replace(question, levels=tuple(dict.fromkeys([*plain, level])))
+    again = slots.run(problem.case, (), other)
+    alike = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
+    return (other, again) if alike else (question, found)
 
 
 def _shortened(question: Question, failure: Failure, found: Tried) -> Question:

@@ -67,7 +67,10 @@ def reduce_finding(
 def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:
     """The source that repro.py of a finding needs, if its backend has any."""
     spec = finding.backend
-    return program_of(spec, registry, finding.case) if spec and finding.case.model else None
+    levels = [o.level for o in finding.outcomes if o.backend == finding.failure.backend]
+    if spec is None or not finding.case.model:
+        return None
+    return program_of(spec, registry, finding.case, levels)
 
 
 def localised_finding(

@@ -90,8 +90,8 @@ def regeneration(finding: Finding, made: TestCase | NotProduced) -> list[str]:
 
 def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
     """The levels that were run, as far as the backend still has them."""
-    ran = [o.level for o in finding.outcomes if o.backend == finding.failure.backend]
-    return [level for level in dict.fromkeys(ran) if level in runner.backend.levels]
+    failing = finding.failure.backend
+    return runner.backend.having(o.level for o in finding.outcomes if o.backend == failing)
 
 
 def _same(one: Failure, other: Failure) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from nnfuzz.compare.mismatch import Element
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.target import EXPORTED, MODULE
+from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
@@ -77,17 +78,24 @@ def module_text(finding: Finding) -> str:
 
 
 def program_of(
-    spec: BackendSpec, registry: BackendRegistry | None = None, case: TestCase | None = None
+    spec: BackendSpec,
+    registry: BackendRegistry | None = None,
+    case: TestCase | None = None,
+    levels: Iterable[str] = (),
 ) -> str | None:
     """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
 
-    case: what it is for, whose dtypes may need more than NumPy.
+    case, levels: what it is for: dtypes may need more than NumPy, and pipelines were drawn.
 
     Raises: RegistryError, OptionError.
     """
     found = registry or BackendRegistry.discover(spec.plugins)
     backend = found.get(spec.name)(**spec.options)
-    return backend.repro_foreign() if case and foreign(case) else backend.repro()
+    more = case is not None and foreign(case)
+    drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
+    if drawn:
+        return backend.repro_drawn(drawn, more)
+    return backend.repro_foreign() if more else backend.repro()
 
 
 def repro_script(finding: Finding, program: str | None) -> str:

@@ -20,7 +20,7 @@ from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complain
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target, levels_of
+from nnfuzz.execute.target import Pipeline, Target, levels_of
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.triage.frames import native_frames, python_frames
@@ -35,6 +35,7 @@ OTHERS = "others"
 HABITS = "habits"
 """The part that names a compiler's habits where these explain a mismatch."""
 _TITLE_CHARACTERS = 160
+_LEVEL_CHARACTERS = 50  # that a pipeline may take of a title
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ class Failure:
     def levels(self) -> tuple[str, ...]:
         return levels_of(self.targets)
 
+    @property
+    def kinds_of_levels(self) -> str:
+        """The levels with commas between, drawn pipelines without their steps."""
+        return ",".join(dict.fromkeys(Pipeline.parse(level).brief for level in self.levels))
+
 
 def failures(
     outcomes: Sequence[Outcome],
@@ -118,6 +124,12 @@ def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:
     """
     optimised = len(set(ran)) > 1 and ran[0] not in failing
     return OPTIMISED if optimised else EVERYWHERE
+
+
+def shown(levels: Iterable[str]) -> str:
+    """Levels for a title, long pipelines without their steps."""
+    told = ((level, Pipeline.parse(level).brief) for level in levels)
+    return ", ".join(text if len(text) <= _LEVEL_CHARACTERS else brief for text, brief in told)
 
 
 def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]:
@@ -236,7 +248,7 @@ def _failure(
     parts = {"backend": backend, **parts}
     if not (parts.get("message") or parts.get("frames") or parts.get(HABITS)):
         parts["levels"] = level_pattern(levels, all_levels)
-    where = "all levels" if len(levels) == len(all_levels) else f"{', '.join(levels)} only"
+    where = "all levels" if len(levels) == len(all_levels) else f"{shown(levels)} only"
     what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"
     told = len(all_levels) > 1 and stage is not Stage.EXPORT
     text = f"{backend}: {what} ({where})" if told else f"{backend}: {what}"

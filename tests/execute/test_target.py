@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nnfuzz.execute.backend import Backend, BackendOptions, option
 from nnfuzz.execute.registry import BackendSpec, labelled
-from nnfuzz.execute.target import Target, TargetError, differing, minimal, simpler
+from nnfuzz.execute.target import Pipeline, Target, TargetError, differing, minimal, simpler
 
 NAMES = st.text(min_size=1, max_size=8)
 TARGETS = st.builds(Target, NAMES, st.text(max_size=5), NAMES, st.text(max_size=8), st.text())
@@ -16,7 +16,10 @@ LEVELS = ("O0", "O1", "O3")
 FEW = [
     Target("a", release, device, pipeline, form)
     for release, device, pipeline, form in itertools.product(
-        ("1", "2"), ("cpu", "cuda:0"), ("O0", "O1", "O3", "O1,x=1", "O9"), ("direct", "dynamo")
+        ("1", "2"),
+        ("cpu", "cuda:0"),
+        ("O0", "O1+a", "O3+a+b", "O1,x=1", "O9"),
+        ("direct", "dynamo"),
     )
 ]
 
@@ -134,3 +137,36 @@ def test_labels_tell_the_backends_of_a_campaign_apart():
     assert labels(("a", {}), ("a", {})) == ["a", "a"]
     spec = labelled([BackendSpec("a"), BackendSpec("a", {"x": 1})])[1]
     assert BackendSpec.from_json(spec.to_json()).label == "a,x=1"
+
+
+@given(st.builds(Pipeline, st.text(), st.lists(NAMES).map(tuple)))
+def test_a_pipeline_is_read_as_it_is_written(pipeline):
+    text = str(pipeline)
+    assert str(Pipeline.parse(text)) == text
+    if "+" not in "".join((pipeline.level, *pipeline.steps)):
+        assert Pipeline.parse(text) == pipeline
+        assert Target.parse(str(Target("a", pipeline=text))).pipeline == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("O0", "O0+a", True),
+        ("O0", "O1+a", True),
+        ("O1+a", "O1+b+a", True),
+        ("O1+a", "O3+a", True),
+        ("O1+a+b", "O1+b+a", False),
+        ("O3", "O1+a", False),
+        ("O1+a", "O1", False),
+        ("O1+a,x=1", "O1+a+b", False),
+    ],
+)
+def test_a_pipeline_with_fewer_steps_is_simpler(one, other, expected):
+    targets = (Target("a", pipeline=text) for text in (one, other))
+    assert simpler(*targets, LEVELS) is expected
+
+
+def test_options_stand_behind_the_steps():
+    target = Target.parse("a/O1+Fold+mode=odd,threads=2")
+    assert (target.level, target.options) == ("O1+Fold+mode=odd", {"threads=2"})
+    assert Pipeline.parse(target.level).options == ("mode=odd",)

@@ -6,6 +6,7 @@ With the option `where=always` the rule holds at every level, with `raises=1` it
 from dataclasses import dataclass
 
 from nnfuzz.execute.backend import Backend, BackendOptions, option
+from nnfuzz.execute.target import Pipeline
 
 
 class Planted(Backend):
@@ -68,3 +69,23 @@ class Planted(Backend):
                 last = helper.make_node("Add", [f"{name}_exact", f"{name}_1"], [name])
                 result.graph.node.extend([one, zero, step, last])
         return result
+
+
+class Drawn(Planted):
+    """The rule holds where Rewrite runs behind Prepare, whatever the level, or with mode=odd."""
+
+    name = "drawn"
+    steps = ("Tidy", "Prepare", "Rewrite", "Sweep", "mode=odd", "mode=even")
+
+    def draw_pipeline(self, rng):
+        passes = rng.sample(self.steps[:4], 4)
+        return Pipeline("O0", (*passes, rng.choice(self.steps[4:])))
+
+    def fired_passes(self, module, level):
+        return [step for step in Pipeline.parse(level).steps if "=" not in step]
+
+    def build_without(self, module, level, passes):
+        steps = [step for step in Pipeline.parse(level).steps if step not in passes]
+        behind = steps[steps.index("Prepare") :] if "Prepare" in steps else []
+        wrong = "Rewrite" in behind or "mode=odd" in steps
+        return super().build_without(module, "O1" if wrong else "O0", ())
