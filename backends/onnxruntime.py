@@ -6,11 +6,13 @@ Level O0 still runs four transformers (among them the one that computes float16 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +24,17 @@ from nnfuzz.execute.complaint import (
     ComplaintKind,
     first_statement,
     read_complaint,
+)
+from nnfuzz.execute.target import Pipeline
+
+from .onnxruntime_options import (
+    FREE,
+    STEPS,
+    TWICE,
+    configure,
+    draw,
+    free_sizes,
+    switched_off,
 )
 
 _LEVELS = {
@@ -94,13 +107,36 @@ EXACT = {exact!r}
 def run(model, inputs, level):
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
+{split}    options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
     options.intra_op_num_threads = 1
     for key, value in EXACT:
         options.add_session_config_entry(key, value)
-    session = ort.InferenceSession({model}, options, providers={providers!r})
-    names = [output.name for output in session.get_outputs()]
+{configure}    session = ort.InferenceSession({model}, options, providers={providers!r}{off})
+{fixed}    names = [output.name for output in session.get_outputs()]
+{first}"""
+_DRAWN = {
+    "split": """\
+    level, *steps = level.split("+")
+""",
+    "configure": """\
+    configure(options, steps)
+""",
+    "off": ", disabled_optimizers=switched_off(steps)",
+}
+_FIXED = """\
+    if steps:
+        for name, size in free_sizes(session, inputs).items():
+            options.add_free_dimension_override_by_name(name, size)
+        session = ort.InferenceSession({model}, options, providers={providers!r}{off})
+"""
+_FIRST = """\
+    if steps:
+        session.run(names, inputs)
+"""
+_FIRST_FOREIGN = """\
+    if steps:
+        session.run_with_ort_values(names, {name: to_ort(a) for name, a in inputs.items()})
 """
 
 
@@ -141,6 +177,7 @@ class OnnxRuntime(Backend):
 
     name = "onnxruntime"
     levels = tuple(_LEVELS)
+    steps: ClassVar = STEPS
     optimisation: ClassVar[Mapping[str, str]] = _LEVELS
     repro_model = "model"  # what the session of a repro script is made of
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
@@ -177,22 +214,26 @@ class OnnxRuntime(Backend):
         """ONNX Runtime imports while it creates the session: nothing happens here."""
         return model
 
+    def draw_pipeline(self, rng: Random) -> Pipeline | None:
+        """For CUDA none was tried."""
+        return draw(rng) if self.steps and self.device == "cpu" else None
+
     def build(self, module: bytes, level: str) -> Program:
         return self.build_without(module, level, ())
 
     def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
         """Unknown names are accepted silently."""
-        session = self._session(module, level, passes)
-        names = [output.name for output in session.get_outputs()]
-        foreign = any(
-            value.type in _FOREIGN for value in (*session.get_inputs(), *session.get_outputs())
-        )
+        plain, steps = self._session(module, level, passes), Pipeline.parse(level).steps
+        ends = (*plain.get_inputs(), *plain.get_outputs())
+        once = _run_foreign if any(value.type in _FOREIGN for value in ends) else _run
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            if not foreign:
-                return dict(zip(names, session.run(names, inputs)))
-            found = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
-            return {name: _from_ort(value) for name, value in zip(names, found)}
+            session = plain
+            if FREE in steps and (sizes := free_sizes(plain, inputs)):
+                session = self._session(module, level, passes, sizes=sizes)
+            for _ in range(steps.count(TWICE)):
+                once(session, inputs)
+            return once(session, inputs)
 
         return run
 
@@ -230,21 +271,31 @@ class OnnxRuntime(Backend):
             return failed, _FIRED.findall(log.read().decode(errors="replace"))
 
     def _session(
-        self, module: bytes, level: str, passes: Collection[str], severity: int = 3
+        self,
+        module: bytes,
+        level: str,
+        passes: Collection[str],
+        severity: int = 3,
+        sizes: Mapping[str, int] | None = None,
     ) -> Any:
+        """sizes: of symbolic dimensions, to be fixed."""
         import onnxruntime as ort
 
-        options = ort.SessionOptions()
+        pipeline, options = Pipeline.parse(level), ort.SessionOptions()
         options.graph_optimization_level = getattr(
-            ort.GraphOptimizationLevel, self.optimisation[level]
+            ort.GraphOptimizationLevel, self.optimisation[pipeline.level]
         )
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
         for key, value in EXACT:
             options.add_session_config_entry(key, value)
+        configure(options, pipeline.steps)
+        for name, size in (sizes or {}).items():
+            options.add_free_dimension_override_by_name(name, size)
+        off = [*switched_off(pipeline.steps), *passes]
         return ort.InferenceSession(
-            module, options, providers=self._providers(), disabled_optimizers=list(passes)
+            module, options, providers=self._providers(), disabled_optimizers=off
         )
 
     @classmethod
@@ -263,9 +314,25 @@ class OnnxRuntime(Backend):
     def repro_foreign(self) -> str:
         return self._script() + _RUN_FOREIGN
 
+    def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str:
+        told = {"model": self.repro_model, "providers": self._providers(), **_DRAWN}
+        steps = {step for pipeline in pipelines for step in pipeline.steps}
+        used: list[Any] = [configure, switched_off]
+        if FREE in steps:
+            used.append(free_sizes)
+            told["fixed"] = _FIXED.format(**told)
+        if TWICE in steps:
+            told["first"] = _FIRST_FOREIGN if foreign else _FIRST
+        script = self._written(told) + (_RUN_FOREIGN if foreign else _RUN)
+        sources = ("from typing import Any\n", *map(inspect.getsource, used), script)
+        return "\n\n".join(sources)
+
     def _script(self) -> str:
-        told = {"levels": dict(self.optimisation), "providers": self._providers()}
-        return _REPRO.format(**told, exact=EXACT, model=self.repro_model)
+        return self._written({"model": self.repro_model, "providers": self._providers()})
+
+    def _written(self, told: Mapping[str, Any]) -> str:
+        none = dict.fromkeys(("split", "configure", "off", "fixed", "first"), "")
+        return _REPRO.format(**{**none, **told}, levels=dict(self.optimisation), exact=EXACT)
 
     def _providers(self) -> list[Any]:
         if self.options.provider == "cuda":
@@ -282,6 +349,18 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
         return ComplaintKind.UNSUPPORTED
     wrong = _INFERENCE.search(subject) or _PLANNED.search(subject)
     return ComplaintKind.TYPE if wrong else ComplaintKind.ERROR
+
+
+def _run(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs)))
+
+
+def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same with dtypes that the Python binding has no arrays for."""
+    names = [output.name for output in session.get_outputs()]
+    found = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
+    return {name: _from_ort(value) for name, value in zip(names, found)}
 
 
 def _to_ort(array: np.ndarray) -> Any:

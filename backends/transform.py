@@ -90,6 +90,7 @@ class Transform(OnnxRuntime):
     """A model optimiser: level "none" runs the model as it is, "all" what the optimiser makes."""
 
     levels: ClassVar[tuple[str, ...]] = ("none", "all")
+    steps = ()
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
     baseline = "none"
     compiling = Stage.TRANSFORM

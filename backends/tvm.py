@@ -4,7 +4,7 @@
   O0  default pipeline, opt_level 0, LLVM -O0: no fusion, no folding
   O1  the target's pipeline at opt_level 0: legalisation and dispatch, FuseOps switched off
   O3  the target's pipeline at opt_level 3, LLVM with the host's instruction set
-  O4  O3 preceded by further passes that preserve semantics; on request only
+Further passes and options are drawn for each test case (backends/tvm_passes.py).
 FastMathTransform and ToMixedPrecision are in none of them: they do not preserve semantics.
 """
 
@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -29,17 +30,11 @@ from nnfuzz.execute.complaint import (
     read_complaint,
 )
 from nnfuzz.execute.stage import Stage
-from nnfuzz.execute.target import ONNX
+from nnfuzz.execute.target import ONNX, Pipeline
 
+from . import tvm_passes
 from .frontends import FORM, REPRO_RELAX, VALUE, carried, relax_module
 
-_EXTRA_PASSES = (
-    "EliminateCommonSubexpr",
-    "FoldConstant",
-    "RemoveRedundantReshape",
-    "AdjustMatmulOrder",
-    "DataflowUseInplaceCalls",
-)
 # Without these no program comes out.
 _REQUIRED = frozenset(
     (
@@ -75,15 +70,13 @@ def run(model, inputs, level):
     import tvm
     from tvm import relax
 {load}
-    optimised = level in ("O3", "O4")
-{target}
-    if level == "O4":
-        passes = {passes!r}
-        module = tvm.transform.Sequential([getattr(relax.transform, p)() for p in passes])(module)
-    with target, tvm.transform.PassContext(opt_level=3 if optimised else 0):
-        program = relax.build(module, target, relax_pipeline=pipeline, exec_mode={exec_mode!r})
-    main = relax.VirtualMachine(program, device)["main"]
-    result = main(*(tvm.runtime.tensor(array, device) for array in arrays))
+{drawn}{target}
+{passes}    opt_level = 3 if level == "O3" else 0
+    with target, tvm.transform.PassContext(opt_level=opt_level{config}):
+        program = relax.build(module, target, relax_pipeline=pipeline, exec_mode={exec_mode})
+    machine = relax.VirtualMachine(program, device)
+    main = machine["main"]
+{lifted}    result = main(*(tvm.runtime.tensor(array, device) for array in arrays))
     results = [result] if len(outputs) == 1 else result
     return {{name: {value} for name, value in zip(outputs, results)}}
 """
@@ -97,6 +90,33 @@ _REPRO_ONNX = """\
     arrays = [inputs[value.name] for value in graph.input if value.name not in weights]
     outputs = [value.name for value in graph.output]
 """
+_REPRO_DRAWN = """\
+    passes, config, options = DRAWN.get(level, ((), {{}}, {{}}))
+    level = level.partition("+")[0]
+    machine_code = {{"opt-level": 0}}
+    if level != "O0":
+        machine_code = {{"mcpu": tvm.target.codegen.llvm_get_system_cpu()}}
+    exec_mode = options.get("exec_mode", {exec_mode!r})
+    machine_code.update((k, v) for k, v in options.items() if k != "exec_mode")
+"""
+_REPRO_PASSES = """\
+    with target, tvm.transform.PassContext(opt_level=3, config=config):
+        for make in passes:
+            module = make(tvm, relax)(module)
+"""
+_REPRO_HALF = """\
+    whole = module["main"]
+    module["main"] = whole.with_attr("num_input", (len(whole.params) + 1) // 2)
+"""
+_REPRO_LIFTED = """\
+    if passes:
+        lifted, divided = machine["main_transform_params"], main
+
+        def main(*arrays):
+            count = (len(arrays) + 1) // 2
+            return divided(*arrays[:count], *lifted(arrays[count:]))
+
+"""
 _REPRO_LLVM = """\
     device = tvm.cpu()
     if level == "O0":
@@ -106,6 +126,9 @@ _REPRO_LLVM = """\
         cpu = tvm.target.codegen.llvm_get_system_cpu()
         target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
         pipeline = relax.backend.cpu_generic.get_default_pipeline(target)
+"""
+_REPRO_TARGET = """\
+    target = tvm.target.Target({"kind": "llvm", **machine_code})
 """
 _REPRO_CUDA = """\
     import os
@@ -131,7 +154,9 @@ class Tvm(Backend):
     """from_onnx -> relax.build -> relax.VirtualMachine, single-threaded."""
 
     name = "tvm"
-    levels = ("O0", "O1", "O3", "O4")
+    levels = ("O0", "O1", "O3")
+    steps = tvm_passes.STEPS
+    collections = tvm_passes.COLLECTIONS
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
     preferred_opset = 18
@@ -177,6 +202,10 @@ class Tvm(Backend):
             tuple(value.name for value in proto.graph.output),
         )
 
+    def draw_pipeline(self, rng: Random) -> Pipeline | None:
+        """For CUDA none was tried."""
+        return tvm_passes.draw(rng) if self.device == "cpu" else None
+
     def build(self, module: _Module, level: str) -> Program:
         return self._build(module, level, [])
 
@@ -197,17 +226,23 @@ class Tvm(Backend):
 
         if self.options.target == "cuda":  # otherwise TVM compiles with --use_fast_math
             os.environ.update(TVM_CUDA_COMPILE_MODE="nvcc", TVM_CUDA_NVCC_NO_FAST_MATH="1")
-        target = self._target(level)
-        opt_level = 3 if level in ("O3", "O4") else 0
-        with target, tvm.transform.PassContext(opt_level=opt_level, instruments=instruments):
+        pipeline = Pipeline.parse(level)
+        options = {"exec_mode": self.options.exec_mode, **tvm_passes.chosen(pipeline.steps)}
+        target = self._target(pipeline.level, options)
+        told = {"instruments": instruments, "config": tvm_passes.config(pipeline.steps)}
+        # Below level 1 passes that consist of others leave some of these out.
+        with target, tvm.transform.PassContext(opt_level=3, **told):
+            ir = tvm_passes.applied(module.ir, pipeline.steps)
+        opt_level = 3 if pipeline.level == "O3" else 0
+        with target, tvm.transform.PassContext(opt_level=opt_level, **told):
             executable = relax.build(
-                _with_extra_passes(module.ir) if level == "O4" else module.ir,
+                ir,
                 target,
-                relax_pipeline=self._pipeline(level, target),
-                exec_mode=self.options.exec_mode,
+                relax_pipeline=self._pipeline(pipeline.level, target),
+                exec_mode=options["exec_mode"],
             )
         device = tvm.cuda() if self.options.target == "cuda" else tvm.cpu()
-        main = relax.VirtualMachine(executable, device)["main"]
+        main = _main(relax.VirtualMachine(executable, device), pipeline)
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             result = main(*(tvm.runtime.tensor(inputs[name], device) for name in module.inputs))
@@ -226,24 +261,41 @@ class Tvm(Backend):
 
     def repro(self) -> str:
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM
-        onnx = self.form == ONNX
-        return _REPRO.format(
-            load=_REPRO_ONNX.rstrip() if onnx else REPRO_RELAX,
-            target=target.rstrip(),
-            passes=_EXTRA_PASSES,
-            exec_mode=self.options.exec_mode,
-            value="value.numpy()" if onnx else VALUE,
-        )
+        plain = dict.fromkeys(("drawn", "config", "passes", "lifted"), "")
+        exec_mode = repr(self.options.exec_mode)
+        return self._written(target=target.rstrip(), exec_mode=exec_mode, **plain)
 
-    def _target(self, level: str) -> Any:
+    def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str:
+        steps = {step for pipeline in pipelines for step in pipeline.steps}
+        lifts = tvm_passes.LIFT in steps
+        program = self._written(
+            drawn=_REPRO_DRAWN.format(exec_mode=self.options.exec_mode),
+            target=(_REPRO_LLVM + _REPRO_TARGET).rstrip(),
+            config=", config=config",
+            passes=(_REPRO_HALF if lifts else "") + _REPRO_PASSES,
+            exec_mode="exec_mode",
+            lifted=_REPRO_LIFTED if lifts else "",
+        )
+        return tvm_passes.told(pipelines) + "\n\n" + program
+
+    def _written(self, **told: str) -> str:
+        onnx = self.form == ONNX
+        load, value = (_REPRO_ONNX, "value.numpy()") if onnx else (REPRO_RELAX, VALUE)
+        return _REPRO.format(load=load.rstrip(), value=value, **told)
+
+    def _target(self, level: str, options: Mapping[str, str]) -> Any:
         import tvm
 
         if self.options.target == "cuda":
             return tvm.target.Target.from_device(tvm.cuda()).with_host({"kind": "llvm"})
-        if level == "O0":
-            return tvm.target.Target({"kind": "llvm", "opt-level": 0})
-        cpu = tvm.target.codegen.llvm_get_system_cpu()
-        return tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+        told: dict[str, Any] = {"kind": "llvm"}
+        if level != "O0":
+            told["mcpu"] = tvm.target.codegen.llvm_get_system_cpu()
+        if "mcpu" in options:
+            told["mcpu"] = options["mcpu"]
+        if "opt-level" in options or level == "O0":
+            told["opt-level"] = int(options.get("opt-level", 0))
+        return tvm.target.Target(told)
 
     def _pipeline(self, level: str, target: Any) -> Any:
         from tvm import relax
@@ -278,12 +330,21 @@ def _array(value: Any) -> np.ndarray:
     return value.numpy()
 
 
-def _with_extra_passes(module: Any) -> Any:
-    from tvm import relax, transform
+def _main(machine: Any, pipeline: Pipeline) -> Callable[..., Any]:
+    """The entry point of a virtual machine, behind what LiftTransformParams has divided it into."""
+    main = machine["main"]
+    if tvm_passes.LIFT not in pipeline.steps:
+        return main
+    try:
+        lifted = machine[tvm_passes.LIFTED]
+    except (AttributeError, ValueError):  # the pass is switched off, or there are no weights
+        return main
 
-    return transform.Sequential([getattr(relax.transform, name)() for name in _EXTRA_PASSES])(
-        module
-    )
+    def run(*arrays: Any) -> Any:
+        count = (len(arrays) + 1) // 2
+        return main(*arrays[:count], *lifted(arrays[count:]))
+
+    return run
 
 
 def _watch() -> Any:

@@ -1,0 +1,99 @@
+"""Switches of ONNX Runtime that no level has, to draw pipelines from.
+
+A step is "no-NAME", an optimiser or a rewrite rule to leave out, or "NAME=VALUE": an attribute of
+SessionOptions, an entry of its configuration (with a dot in its name), or how the session is used.
+docs/PIPELINES.md says what is left out, and why.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from nnfuzz.execute.target import Pipeline
+
+_RULES = (
+    *("CastElimination", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion", "DivMulFusion"),
+    *("EliminateIdentity", "EliminateSlice", "ExpandElimination", "FuseReluClip", "GemmSumFusion"),
+    *("GemmTransposeFusion", "MatMul_BatchNormalization_Fusion", "NoopElimination"),
+    *("NotWhereFusion", "Pad_Fusion", "PreShapeNodeElimination", "UnsqueezeElimination"),
+    *("ClipQuantRewrite", "ReluQuantRewrite"),
+)
+_TRANSFORMERS = (
+    *("Level1_RuleBasedTransformer", "Level2_RuleBasedTransformer", "ConstantSharing"),
+    *("CommonSubexpressionElimination", "ConstantFolding", "MatMulAddFusion", "ReshapeFusion"),
+    *("SliceConcatToSpaceToDepthFusion", "GeluFusionL1", "GeluFusionL2", "LayerNormFusionL1"),
+    *("LayerNormFusionL2", "QDQPropagationTransformer", "WeightBiasQuantization"),
+    *("WhereDummyDq", "TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider"),
+    *("QDQS8ToU8Transformer", "QDQSelectorActionTransformer", "GemmActivationFusion"),
+    *("MatMulIntegerToFloatFusion", "DynamicQuantizeMatMulFusion", "ConvActivationFusion"),
+    *("SimplifiedLayerNormFusion", "GatherSliceToSplitFusion", "GatherToSliceFusion"),
+    *("MatmulTransposeFusion", "BiasGeluFusion", "SkipLayerNormFusion", "QuickGeluFusion"),
+    *("BiasSoftmaxFusion", "MatMulScaleFusion", "MatMulActivationFusion", "NchwcTransformer"),
+    *("NhwcTransformer", "ConvAddActivationFusion"),
+)
+_SWITCHES = {
+    "enable_mem_pattern": ("0",),
+    "enable_mem_reuse": ("0",),
+    "enable_cpu_mem_arena": ("0",),
+    "execution_mode": ("parallel",),
+    "intra_op_num_threads": ("2",),
+    "use_deterministic_compute": ("1",),
+    "free_dimensions": ("given",),
+    "layout": ("only",),
+    "runs": ("2",),
+    "session.disable_aot_function_inlining": ("1",),
+    "session.disable_prepacking": ("1",),
+    "session.disable_qdq_constant_folding": ("1",),
+    "session.disable_quant_qdq": ("1",),
+    "session.dynamic_block_base": ("4",),
+    "session.graph_optimizations_loop_level": ("0", "2"),
+    "session.use_device_allocator_for_initializers": ("1",),
+}
+STEPS = (
+    *(f"no-{name}" for name in (*_RULES, *_TRANSFORMERS)),
+    *(f"{name}={value}" for name, values in _SWITCHES.items() for value in values),
+)
+TWICE, FREE = "runs=2", "free_dimensions=given"
+_MOST_OFF, _MOST_SWITCHES = 4, 3
+"""Of a pipeline: enough for combinations, and few enough for a line."""
+
+
+def draw(rng: Random) -> Pipeline:
+    """A level, some optimisers to leave out, and some switches."""
+    level = rng.choice(("O1", "O2", "O3", "O3", "O3"))
+    off = rng.sample((*_RULES, *_TRANSFORMERS), rng.randint(0, _MOST_OFF))
+    names = rng.sample(list(_SWITCHES), rng.randint(0 if off else 1, _MOST_SWITCHES))
+    switches = [f"{name}={rng.choice(_SWITCHES[name])}" for name in names]
+    return Pipeline(level, (*(f"no-{name}" for name in off), *switches))
+
+
+def switched_off(steps: Any) -> list[str]:
+    """Optimisers and rules that some steps leave out."""
+    return [step.removeprefix("no-") for step in steps if step.startswith("no-")]
+
+
+def configure(options: Any, steps: Any) -> None:
+    """Sets what steps say on onnxruntime.SessionOptions."""
+    import onnxruntime as ort
+
+    for name, _, value in (step.partition("=") for step in steps if "=" in step):
+        if "." in name:
+            options.add_session_config_entry(name, value)
+        elif name == "execution_mode":
+            options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+            options.inter_op_num_threads = 2
+        elif name == "layout":
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_LAYOUT
+        elif name not in ("runs", "free_dimensions"):
+            setattr(options, name, int(value) if name.endswith("threads") else value == "1")
+
+
+def free_sizes(session: Any, inputs: Any) -> dict[str, int]:
+    """Sizes of a session's symbolic dimensions, by name."""
+    return {
+        name: size
+        for value in session.get_inputs()
+        for name, size in zip(value.shape, inputs[value.name].shape)
+        if isinstance(name, str)
+    }

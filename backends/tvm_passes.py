@@ -1,0 +1,167 @@
+"""Passes and options of Apache TVM that its pipelines do not have, to draw pipelines from.
+
+A pass that is drawn runs on the imported module, ahead of the level's own pipeline: those that know
+Relax's operators first, then, behind LegalizeOps, those that look at calls of TIR functions, and
+TIR's own. docs/PIPELINES.md says what is left out, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from textwrap import indent
+from typing import Any
+
+from nnfuzz.execute.target import Pipeline
+
+_HIGH = (
+    *("AdjustMatmulOrder", "CombineParallelMatmul", "ConvertLayout", "DecomposeOpsForInference"),
+    *("FoldBatchnormToConv2D", "FuseTransposeMatmul", "MergeCompositeFunctions"),
+    *("OptimizeLayoutTransform", "RemoveRedundantReshape", "ReorderPermuteDimsAfterConcat"),
+    "ReorderTakeAfterMatmul",
+)
+"""Rewrite Relax's operators, of which LegalizeOps leaves none."""
+_ANYWHERE = (
+    *("CanonicalizeBindings", "ConvertToDataflow", "DataflowUseInplaceCalls"),
+    *("DeadCodeElimination", "EliminateCommonSubexpr", "ExpandTupleArguments", "FoldConstant"),
+    *("InlinePrivateFunctions", "LambdaLift", "LiftTransformParams", "Normalize"),
+    *("NormalizeGlobalVar", "RemoveUnusedOutputs", "RemoveUnusedParameters", "TopologicalSort"),
+)
+_LEGALIZE = "LegalizeOps"
+_LOW = (
+    *("AnnotateTIROpPattern", "FuseOps", "FuseTIR", "AttachAttrLayoutFreeBuffers"),
+    *("RewriteDataflowReshape", "SplitLayoutRewritePreproc"),
+    *("tirx.StmtSimplify", "tirx.ConvertSSA", "tirx.RemoveNoOp", "tirx.UnrollLoop"),
+    *("tirx.RemoveAssume", "tirx.VectorizeLoop", "s_tir.CanonicalizeLoop"),
+    *("s_tir.HoistIfThenElse", "s_tir.LoopPartition", "s_tir.RenormalizeSplitPattern"),
+    *("s_tir.RewriteUnsafeSelect", "s_tir.UseAssumeToReduceBranches", "s_tir.RemoveStoreUndef"),
+    *("s_tir.AnnotateIrregularLoop", "s_tir.LowerInitBlock", "s_tir.LowerMatchBuffer"),
+    "dlight.GEMV",
+)
+_AFTER = {
+    "FuseOps": ("AnnotateTIROpPattern",),
+    "FuseTIR": ("AnnotateTIROpPattern", "FuseOps"),
+    "SplitLayoutRewritePreproc": ("AttachAttrLayoutFreeBuffers",),
+}
+"""What has to run before a pass for it to do anything; drawn with it."""
+_OPTIONS = {
+    "exec_mode": ("compiled",),
+    "mcpu": ("generic", "nehalem", "haswell"),
+    "opt-level": ("1", "3"),
+    "relax.FuseOps.max_depth": ("2",),
+    "tirx.disable_assert": ("1",),
+    "tirx.disable_cse_tir": ("1",),
+    "tirx.disable_storage_rewrite": ("1",),
+    "tirx.disable_vectorize": ("1",),
+    "tirx.debug_keep_trivial_loop": ("1",),
+    "tirx.enable_buffer_level_predication": ("1",),
+    "tirx.StmtSimplify": ("1",),
+    "tirx.UnrollLoop": ("1",),
+    "s_tir.HoistIfThenElse": ("1",),
+    "s_tir.LoopPartition": ("1",),
+}
+_DETAILS: Mapping[str, Mapping[str, Any]] = {
+    "tirx.StmtSimplify": {
+        "transitively_prove_inequalities": True,
+        "convert_boolean_to_and_of_ors": True,
+        "apply_constraints_to_boolean_branches": True,
+    },
+    "tirx.UnrollLoop": {"auto_max_step": 16, "auto_max_depth": 8, "explicit_unroll": True},
+    "s_tir.HoistIfThenElse": {"support_block_scope_hoisting": True},
+    "s_tir.LoopPartition": {"partition_const_loop": True},
+}
+"""What an option stands for that has fields."""
+_OF_TARGET = ("exec_mode", "mcpu", "opt-level")
+STEPS = (
+    *(*_HIGH, *_ANYWHERE, _LEGALIZE, *_LOW),
+    *(f"{name}={value}" for name, values in _OPTIONS.items() for value in values),
+)
+COLLECTIONS: Mapping[str, tuple[str, ...]] = {
+    "LegalizeOps": (),
+    **{f"{name}={value}": () for name in _OF_TARGET for value in _OPTIONS[name]},
+}
+LIFT, LIFTED = "LiftTransformParams", "main_transform_params"
+"""The pass that divides a model, and the function that computes what depends on weights alone."""
+_WRITTEN = {
+    "ConvertLayout": 'relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})',
+    "FuseOps": "relax.transform.FuseOps(fuse_opt_level=4)",
+    "MergeCompositeFunctions": """tvm.transform.Sequential([
+    relax.transform.FuseOpsByPattern([
+        (f"any.{name}", relax.dpl.is_op(f"relax.{name}")(*[relax.dpl.wildcard()] * count))
+        for name, count in [("add", 2), ("multiply", 2), ("nn.relu", 1)]
+    ], bind_constants=False),
+    relax.transform.MergeCompositeFunctions(),
+    relax.transform.LambdaLift(),
+])""",
+    "dlight.GEMV": "tvm.s_tir.dlight.ApplyDefaultSchedule(tvm.s_tir.dlight.cpu.GEMV())",
+}
+"""Passes that take more than their name, as Python."""
+_MOST_PASSES, _MOST_OPTIONS = 3, 2
+"""Of each kind: enough for pairs, and few enough to be told apart."""
+
+
+def draw(rng: Random) -> Pipeline:
+    """A level, some passes in a random order that does justice to _AFTER, and some options."""
+    front = rng.sample((*_HIGH, *_ANYWHERE), rng.randint(0, _MOST_PASSES))
+    back = rng.sample((*_ANYWHERE, *_LOW), rng.randint(0, _MOST_PASSES))
+    ordered: list[str] = [_LEGALIZE] if back else []
+    for name in back:
+        ordered += [other for other in (*_AFTER.get(name, ()), name) if other not in ordered]
+    names = rng.sample(list(_OPTIONS), rng.randint(0 if front or back else 1, _MOST_OPTIONS))
+    options = [f"{name}={rng.choice(_OPTIONS[name])}" for name in names]
+    return Pipeline(rng.choice(("O0", "O1", "O3")), (*front, *ordered, *options))
+
+
+def chosen(steps: Iterable[str]) -> dict[str, str]:
+    """The options among some steps that are not for a PassContext."""
+    told = dict(step.split("=", 1) for step in steps if "=" in step)
+    return {name: value for name, value in told.items() if name in _OF_TARGET}
+
+
+def config(steps: Iterable[str]) -> dict[str, Any]:
+    """What a PassContext is told."""
+    told = dict(step.split("=", 1) for step in steps if "=" in step)
+    return {k: _DETAILS.get(k, int(v)) for k, v in told.items() if k not in _OF_TARGET}
+
+
+def written(step: str) -> str:
+    """A pass as Python that knows tvm and relax."""
+    room = f"tvm.{step.rpartition('.')[0]}" if "." in step else "relax"
+    return _WRITTEN.get(step, f"{room}.transform.{step.rpartition('.')[2]}()")
+
+
+def applied(module: Any, steps: Sequence[str]) -> Any:
+    """A module behind the passes among some steps."""
+    import tvm
+    from tvm import relax
+
+    if LIFT in steps:
+        module = half_weights(module)
+    for step in steps:
+        if "=" not in step:
+            # What is evaluated is written above; steps are checked (Backend.check_level).
+            module = eval(written(step), {"tvm": tvm, "relax": relax})(module)
+    return module
+
+
+def half_weights(module: Any) -> Any:
+    """A copy of a module that takes the second half of its inputs for weights."""
+    import tvm
+
+    main = module["main"]
+    copy = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
+    copy["main"] = main.with_attr("num_input", (len(main.params) + 1) // 2)
+    return copy
+
+
+def told(pipelines: Iterable[Pipeline]) -> str:
+    """DRAWN of a repro script: passes, options of the PassContext and others, by pipeline."""
+    lines = ["DRAWN = {"]
+    for pipeline in pipelines:
+        lines += [f"    {str(pipeline)!r}: (", "        ["]
+        passes = (written(step) for step in pipeline.steps if "=" not in step)
+        lines += [indent(f"lambda tvm, relax: {text},", " " * 12) for text in passes]
+        options = {k: int(v) if v.isdigit() else v for k, v in chosen(pipeline.steps).items()}
+        lines += ["        ],", f"        {config(pipeline.steps)!r},", f"        {options!r},"]
+        lines.append("    ),")
+    return "\n".join([*lines, "}\n"])
