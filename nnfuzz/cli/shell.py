@@ -13,7 +13,7 @@ from nnfuzz.text import visible
 
 ARGUMENTS, OTHERS = "Arguments", "Options"
 PANELS = {
-    "What is tested": "backend level plugin implementations",
+    "What is tested": "backend level pipelines plugin implementations",
     "How much, and where to": "time tests count instances agreements budget out resume",
     "What models are made of": "seed nodes operators exclude dtypes exclude_dtypes motifs dynamic "
     "seed_models",
