@@ -75,16 +75,15 @@ def switched_off(steps: Any) -> list[str]:
 
 def configure(options: Any, steps: Any) -> None:
     """Sets what steps say on onnxruntime.SessionOptions."""
-    import onnxruntime as ort
-
     for name, _, value in (step.partition("=") for step in steps if "=" in step):
         if "." in name:
             options.add_session_config_entry(name, value)
         elif name == "execution_mode":
-            options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+            options.execution_mode = type(options.execution_mode).ORT_PARALLEL
             options.inter_op_num_threads = 2
         elif name == "layout":
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_LAYOUT
+            levels = type(options.graph_optimization_level)
+            options.graph_optimization_level = levels.ORT_ENABLE_LAYOUT
         elif name not in ("runs", "free_dimensions"):
             setattr(options, name, int(value) if name.endswith("threads") else value == "1")
 
