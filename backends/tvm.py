@@ -232,7 +232,7 @@ class Tvm(Backend):
         told = {"instruments": instruments, "config": tvm_passes.config(pipeline.steps)}
         # Below level 1 passes that consist of others leave some of these out.
         with target, tvm.transform.PassContext(opt_level=3, **told):
-            ir = tvm_passes.applied(module.ir, pipeline.steps)
+            ir = tvm_passes.applied(tvm, module.ir, pipeline.steps)
         opt_level = 3 if pipeline.level == "O3" else 0
         with target, tvm.transform.PassContext(opt_level=opt_level, **told):
             executable = relax.build(

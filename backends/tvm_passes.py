@@ -130,24 +130,19 @@ def written(step: str) -> str:
     return _WRITTEN.get(step, f"{room}.transform.{step.rpartition('.')[2]}()")
 
 
-def applied(module: Any, steps: Sequence[str]) -> Any:
-    """A module behind the passes among some steps."""
-    import tvm
-    from tvm import relax
-
+def applied(tvm: Any, module: Any, steps: Sequence[str]) -> Any:
+    """A module behind the passes among some steps. tvm: the package."""
     if LIFT in steps:
-        module = half_weights(module)
+        module = half_weights(tvm, module)
     for step in steps:
         if "=" not in step:
             # What is evaluated is written above; steps are checked (Backend.check_level).
-            module = eval(written(step), {"tvm": tvm, "relax": relax})(module)
+            module = eval(written(step), {"tvm": tvm, "relax": tvm.relax})(module)
     return module
 
 
-def half_weights(module: Any) -> Any:
+def half_weights(tvm: Any, module: Any) -> Any:
     """A copy of a module that takes the second half of its inputs for weights."""
-    import tvm
-
     main = module["main"]
     copy = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     copy["main"] = main.with_attr("num_input", (len(main.params) + 1) // 2)
