@@ -23,7 +23,7 @@ PAGES.remove(ROOT / "CHANGELOG.md")  # tells what was, too
 SHORTER = {
     r"--resume --time 8h": "--resume --tests 2",
     r" --time 4h": "",
-    r"--count \d+": "--count 2 --nodes 3",
+    r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"seed1_000010": "seed1_000001",  # of the fewer models
     r"ops check$": "ops check Add",  # of all operators: minutes
     r"reduce (\S+)$": r"reduce \1 --budget 20",

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nnfuzz.cli import options as opt
+from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.values import chosen_dtypes, duration, exporting, listed, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.session import Result
     from nnfuzz.campaign.store import Store
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 
+PR_TIME = "10m"
 SETTINGS = {
     "time": "time_limit",
     "tests": "tests_limit",
@@ -36,6 +39,8 @@ class _Asked:
     backends: list[str]
     plugins: list[Path]
     known: Path | None
+    baseline: Path | None
+    focus: tuple[str, ...]
     out: Path | None
     given: dict[str, Any]
 
@@ -63,6 +68,11 @@ def fuzz(
     exporter: opt.Exporter = None,
     opset: opt.Opset = None,
     known: opt.Known = None,
+    baseline: opt.Baseline = None,
+    focus: opt.Focus = None,
+    pr: opt.PullRequest = False,
+    junit: JUnit = None,
+    summary_md: SummaryMd = None,
     reduce: opt.Reduce = None,
     throttle: opt.Throttle = None,
     regressions: opt.Regressions = None,
@@ -84,12 +94,22 @@ def fuzz(
     nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
     nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
+    nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
     Ctrl-C ends the campaign with its summary; a second one kills it. Whatever has been recorded
     survives both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage,
     3 a fault of nnfuzz itself.
     """
-    if seed_models:
+    from nnfuzz.cli.campaign_reports import report_campaign
+
+    if pr and not (baseline or focus):
+        raise UsageError("--pr needs --baseline CAMPAIGN, --focus NAMES, or both: what is new?")
+    if focus and (seed_models or resume):
+        other = "--seed-models" if seed_models else "--resume"
+        raise UsageError(f"--focus makes seed models for a new campaign: leave out {other}")
+    if pr and time is None and tests is None:
+        time = PR_TIME
+    if seed_models or focus:
         exporter = exporter or "direct"
     given = {
         "time_limit": duration(time) if time is not None else None,
@@ -117,8 +137,11 @@ def fuzz(
         "regressions": regressions,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    asked = _Asked(backend or [], plugin or [], known, out, given)
-    _fuzz(_without_defaults(asked, context) if resume else asked, resume, quiet, fresh)
+    asked = _Asked(backend or [], plugin or [], known, baseline, listed(focus), out, given)
+    asked = _without_defaults(asked, context) if resume else asked
+    result, config = _fuzz(asked, resume, quiet, fresh)
+    report_campaign(result, config, junit, summary_md)
+    raise typer.Exit(exit_code(result.summary))
 
 
 def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
@@ -128,11 +151,13 @@ def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
         asked,
         backends=[] if "backend" in unsaid else asked.backends,
         known=None if "known" in unsaid else asked.known,
+        baseline=None if "baseline" in unsaid else asked.baseline,
         given={name: value for name, value in asked.given.items() if name not in unsaid},
     )
 
 
-def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> None:
+def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result, CampaignConfig]:
+    """Runs a session of a campaign and prints its summary."""
     from nnfuzz.campaign.config import ConfigError
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.campaign.support_cache import SupportCache
@@ -154,7 +179,7 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> None:
     print_summary(result, config)
     if not result.summary["tests"] and not result.findings:
         typer.echo(f"error: {nothing_ran(result.summary, interrupt.asked())}", err=True)
-    raise typer.Exit(exit_code(result.summary))
+    return result, config
 
 
 def exit_code(summary: dict[str, Any]) -> int:
@@ -190,9 +215,38 @@ def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 
     registry = BackendRegistry.discover(asked.plugins)
     specs = chosen_backends(registry, asked.backends)
-    config = make_config(registry, specs, asked.plugins, asked.known, asked.given)
+    given = dict(asked.given)
+    if asked.focus:
+        given |= _focus(asked, registry, specs)
+    config = make_config(registry, specs, asked.plugins, asked.known, given)
+    config = replace(config, known=_and_baseline(config.known, asked.baseline))
     folder = asked.out or default_folder(specs)
     return Store.create(folder, config.to_json()), config, registry
+
+
+def _and_baseline(known: tuple[str, ...], baseline: Path | None) -> tuple[str, ...]:
+    """Raises: UsageError."""
+    from nnfuzz.cli.settings import baseline_failures
+
+    found = baseline_failures(baseline) if baseline is not None else ()
+    return tuple(dict.fromkeys((*known, *found)))
+
+
+def _focus(
+    asked: _Asked, registry: BackendRegistry, specs: tuple[BackendSpec, ...]
+) -> dict[str, Any]:
+    """The settings by which every model touches what --focus names. Raises: UsageError."""
+    from nnfuzz.cli.focus import focused
+    from nnfuzz.cli.settings import cache_folder, make_config
+    from nnfuzz.testcase.client import ProducerSettingsError
+
+    settings = {**asked.given, "exporters": asked.given["exporters"][:1]}
+    case = make_config(registry, specs, asked.plugins, None, settings).case
+    case = replace(case, dynamic=0.0)
+    try:
+        return seeded(focused(asked.focus, registry, specs, case, cache_folder() / "focus"))
+    except ProducerSettingsError as error:
+        raise UsageError(str(error)) from error
 
 
 def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
@@ -212,8 +266,9 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
         registry = BackendRegistry.discover(stored.plugins)
         if asked.backends:
             given["backends"] = tuple(registry.parse(text) for text in asked.backends)
-        if asked.known:
-            given["known"] = known_failures(asked.known)
+        if asked.known or asked.baseline:
+            lines = known_failures(asked.known) if asked.known else ()
+            given["known"] = _and_baseline(lines, asked.baseline)
         config = stored.resumed_with(given)
         _refuse_finished(store, config)
         store.set_meta("config", config.to_json())

@@ -216,6 +216,30 @@ Pipelines = Annotated[
         "such [default: 0.5, 0 with --level].",
     ),
 ]
+Baseline = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CAMPAIGN",
+        help="Folder or summary.json of an earlier campaign: what it found is known, and only what "
+        "is new fails.",
+    ),
+]
+Focus = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A,B",
+        help="Every model touches one of these operators, or is changed by one of these passes.",
+        autocompletion=completion.operators,
+    ),
+]
+PullRequest = Annotated[
+    bool,
+    typer.Option(
+        "--pr",
+        help="For a pull request: ten minutes unless --time or --tests says otherwise, and new "
+        "findings of --baseline only; needs --baseline or --focus.",
+    ),
+]
 FullCheck = Annotated[
     float | None,
     typer.Option(

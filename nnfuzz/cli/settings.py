@@ -168,6 +168,28 @@ def known_failures(path: Path) -> tuple[str, ...]:
         ) from error
 
 
+def baseline_failures(path: Path) -> tuple[str, ...]:
+    """Lines of known failures for what an earlier campaign has found; none if it found nothing.
+
+    path: its folder, or its summary.json, which knows less. Raises: UsageError, Unreadable.
+    """
+    from nnfuzz.reading import Unreadable, read
+    from nnfuzz.triage.known import KnownFailures
+    from nnfuzz.untrusted import read_json
+
+    if path.is_dir():
+        there = any(path.rglob("finding.json"))
+        if not there and not (path / "summary.json").exists():
+            raise UsageError(f"--baseline {path} is no campaign: there is no summary.json in it")
+        return _known_in(path) if there else ()
+    try:
+        rows = read(dict[str, Any], read_json(path))["signatures"]
+        told = [{row["signature"], row["refined"], *row["duplicates"]} for row in rows]
+    except (Unreadable, KeyError, TypeError) as error:
+        raise UsageError(f"--baseline {path} is no summary.json of a campaign: {error}") from error
+    return KnownFailures.parse(sorted(set().union(*told) - {""}), str(path)).lines()
+
+
 def _known_in(folder: Path) -> tuple[str, ...]:
     from nnfuzz.campaign.reduction import known_by
     from nnfuzz.execute.registry import BackendRegistry

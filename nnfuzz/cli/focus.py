@@ -1,0 +1,107 @@
+"""`nnfuzz fuzz --focus`: seed models, so that every model touches what a change is about."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnfuzz.cli.errors import UsageError, tell, writing
+
+if TYPE_CHECKING:
+    from nnfuzz.corpus.producers import Producers
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.testcase.case import CaseConfig, TestCase
+
+PER_OPERATOR = 16
+"""Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""
+PER_PASS, TRIED = 16, 300
+"""Models that a pass changes, and how many are looked through for them: a few seconds with a
+compiler of milliseconds per model."""
+
+
+def focused(
+    names: Sequence[str],
+    registry: BackendRegistry,
+    specs: Sequence[BackendSpec],
+    config: CaseConfig,
+    folder: Path,
+) -> Path:
+    """A folder with models that each touch one of the operators or passes by name.
+
+    config: of the campaign, with one exporter. folder: where such folders are kept.
+    Raises: UsageError for a name that is neither; RunnerError, ProducerSettingsError.
+    """
+    from nnfuzz.corpus.producers import Producers
+    from nnfuzz.execute.runner import BackendRunner
+
+    with ExitStack() as stack:
+        producers = stack.enter_context(Producers(0, config.to_json(), 1))
+        keys = producers.signatures()
+        operators = {_operator(key) for key in keys}
+        found = [list(_singles(n, keys, producers)) for n in names if n in operators]
+        passes = [name for name in names if name not in operators]
+        if passes:
+            runners = [stack.enter_context(BackendRunner(s, registry)) for s in specs]
+            found += _changed(passes, producers, runners, operators)
+    models = dict.fromkeys(case.model for cases in found for case in cases)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
+    place = folder / digest
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+        for number, model in enumerate(models):
+            (place / f"{number:03}.onnx").write_bytes(model)
+    tell(f"--focus {','.join(names)}: every model starts from one of the {len(models)} in {place}")
+    return place
+
+
+def _operator(key: str) -> str:
+    return key.rpartition(":")[2].partition("(")[0]
+
+
+def _singles(name: str, keys: Iterable[str], producers: Producers) -> Iterator[TestCase]:
+    """Models of one operator, of different signatures as far as there are."""
+    from nnfuzz.corpus.entry import Entry
+    from nnfuzz.testcase.test_id import Probe
+
+    own = [key for key in keys if _operator(key) == name]
+    tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
+    made = (e.case for e in producers.entries(tests) if isinstance(e, Entry))
+    yield from itertools.islice(made, PER_OPERATOR)
+
+
+def _changed(
+    passes: Sequence[str],
+    producers: Producers,
+    runners: Sequence[BackendRunner],
+    operators: Iterable[str],
+) -> list[list[TestCase]]:
+    """Of each pass, models that it changes. Raises: UsageError if there is none."""
+    from nnfuzz.corpus.entry import Entry
+    from nnfuzz.execute.backend import suggest
+    from nnfuzz.testcase.test_id import Numbered
+
+    found: dict[str, list[TestCase]] = {name: [] for name in passes}
+    seen: set[str] = set()
+    for made in producers.entries(Numbered(0, index) for index in range(TRIED)):
+        if not isinstance(made, Entry):
+            continue
+        for runner in runners:
+            level = runner.backend.default_levels()[-1]
+            fired = runner.fired_passes(made.case.source(runner.reads), level) or ()
+            seen |= {*fired}
+            for name in found.keys() & fired:
+                found[name].append(made.case)
+        if all(len(cases) >= PER_PASS for cases in found.values()):
+            break
+    for name, cases in found.items():
+        if not cases:
+            raise UsageError(
+                f"--focus {name!r} is neither an operator (nnfuzz ops) nor a pass that changes one "
+                f"of {TRIED} models; {suggest(name, [*operators, *seen])[:400]}"
+            )
+    return [cases[:PER_PASS] for cases in found.values()]

@@ -1,0 +1,98 @@
+"""`nnfuzz fuzz` in a CI: reports, a baseline, a focus."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from nnfuzz.campaign.store import Store
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import application
+
+pytest.importorskip("onnxruntime")
+
+BROKEN = '''
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+
+
+class Broken(OnnxRuntime):
+    """ONNX Runtime that refuses to build."""
+
+    name = "broken"
+
+    def build(self, module, level):
+        raise ValueError("broken on purpose")
+'''
+FAST = ("--nodes", 2, "--exporter", "direct", "--probe", 0, "--no-reduce", "--quiet", "--seed", 1)
+
+
+def fuzz(*arguments):
+    done = CliRunner().invoke(application(), list(map(str, ("fuzz", *arguments))))
+    if isinstance(done.exception, UsageError):
+        return 2, str(done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "broken.py").write_text(BROKEN)
+    return tmp_path
+
+
+def test_findings_fail_until_they_are_in_the_baseline(here):
+    broken = ("--plugin", "broken.py", "-b", "broken", "--tests", 2, *FAST)
+    reports = ("--junit", "out.xml", "--summary-md", "out.md")
+    code, _ = fuzz(*broken, *reports, "--out", "main")
+    assert code == 1
+    (failure,) = ElementTree.parse("out.xml").iter("failure")
+    assert "broken on purpose" in failure.attrib["message"]
+    assert "### Failures" in (here / "out.md").read_text()
+    for number, baseline in enumerate(("main", "main/summary.json")):
+        code, told = fuzz(*broken, *reports, "--out", f"pr{number}", "--pr", "--baseline", baseline)
+        assert code == 0 and "of known failures" in told, told
+        assert not list(ElementTree.parse("out.xml").iter("failure"))
+        assert "of known failures" in (here / "out.md").read_text()
+
+
+def operators_of(folder):
+    with Store.open(folder, write=False) as store:
+        return [found.operators() for _, found in store.features()]
+
+
+def test_every_model_touches_the_operator_of_the_focus(here):
+    code, told = fuzz("-b", "onnxruntime", "--tests", 6, "--focus", "Softmax", *FAST, "--out", "c")
+    assert code in (0, 1), told
+    found = operators_of(here / "c")
+    assert len(found) >= 4 and all("Softmax" in operators for operators in found)
+
+
+def test_every_model_of_the_focus_on_a_pass_is_changed_by_it(here):
+    name = "ConstantFolding"
+    code, told = fuzz("-b", "onnxruntime", "--tests", 2, "--focus", name, *FAST, "--out", "c")
+    assert code in (0, 1), told
+    with Store.open(here / "c", write=False) as store:
+        assert json.dumps(store.config()["case"]["seed_models"]).count(".onnx") > 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--pr",), "--pr needs --baseline CAMPAIGN, --focus NAMES, or both"),
+        (("--focus", "Add", "--resume"), "leave out --resume"),
+        (("--focus", "Sofmax"), "did you mean 'Softmax'"),
+        (("--baseline", "broken.py"), "is no summary.json of a campaign"),
+        (("--baseline", "."), "is no campaign"),
+    ],
+)
+def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):
+    monkeypatch.setattr("nnfuzz.cli.focus.TRIED", 8)
+    code, told = fuzz("-b", "onnxruntime", "--tests", 1, *FAST, "--out", "c", *arguments)
+    assert code == 2 and message in told, told
+    assert not (here / "c").exists()

@@ -1,0 +1,125 @@
+"""What other teams' CI takes from the repository: the action, the image, nightly wheels.
+
+Their services are not at hand: the steps of the action run as shell scripts, the recipe of the
+image by its own commands with a stand-in for pip.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.corpus import consumers
+
+ROOT = Path(__file__).parent.parent
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+
+
+def step(name, folder, **inputs):
+    """Runs a step of the action as its runner does, with inputs and their defaults."""
+    chosen = {key: about.get("default", "") for key, about in ACTION["inputs"].items()} | inputs
+    assert chosen.keys() == ACTION["inputs"].keys()
+    env = {
+        key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: chosen[m[1]], value)
+        for key, value in STEPS[name]["env"].items()
+    }
+    assert "${{" not in STEPS[name]["run"], "inputs in a script could inject commands"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    summary = {"GITHUB_STEP_SUMMARY": str(folder / "step.md"), "PATH": path}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]],
+        cwd=folder,
+        env={**os.environ, **env, **summary},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_the_action_verifies_models_and_sees_a_planted_failure(tmp_path):
+    pytest.importorskip("onnxruntime")
+    good = consumers.corpus(tmp_path / "good")
+    name = consumers.spoiled(good, tmp_path / "bad")
+    for file in (tmp_path / "bad").glob("*/nnfuzz.json"):
+        file.unlink()
+    options = {"backend": "onnxruntime", "arguments": "--level O0 --time 10m"}
+    done = step("Run", tmp_path, models="good", **options)
+    assert done.returncode == 0, done.stderr
+    done = step("Run", tmp_path, models="bad", **options)
+    assert done.returncode == 1 and name in done.stdout, done.stderr
+    assert name in (tmp_path / "step.md").read_text()
+    assert "<failure" in (tmp_path / "nnfuzz-out" / "ci" / "results.xml").read_text()
+
+
+def test_the_action_fuzzes_without_models(tmp_path):
+    pytest.importorskip("onnxruntime")
+    arguments = "--tests 2 --nodes 2 --exporter direct --probe 0 --no-reduce --seed 3"
+    done = step("Run", tmp_path, backend="onnxruntime", arguments=arguments)
+    assert done.returncode in (0, 1), done.stderr
+    assert (tmp_path / "step.md").read_text().startswith("## nnfuzz fuzz onnxruntime")
+    assert (tmp_path / "nnfuzz-out" / "ci" / "campaign" / "summary.json").exists()
+
+
+@pytest.fixture
+def stub(tmp_path):
+    """A `python` that prints what it is called with, first in PATH."""
+    (tmp_path / "bin").mkdir()
+    file = tmp_path / "bin" / "python"
+    file.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    file.chmod(0o755)
+    return {**os.environ, "PATH": f"{file.parent}:{os.environ['PATH']}"}
+
+
+def test_the_action_installs_what_is_asked_for(tmp_path, stub):
+    script = STEPS["Install"]["run"]
+    env = {**stub, "PACKAGE": "nnfuzz[tvm] onnx"}
+    done = subprocess.run(["bash", "-ec", script], env=env, capture_output=True, text=True)
+    assert done.stdout.split() == ["-m", "pip", "install", "--quiet", "nnfuzz[tvm]", "onnx"]
+
+
+@pytest.mark.parametrize("index", ["", "https://example.org/cpu"])
+def test_the_image_installs_extras_that_there_are(stub, index):
+    (command,) = re.findall(r"^RUN (python .*?) *&& rm", DOCKERFILE, re.MULTILINE)
+    env = {**stub, "TORCH_INDEX": index}
+    done = subprocess.run(["sh", "-ec", command], env=env, capture_output=True, text=True)
+    words = done.stdout.split()
+    assert words[:4] == ["-m", "pip", "install", "--no-cache-dir"]
+    assert words[4:-1] == (["--extra-index-url", index] if index else [])
+    extras = re.fullmatch(r"/src\[(.*)\]", words[-1])[1].split(",")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(extras) <= project["optional-dependencies"].keys()
+    version = re.search(r"FROM python:(3\.\d+)", DOCKERFILE)[1]
+    assert f"Programming Language :: Python :: {version}" in project["classifiers"]
+
+
+def test_the_image_runs_nnfuzz():
+    (entry,) = re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.MULTILINE)
+    program = [sys.executable, *yaml.safe_load(entry)[1:], "--version"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("nnfuzz ")
+
+
+def test_nightly_wheels_are_newer_and_asked_for_with_pre(tmp_path):
+    pytest.importorskip("build")
+    from packaging.version import Version
+
+    env = {**os.environ, "PYTHON": sys.executable, "OUT": str(tmp_path)}
+    env["BUILD_OPTIONS"] = "--no-isolation"
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    command = [ROOT / ".ci" / "nightly", "20261122"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    found = Version(wheel.name.split("-")[1])
+    released = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert found.is_devrelease and found > Version(released)
