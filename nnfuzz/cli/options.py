@@ -74,8 +74,9 @@ Engine = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="What makes the graphs: direct (sizes are numbers at once), concolic (by propagation) "
-        "or symbolic (by solving whole graphs) [default: direct].",
+        help="What makes graphs: direct (sizes are numbers at once), concolic (by propagation), "
+        "symbolic (by solving whole graphs) or mutate (of eight, seven are changes of the first) "
+        "[default: direct].",
         autocompletion=completion.engines,
     ),
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Sizes
 
-ENGINES = ("direct", "concolic", "symbolic")
+ENGINES = ("direct", "concolic", "symbolic", "mutate")
 """What makes graphs, see nnfuzz.generate.engines."""
 DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 6.0,

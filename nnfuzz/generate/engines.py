@@ -8,12 +8,14 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.direct import Direct
 from nnfuzz.generate.engine import Engine
+from nnfuzz.generate.mutate import Mutate
 from nnfuzz.generate.symbolic import Symbolic
 
 MADE: Mapping[str, Callable[[Catalog, GenerateConfig], Engine]] = {
     "direct": Direct,
     "concolic": lambda catalog, config: Direct(catalog, config, eager=False),
     "symbolic": Symbolic,
+    "mutate": Mutate,
 }
 
 

@@ -323,6 +323,9 @@ class Growth:
 
     def _declare(self, type_: TensorType, stem: str) -> str:
         name = f"{stem}{self._fresh}"
+        while name in self.graph.values:  # the names of a graph to begin with may be any
+            self._fresh += 1
+            name = f"{stem}{self._fresh}"
         self._fresh += 1
         self.graph.values[name] = Value(name, type_)
         self.named.add(name, _kind(type_))

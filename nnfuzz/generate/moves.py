@@ -73,14 +73,21 @@ class Moves:
             else:
                 return
 
-    def finish(self) -> Graph:
+    def finish(self, like: Graph | None = None) -> Graph:
         """The graph; placeholders become inputs or weights, loose ends outputs.
 
         At least one placeholder becomes an input. A value with readers is an output too with a
-        small probability, which keeps optimisers from fusing it away.
+        small probability, which keeps optimisers from fusing it away. like: a graph of which what
+        is left stays an input or a weight.
         """
         growth, draw, graph = self.growth, self.draw, self.growth.graph
+        inputs = set(like.inputs) if like else set()
         for name, placeholder in growth.placeholders.items():
+            if like and name in like.values:
+                (graph.inputs if name in inputs else graph.weights).append(name)
+                if name in like.prescribed:
+                    graph.prescribed[name] = like.prescribed[name]
+                continue
             if placeholder.range is not None:
                 graph.weights.append(name)
                 graph.prescribed[name] = placeholder.range

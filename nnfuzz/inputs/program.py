@@ -65,6 +65,16 @@ class Program:
                     return Violation(i, cause)
         return None
 
+    def complete(self, values: Values) -> Violation | None:
+        """Compute the values that are missing, in place; the others are taken as they are."""
+        with torch.no_grad():
+            for i, node in enumerate(self.graph.nodes):
+                if any(name not in values for name in node.outputs):
+                    cause = self._step(i, values)
+                    if cause is not None:
+                        return Violation(i, cause)
+        return None
+
     def _step(self, position: int, values: Values) -> Cause | None:
         node = self.graph.nodes[position]
         inputs = [values[name] for name in node.inputs]

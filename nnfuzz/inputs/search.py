@@ -18,6 +18,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
+from torch import Tensor
 
 from nnfuzz.inputs.descent import Descent, as_array
 from nnfuzz.inputs.draws import draw
@@ -68,7 +69,8 @@ class Found:
     """Parameters by name, in the graph's dtypes, and the outputs PyTorch computes from them.
 
     draws, steps: complete draws and gradient steps it took. seconds: of wall time. stable: share of
-    the decided elements that rounding errors do not turn over (nnfuzz.inputs.stability).
+    the decided elements that rounding errors do not turn over (nnfuzz.inputs.stability). values: as
+    tensors, of the whole graph.
     """
 
     inputs: dict[str, np.ndarray]
@@ -78,6 +80,7 @@ class Found:
     steps: int
     seconds: float
     stable: float = 1.0
+    values: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,16 @@ def search(
     rng: random.Random,
     settings: SearchConfig | None = None,
     given: Mapping[str, np.ndarray] = MappingProxyType({}),
+    known: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Found | NotFound:
     """Valid parameters for a concrete graph; a function of the arguments and the state of `rng`.
 
-    given: parameters by name that stay as they are.
+    given: parameters by name that stay as they are. known: values of a graph that this one differs
+    from in a few places only; they are kept, and what they lack is drawn and computed, if that is
+    valid.
     """
-    return _Search(graph, rng, settings or SearchConfig(), given).find()
+    search_ = _Search(graph, rng, settings or SearchConfig(), given)
+    return (search_.kept(known) if known else None) or search_.find()
 
 
 class _Search:
@@ -138,6 +145,22 @@ class _Search:
     def limits(self) -> dict[str, Range]:
         """Bounds that the descent keeps parameters within."""
         return admitted_ranges(self.graph)
+
+    def kept(self, known: Mapping[str, Tensor]) -> Found | None:
+        """The known values with what they lack; None if that is not valid."""
+        if self.outside:
+            return None
+        values = {name: value for name, value in known.items() if name in self.graph.values}
+        missing = [name for name in self.program.parameters if name not in values]
+        if missing:
+            wanted = range_hints(self.graph, self.rng, False, self.bounds)
+            for name in missing:
+                array = draw(self.rng, self.graph.type(name), wanted.get(name), 0)
+                values[name] = tensor(array)
+        if self.program.complete(values) is not None:
+            return None
+        self.draws = 1
+        return self._found(values, self._share(values))
 
     def find(self) -> Found | NotFound:
         if self.outside:
@@ -254,6 +277,7 @@ class _Search:
             self.steps,
             time.perf_counter() - self.start,
             stable,
+            values,
         )
 
     def _not_found(self) -> NotFound:

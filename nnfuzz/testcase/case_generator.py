@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,6 +43,10 @@ ATTEMPTS = 5
 """Graphs tried for one index until inputs are found; inputs of the last one get the full search."""
 DESCENTS = 2
 """The same where a descent is wanted: so many attempts with a small budget for it come first."""
+FAMILY = 8
+"""Test cases in a row that the mutating engine makes of one graph, the first of them unchanged."""
+KEPT = 4
+"""Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
@@ -90,6 +95,7 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
+        self._parents = lru_cache(KEPT)(self._parent)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, parts.motifs)
@@ -101,6 +107,29 @@ class CaseGenerator:
         if self.config.restrains(self.seed, index):
             return self._make(id_, rng, self.narrowed, self.restrained, report)
         return self._make(id_, rng, self.targets, self.generate, report)
+
+    def _corpus(self, index: int) -> Sequence[Kept]:
+        """What the graph of an index may start from; a function of it, as the graph is.
+
+        Where graphs are mutated, the first of FAMILY indexes is made anew, and the others of it.
+        """
+        if self.config.engine != "mutate" or self.corpus:
+            return self.corpus
+        turn = index // self.config.among
+        first = index - turn % FAMILY * self.config.among
+        return () if first == index else self._parents(first)
+
+    def _parent(self, index: int) -> Sequence[Kept]:
+        """The graph of an index with its values; none if no inputs were found."""
+        rng = random.Random(f"{self.seed}/{index}")
+        restrained = self.config.restrains(self.seed, index)
+        targets = self.narrowed if restrained else self.targets
+        config = self.restrained if restrained else self.generate
+        target = targets.pick(self.seed, index // self.config.among)
+        rng.random()  # as in _make, so that it is the graph of that index
+        made = engine("direct", targets.catalog, config).next(rng, (), target)
+        found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
+        return [Kept(made.graph, found.values, made.motifs)] if isinstance(found, Found) else ()
 
     def probe(self, probe: Probe, report: Report) -> TestCase | NotProduced:
         """A test case of a single operator with the probe's signature. Raises: KeyError."""
@@ -122,7 +151,7 @@ class CaseGenerator:
         target, sized = None, False
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
-            corpus, target = self.corpus, targets.pick(self.seed, turn)
+            corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
             sized = not corpus and rng.random() < self.config.dynamic
         made_by = engine("symbolic" if sized else self.config.engine, targets.catalog, config)
         try:
@@ -133,7 +162,7 @@ class CaseGenerator:
                     graph, exporter = self._sized(made, rng) if sized else self._plain(made)
                     case.graph = written = graph.view()
                 with case.phase("inputs"):
-                    found = search(graph, random.Random(rng.random()), budget)
+                    found = search(graph, random.Random(rng.random()), budget, known=made.known)
                 if isinstance(found, Found):
                     break
                 case.discarded += 1

@@ -50,6 +50,8 @@ def test_the_command_line_offers_every_engine():
 
 
 def test_graphs_grow_around_a_start(name, graphs):
+    if name == "mutate":
+        pytest.skip("its graphs do not grow, see test_mutate.py")
     for seed, start in enumerate(graphs[:40]):
         grown = engine(name, CATALOG, CONFIG).next(random.Random(seed), [Kept(start)]).graph
         grown.verify()

@@ -200,3 +200,12 @@ def test_most_tests_keep_away_from_what_is_avoided_and_some_do_not():
     again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(config.to_json()))))
     index = min(free)
     assert again.produce(index).model == producer.produce(index).model
+
+
+def test_mutated_cases_are_a_function_of_the_index_alone():
+    config = replace(CONFIG, engine="mutate")
+    forwards, backwards = Producer(3, config), Producer(3, config)
+    found = {i: backwards.produce(i).digest() for i in reversed(range(20))}
+    assert found == {i: forwards.produce(i).digest() for i in range(20)}
+    parent, child = (forwards.produce(i).graph for i in (8, 9))
+    assert {n.outputs for n in parent.nodes} & {n.outputs for n in child.nodes}
