@@ -205,8 +205,10 @@ def localise(
     passes: tuple[str, ...] = ()
     evidence = [_swept(levels, runner.name)]
     accused = search.blame(failing)
-    if accused.coordinate is Coordinate.PIPELINE and accused.right:
-        search.good |= {levels[accused.right.level]}
+    right = accused.right if accused.coordinate is Coordinate.PIPELINE else None
+    drawn = Pipeline.parse(level)
+    if right or drawn.steps:  # what fails in another way without the steps is not to blame for them
+        search.good |= {levels[right.level if right else drawn.level]}
         level, passes, told = search.accused(level)
         evidence += told
     operator = value = ""
@@ -325,7 +327,7 @@ def _party(failure: Failure, accused: Blame, passes: Sequence[str], backend: typ
     if passes and all("=" in name for name in passes):
         return f"option {', '.join(passes)}"
     if passes:
-        return f"{accused.accused} ({', '.join(passes)})"
+        return f"{Blame(Coordinate.PIPELINE).accused} ({', '.join(passes)})"
     if accused.right and accused.right.level == backend.baseline:
         return _PARTS.get(backend.compiling, accused.accused)
     if accused.coordinate is not Coordinate.COMPILER or accused.importer:

@@ -85,8 +85,10 @@ class Failure:
 
     @property
     def kinds_of_levels(self) -> str:
-        """The levels with commas between, drawn pipelines without their steps."""
-        return ",".join(dict.fromkeys(Pipeline.parse(level).brief for level in self.levels))
+        """The levels with commas between; "drawn" for any pipeline with steps."""
+        drawn = (bool(Pipeline.parse(level).steps) for level in self.levels)
+        told = ("drawn" if mark else level for level, mark in zip(self.levels, drawn))
+        return ",".join(dict.fromkeys(told))
 
 
 def failures(

@@ -109,8 +109,8 @@ def seen(registry, producer):
         if isinstance(case, TestCase) and has_pattern(case)
     )
 
-    def run(pipeline):
-        spec = registry.spec("drawn", {})
+    def run(pipeline, **options):
+        spec = registry.spec("drawn", options)
         with BackendRunner(spec, registry) as runner:
             result = examine(case, runner, Bench(producer).judge, ["O0", pipeline])
         failure = planted(result.failures)
@@ -142,12 +142,21 @@ def test_the_guilty_step_is_named(registry, producer, seen, pipeline, least, pas
     assert bool(shorter) == (least != pipeline)
 
 
+def test_a_step_is_named_where_every_level_fails_otherwise(registry, producer, seen):
+    finding = seen("O0+Prepare+Rewrite", raises=True, broken=True)
+    with BackendRunner(finding.backend, registry) as runner:
+        found = localise(finding.case, finding.failure, runner, Bench(producer))
+    assert found.levels == {"O0": "exception", "O1": "exception", "O0+Prepare+Rewrite": "fails"}
+    assert (found.passes, found.party) == (("Rewrite",), "optimiser (Rewrite)")
+
+
 def test_one_cause_is_one_finding_whatever_the_pipeline(seen):
     one, two = (
         refined(finding.failure, finding.case.graph, TriageFacts(passes=("Rewrite",)))
         for finding in map(seen, ("O0+Prepare+Rewrite", "O0+Tidy+Prepare+Sweep+Rewrite"))
     )
     assert one.hash == two.hash
+    assert seen("O0+Prepare+Rewrite").failure.kinds_of_levels == "drawn"
 
 
 def test_reduction_leaves_no_step_that_is_not_needed(registry, seen):

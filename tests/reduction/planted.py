@@ -75,6 +75,11 @@ class Drawn(Planted):
     """The rule holds where Rewrite runs behind Prepare, whatever the level, or with mode=odd."""
 
     name = "drawn"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Planted.Options):
+        broken: bool = option(False, "raise otherwise where the rule does not hold")
+
     steps = ("Tidy", "Prepare", "Rewrite", "Sweep", "mode=odd", "mode=even")
 
     def draw_pipeline(self, rng):
@@ -88,4 +93,6 @@ class Drawn(Planted):
         steps = [step for step in Pipeline.parse(level).steps if step not in passes]
         behind = steps[steps.index("Prepare") :] if "Prepare" in steps else []
         wrong = "Rewrite" in behind or "mode=odd" in steps
+        if self.options.broken and not wrong:
+            raise RuntimeError("the kernel is broken")
         return super().build_without(module, "O1" if wrong else "O0", ())
