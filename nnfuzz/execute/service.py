@@ -76,6 +76,7 @@ class BackendService:
     def __init__(self, spec: dict[str, Any], adapter: str = ""):
         self._spec = BackendSpec.from_json(spec)
         self._backend: Backend = self._spec.load(adapter)
+        self._abroad = bool(adapter)
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
@@ -89,7 +90,7 @@ class BackendService:
         self, header: dict[str, Any], blobs: dict[str, Any], report: Report
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         if header["do"] == "versions":
-            return {"versions": self._backend.versions(), "release": self._release}, {}
+            return {"versions": self._versions(), "release": self._release}, {}
         if header["do"] == "passes":
             module = self._imported(blobs["model"]).module
             return {"passes": self._backend.fired_passes(module, header["level"])}, {}
@@ -105,6 +106,15 @@ class BackendService:
             outputs = {OUTPUT + k: v for k, v in found.items()}
             report.partial(outcome.to_json(), outputs)
         return {}, {}
+
+    def _versions(self) -> dict[str, str]:
+        """The compiler's, and in an environment of its own those of what it works with there."""
+        found = self._backend.versions()
+        if self._abroad:
+            import onnx
+
+            found |= {"numpy": np.__version__, "onnx": onnx.__version__}
+        return found
 
     def _source(self, model: bytes) -> TorchSource:
         from nnfuzz.execute.modules import read_source

@@ -57,11 +57,11 @@ def came(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) 
 
 
 def went(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) -> Bisection:
-    """The first release without a failure. releases: the oldest first, which fails. right: whether
-    the last one is known to be right.
+    """The first release without any failure. releases: the oldest first, which fails. right:
+    whether the last one is known to be right.
     """
     search = _Search(releases, ask, 0, len(releases) - right)
-    last, after = search.boundary(lambda answer: answer is Answer.FAILS)
+    last, after = search.boundary(lambda answer: answer in (Answer.FAILS, Answer.DIFFERENT))
     if after == len(releases):
         told, release = f"still fails in {releases[last]}", ""
     else:

@@ -117,10 +117,9 @@ class Releases:
         except (ReleaseError, RunnerError) as error:
             return Step(release, Answer.SKIPPED, str(error).splitlines()[0])
         seen = [failure for failure in found.failures if self._alike(failure)]
-        if seen:
-            return Step(release, Answer.FAILS, seen[0].signature.title)
-        other = next((failure.signature.title for failure in found.failures), "")
-        return Step(release, _ANSWERS[found.answer], other)
+        answer = Answer.FAILS if seen else _ANSWERS[found.answer]
+        titles = [failure.signature.title for failure in seen or found.failures]
+        return Step(release, answer, "".join(titles[:1]).removeprefix(f"{spec.label}: "))
 
     def _alike(self, failure: Failure) -> bool:
         """Whether it is the finding's failure, in whatever words a release tells it."""

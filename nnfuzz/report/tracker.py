@@ -11,7 +11,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.report import text
-from nnfuzz.report.finding import BISECTION, Finding
+from nnfuzz.report.finding import BISECTION, RIGHT_IN, Finding
 from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
 from nnfuzz.report.repro import (
     exit_codes,
@@ -59,7 +59,9 @@ def tracker_report(finding: Finding) -> str:
             localisation=finding.localisation,
             ablation=_ablation(finding),
             nodes=(finding.campaign.get("reduction") or {}).get("nodes"),
-            versions={**finding.versions, **platform_versions()},
+            versions={**finding.versions, **platform_versions(), **finding.versions},
+            compiler=failure.compiler,
+            right_in=finding.campaign.get(RIGHT_IN, ""),
             has_model=bool(case.model),
             alone=bool(case.model) and inlined(finding) is not None,
             exit_codes=exit_codes(outcome, failure.kind),

@@ -62,6 +62,8 @@ def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
         finding = read_finding(folder)
         assert finding.campaign["right_in"] == "2.0"
         assert finding.backend.release == "1.0"
+        report = (folder / "report.md").read_text()
+        assert "toyrel 2.0 does well with this model at the same levels." in report
     print_summary(result, config)
     told = f"(right in 1.0, wrong in 2.0), {len(result.findings)} fixed (the other way round);"
     assert f"0 regressions {told}" in capsys.readouterr().out
