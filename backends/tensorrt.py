@@ -30,7 +30,7 @@ _FLAGS = {
 }
 _UNSUPPORTED = re.compile(
     r"\bUNSUPPORTED_|API Usage Error|plugin not found|\bunsupported\b|not supported"
-    r"|\bonly (?:allow|support)|\bmust (?:be|have)\b.*\btype\b|HW-specific",
+    r"|\bonly\b[^.\n]*\b(?:allow|support)|\bmust (?:be|have)\b.*\btype\b|HW-specific",
     re.IGNORECASE,
 )
 """What its parser and its layers do not take. An "API Usage Error" is TensorRT's own category for
