@@ -1,8 +1,11 @@
 """The adapter of torch.compile: levels, option sets, what it says, and its reproduction script."""
 
+import ast
 import os
 import subprocess
 import time
+from functools import reduce
+from random import Random
 
 import numpy as np
 import pytest
@@ -36,22 +39,48 @@ def test_conformance():
     assert set(check_backend("torch", probes=probes).values()) == {"ok"}
 
 
-def test_switches_and_option_sets_are_options_of_inductor():
+def test_stages_are_switched_off_behind_settings_as_well():
     registry = BackendRegistry.discover()
-    with BackendRunner(registry.parse("torch,config=scalar"), registry) as runner:
-        passes = runner.fired_passes(model(), "inductor")
+    level = "inductor+cpp.simdlen=1"
+    with BackendRunner(registry.parse("torch"), registry) as runner:
+        passes = runner.fired_passes(model(), level)
         assert passes and "fusion" in passes and runner.fired_passes(model(), "eager") == []
-        (outcome,) = runner.run(model(), {"x": X}, ["inductor"], without=passes)
+        (outcome,) = runner.run(model(), {"x": X}, [level], without=passes)
     np.testing.assert_array_equal(outcome.outputs["y"], -np.maximum(X, 0))
-    assert outcome.target.pipeline == "inductor,config=scalar"
+    assert outcome.target.pipeline == level
 
 
-@pytest.mark.parametrize("form", [MODULE, EXPORTED])
-def test_the_script_for_reports_runs_alone(form):
+def test_settings_exist_and_are_not_inductors_own():
+    from torch._inductor import config
+
+    for step in TorchCompile.steps:
+        name, _, value = step.partition("=")
+        own = reduce(getattr, name.split("."), config)
+        assert own != ast.literal_eval(value), step
+
+
+def test_drawn_pipelines_are_settings_of_inductor():
+    drawn = [TorchCompile().draw_pipeline(Random(seed)) for seed in range(200)]
+    for pipeline in drawn:
+        TorchCompile.check_level(str(pipeline))
+    assert {step for pipeline in drawn for step in pipeline.steps} == {*TorchCompile.steps}
+    assert {pipeline.level for pipeline in drawn} == {"inductor", "dynamic"}
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method.* is deprecated")  # PyTorch's own use
+@pytest.mark.parametrize(
+    ("form", "level"),
+    [
+        (MODULE, "eager"),
+        (EXPORTED, "eager"),
+        (MODULE, "inductor+cpp.simdlen=1+max_fusion_size=1"),
+    ],
+)
+def test_the_script_for_reports_runs_alone(form, level):
     code, space = read_source(model()).code(), {}
     program = TorchCompile(form=form).repro()
     exec("import base64\nimport numpy as np\nimport torch\n" + code + program, space)
-    found = space["run"](space["Module"](), {"x": X}, "eager")
+    found = space["run"](space["Module"](), {"x": X}, level)
     np.testing.assert_array_equal(found["y"], -np.maximum(X, 0))
 
 
