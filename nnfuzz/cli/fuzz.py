@@ -98,7 +98,8 @@ def fuzz(
 
     Ctrl-C ends the campaign with its summary; a second one kills it. Whatever has been recorded
     survives both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage,
-    3 a fault of nnfuzz itself.
+    3 a fault of nnfuzz itself. What was not confirmed is no finding: failures that did not repeat,
+    and hangs that the campaign had no time for, are told, and --resume decides on hangs.
     """
     from nnfuzz.cli.campaign_reports import report_campaign
 
@@ -196,6 +197,8 @@ def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
     reasons = ", ".join(f"{stage} {count}" for stage, count in summary["not_run"].items())
     if summary["faults"]:
         why = "nnfuzz itself failed; the table `events` of campaign.sqlite says how: please report"
+    elif hangs := summary["unconfirmed_hangs"]:
+        why = f"{len(hangs)} look like hangs: --resume confirms them"
     elif reasons:
         why = (
             f"no index gave a model ({reasons}): allow more operators, dtypes or nodes, or try "

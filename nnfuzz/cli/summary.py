@@ -37,7 +37,9 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     for text in _notes(s):
         print(f"  {text}")
     print()
-    if s["tests"] or result.findings:
+    if s["unconfirmed_hangs"] and not result.findings:
+        print("nothing found so far that is confirmed")
+    elif s["tests"] or result.findings:
         for text in findings_table(result.folder, result.findings):
             print(text)
     for text in _left_out(s, config):

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.cli.errors import FAULT, USAGE, UsageError
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines, line, panel
@@ -227,12 +227,26 @@ def test_progress_in_plain_lines():
         ({"not_run": {}, "faults": 0}, True, USAGE, "interrupted before the first one ended"),
         ({"not_run": {"export": 3}, "faults": 0}, False, USAGE, "no index gave a model (export 3)"),
         ({"not_run": {"fault": 3}, "faults": 3}, False, FAULT, "nnfuzz itself failed"),
+        (
+            {"not_run": {}, "faults": 0, "unconfirmed_hangs": [{}, {}]},
+            False,
+            USAGE,
+            "2 look like hangs: --resume confirms them",
+        ),
     ],
 )
 def test_a_campaign_without_a_test_says_why_and_fails(summary, interrupted, code, why):
-    summary = {"tests": 0, "findings": 0, **summary}
+    summary = {"tests": 0, "findings": 0, "unconfirmed_hangs": [], **summary}
     assert exit_code(summary) == code
     assert why in nothing_ran(summary, interrupted)
+
+
+@pytest.mark.parametrize(
+    "findings, faults, code", [(0, 0, OK), (1, 0, FINDINGS), (0, 2, FAULT), (1, 2, FINDINGS)]
+)
+def test_what_is_not_confirmed_is_no_finding(findings, faults, code):
+    unsure = {"flaky": 3, "unconfirmed_hangs": [{"test": "test 1/19"}]}
+    assert exit_code({"tests": 9, "findings": findings, "faults": faults, **unsure}) == code
 
 
 def test_no_time_for_a_single_test(tmp_path):
