@@ -18,7 +18,7 @@ from attacks.frames import JSON_GRAPH
 from attacks.mutations import mutated, scrambled
 
 GRAPHS = 12  # generated models of which one is changed
-SETTINGS = {
+SETTINGS = {  # without paths to write to: where these lead is for the user to say
     "fuzz": {
         "backend": ["onnxruntime,timeout=20"],
         "plugin": ["mine.py"],
@@ -31,7 +31,6 @@ SETTINGS = {
         "seed": 7,
     },
     "generate": {"count": 3, "nodes": 5},
-    "show": {"svg": "drawn.svg"},
     "ops": {"check": {"seed": 1}},
 }
 
