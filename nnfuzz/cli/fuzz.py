@@ -273,7 +273,7 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
             lines = known_failures(asked.known) if asked.known else ()
             given["known"] = _and_baseline(lines, asked.baseline)
         config = stored.resumed_with(given)
-        _refuse_finished(store, config)
+        refuse_finished(store, config)
         store.set_meta("config", config.to_json())
     except BaseException:
         store.close()
@@ -281,17 +281,31 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     return store, config, registry
 
 
-def _refuse_finished(store: Store, config: CampaignConfig) -> None:
+def refuse_finished(store: Store, config: CampaignConfig) -> None:
+    """Raises: UsageError if there is nothing left to do within the limits."""
     limit = config.tests_limit
     tests = limit is not None and len([i for i in store.done() if i < limit]) >= limit
     seconds = store.seconds_before()
-    if store.unconfirmed():
-        return  # hangs, which are decided whatever the limits say
+    if store.unconfirmed() or not _is_summarised(store):
+        return  # hangs are decided, and what was killed at its end is ended, whatever limits say
     if tests or (config.time_limit is not None and seconds >= config.time_limit):
         raise UsageError(
             f"the campaign in {store.folder} has reached its limit ({len(store.done())} tests, "
             f"{seconds:.0f} s): give it a higher --tests or --time (both count from its beginning)"
         )
+
+
+def _is_summarised(store: Store) -> bool:
+    """Whether the campaign has come to its end after its last test."""
+    from nnfuzz.campaign.post_reduction import SUMMARY
+    from nnfuzz.reading import Unreadable
+    from nnfuzz.untrusted import read_json
+
+    try:
+        summary = read_json(store.folder / SUMMARY)
+        return summary["tests"] + sum(summary["not_run"].values()) >= len(store.done())
+    except (Unreadable, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _probe_seconds(text: str | None) -> float | None:

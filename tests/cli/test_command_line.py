@@ -16,16 +16,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
-from nnfuzz.cli.fuzz import exit_code, nothing_ran
+from nnfuzz.cli.fuzz import exit_code, nothing_ran, refuse_finished
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines, line, panel
 from nnfuzz.cli.settings import choose_opset, default_processes
 from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import RunnerError
+from tests.attacks import samples
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
 
@@ -239,6 +241,21 @@ def test_a_campaign_without_a_test_says_why_and_fails(summary, interrupted, code
     summary = {"tests": 0, "findings": 0, "unconfirmed_hangs": [], **summary}
     assert exit_code(summary) == code
     assert why in nothing_ran(summary, interrupted)
+
+
+@pytest.mark.parametrize(
+    "summary", [None, "{", "[]", '{"tests": 29}', '{"tests": 9, "not_run": {"export": 20}}']
+)
+def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path, summary):
+    folder = samples.campaign(tmp_path / "c")  # of 30 tests
+    with Store.open(folder) as store:
+        config = CampaignConfig.from_json(store.config())
+        if summary is not None:
+            (folder / "summary.json").write_text(summary)
+        refuse_finished(store, config)
+        (folder / "summary.json").write_text('{"tests": 28, "not_run": {"export": 2}}')
+        with pytest.raises(UsageError, match="reached its limit"):
+            refuse_finished(store, config)
 
 
 @pytest.mark.parametrize(
