@@ -88,6 +88,10 @@ def _own(
     best = history[-1]
     told = _explanations(slots, question, history, failure)
     keys = {Key(KeyKind.CAUSE, _explained(failure, told[text])) for text in list(told)[:1]}
+    if failure.kind is not OutcomeKind.MISMATCH:
+        alone = _alone_as_well(slots, question, best, failure)
+        mine = [pair for pair in alone if pair[1].levels == failure.levels]
+        keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
     if text := _at_fault(slots, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
         told = told or {text: text}
@@ -248,14 +252,20 @@ def _refined(tried: Tried, failure: Failure) -> Signature:
     return refined(failure, tried.case.graph, facts_of(tried.case, failure, tried.verdict))
 
 
-def _alone_as_well(slots: Slots, question: Question, tried: Tried, failure: Failure) -> bool:
-    """Whether the last of several operators says the same without the others."""
+def _alone_as_well(
+    slots: Slots, question: Question, tried: Tried, failure: Failure
+) -> list[tuple[Tried, Failure]]:
+    """How the last of several operators says the same without the others, if it does: then it is
+    the one that fails, whatever else differs.
+    """
     nodes = _nodes(tried)
     if len(nodes) < 2 or tried.case is None:
-        return False
+        return []
     last = Edit("neighbourhoods", "input", [*nodes[-1].outputs[:1]])
     alone = slots.run(tried.case, (last,), question)
-    return any(_same_words(found, failure, tried, alone) for found, _ in alone.failing)
+    return [
+        (alone, found) for found, _ in alone.failing if _same_words(found, failure, tried, alone)
+    ]
 
 
 def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
