@@ -101,10 +101,13 @@ class BackendPool:
             slot.runner.release = self._release
         return versions
 
-    def learn_habits(self) -> tuple[Deviation, ...]:
-        """Asks the first worker, which also shows what to expect of levels. Raises: RunnerError."""
+    def learn_habits(self, seconds: float = math.inf) -> tuple[Deviation, ...]:
+        """Asks the first worker, which also shows what to expect of levels.
+
+        seconds: after which no more is asked. Raises: RunnerError.
+        """
         runner = self.slots[0].runner
-        self.habits = learn_habits(runner)
+        self.habits = learn_habits(runner, seconds)
         self.hung = runner.hung
         for level, usual in usual_seconds(runner, self.levels).items():
             self.pace.expect(max(usual, runner.elementary), level)

@@ -208,7 +208,7 @@ def _open(
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
         prober = _prober(producers, levels, answers, store, observer)
         if not thorough or prober.lacks_answers():
-            _ask_for_habits(pools, store, observer)
+            _ask_for_habits(pools, store, observer, (config.time_limit or math.inf) / 10)
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
         rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
@@ -229,13 +229,15 @@ def _open(
         yield _Session(config, store, recorder, loop, prober, versions, support, used)
 
 
-def _ask_for_habits(pools: list[BackendPool], store: Store, observer: Observer) -> None:
+def _ask_for_habits(
+    pools: list[BackendPool], store: Store, observer: Observer, seconds: float
+) -> None:
     """Asks every compiler what it computes otherwise everywhere, and keeps it for reductions.
 
-    Raises: RunnerError.
+    seconds: after which a slow one is not asked any more. Raises: RunnerError.
     """
     for pool in pools:
-        habits = pool.learn_habits()
+        habits = pool.learn_habits(seconds)
         if pool.hung:
             told = counted(pool.hung, "elementary model")
             observer.note(f"{pool.name}: {told} took too long and was not waited for")

@@ -7,7 +7,9 @@ models of these operators, whose results are their inputs, tell the two apart.
 
 from __future__ import annotations
 
+import math
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
@@ -54,15 +56,19 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     return tuple(found)
 
 
-def learn_habits(runner: BackendRunner) -> tuple[Deviation, ...]:
+def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Deviation, ...]:
     """Asks the compiler of a runner at its least optimised level, and notes what it finds there;
     what the adapter declares counts as well. Raises: RunnerError.
 
-    A model that takes much longer than all before it hangs, and is not waited for.
+    A model that takes much longer than all before it hangs, and is not waited for. seconds: after
+    which nothing more is asked.
     """
     level = runner.backend.default_levels()[0]
+    deadline = time.monotonic() + seconds
 
     def run(model: bytes, inputs: Arrays) -> Arrays | None:
+        if time.monotonic() > deadline:
+            return None
         usual, hung = runner.elementary, runner.hung
         limit = patience(usual) if usual else FIRST_SECONDS * 2**hung
         (outcome,) = runner.run(model, inputs, [level], seconds=limit)

@@ -1,5 +1,7 @@
 """Asking compilers for their habits, with compilers made of NumPy."""
 
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -8,7 +10,7 @@ import pytest
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.triage.survey import survey, usual_seconds
+from nnfuzz.triage.survey import learn_habits, survey, usual_seconds
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
 
@@ -125,3 +127,16 @@ def test_a_level_that_hangs_is_not_waited_for_twice():
     assert usual_seconds(Runner(O0=(1.0, 0.1), O3=(60.0, 0.0)), ["O0", "O3"]) == {"O0": 0.1}
     runner = Runner(O0=(60.0, 0.1))
     assert usual_seconds(runner, ["O0"]) == {} and len(runner.models) == 1
+
+
+def test_a_slow_compiler_is_not_asked_for_longer_than_told(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr("nnfuzz.triage.survey.time.monotonic", lambda: next(clock))
+    runner = Runner(O0=(0.1, 0.1))
+    runner.backend = SimpleNamespace(default_levels=lambda: ("O0",), narrows={})
+    runner.elementary, runner.hung = 0.0, 0
+    monkeypatch.setattr(
+        runner, "run", lambda m, i, levels, seconds: Runner.run(runner, m, i, levels)
+    )
+    assert learn_habits(runner, seconds=3.0) == ()
+    assert len(runner.models) == 3
