@@ -97,6 +97,8 @@ def _print(registry: BackendRegistry, name: str) -> None:
     default = cls.default_levels()
     levels = " ".join(f"{level}*" if level in default else level for level in cls.levels)
     print(f"    levels: {levels} (* compared by default)")
+    if cls.steps:
+        print(f"    {len(cls.steps)} passes and options that pipelines are drawn from")
     for option in fields(cls.Options):
         print(f"    {option.name}={option.default}: {option.metadata.get('help', '')}")
 

@@ -12,14 +12,16 @@ import stub_producer
 
 from nnfuzz.campaign import backend_pool, long_runs
 from nnfuzz.campaign.backend_pool import BackendPool
+from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.experiment.result import Run
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.test_id import Numbered, Probe
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+PLANTED = Path(__file__).parent.parent / "reduction" / "planted.py"
 FINE, HANGS = "nothing import none", "hang compile O0"
 
 
@@ -147,3 +149,22 @@ def test_what_is_given_up_is_told_first(make):
     pool.give_up()
     assert watcher.told == [("O0", "compile")]
     assert not pool.aside.busy
+
+
+def test_a_test_runs_at_its_own_pipeline_in_place_of_the_last_level():
+    registry = BackendRegistry.discover([PLANTED])
+    spec = registry.spec("drawn", {})
+    config = CampaignConfig((spec,), pipelines=0.5)
+    pool = BackendPool(spec, registry, (), 1)
+    try:
+        levels = [pool.levels_of(Numbered(0, index), config) for index in range(60)]
+        again = [pool.levels_of(Numbered(0, index), config) for index in range(60)]
+        probes = pool.levels_of(Probe("direct:Relu(float32)->float32", 0), config)
+    finally:
+        pool.close()
+    assert levels == again
+    assert probes == ("O0", "O1")
+    assert {first for first, _ in levels} == {"O0"}
+    last = [pipeline for _, pipeline in levels]
+    assert 15 < last.count("O1") < 45
+    assert all(pipeline == "O1" or pipeline.startswith("O0+") for pipeline in last)
