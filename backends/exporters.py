@@ -33,6 +33,7 @@ from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import MODULE
 
 from .frontends import to_array, to_tensor
+from .issue_forms import PYTORCH
 from .onnxruntime import OnnxRuntime
 
 EAGER = "eager"
@@ -81,6 +82,7 @@ class Exporter(OnnxRuntime):
     compiling = Stage.EXPORT
     optimisation: ClassVar = dict.fromkeys(levels, "ORT_DISABLE_ALL")
     preload: ClassVar[tuple[str, ...]] = ("torch", "torch.onnx", "onnx.reference", "onnxruntime")
+    issue_form = PYTORCH
     install = 'pip install "nnfuzz[onnxruntime,dynamo]"'
 
     @staticmethod

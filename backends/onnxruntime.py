@@ -25,8 +25,10 @@ from nnfuzz.execute.complaint import (
     first_statement,
     read_complaint,
 )
+from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.target import Pipeline
 
+from .issue_forms import ONNX_RUNTIME
 from .onnxruntime_options import (
     FREE,
     STEPS,
@@ -180,6 +182,7 @@ class OnnxRuntime(Backend):
     steps: ClassVar = STEPS
     optimisation: ClassVar[Mapping[str, str]] = _LEVELS
     repro_model = "model"  # what the session of a repro script is made of
+    issue_form: ClassVar[IssueForm | None] = ONNX_RUNTIME
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
     # Releases since 1.29 would tell Microsoft of every model, and leave a file .ses behind.
     environment: ClassVar = {"ORT_DISABLE_TELEMETRY": "1"}

@@ -33,6 +33,7 @@ from .frontends import (
     carried,
     openvino_model,
 )
+from .issue_forms import OPENVINO
 
 _EXACT = {
     "INFERENCE_PRECISION_HINT": "f32",
@@ -125,6 +126,7 @@ class OpenVino(Backend):
 
     name = "openvino"
     levels = tuple(_LEVELS)
+    issue_form = OPENVINO
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
     distribution = "openvino"

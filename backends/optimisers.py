@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import ClassVar
 
+from .issue_forms import ONNX
 from .onnxruntime import EXACT
 from .transform import Transform
 
@@ -105,6 +106,7 @@ class OnnxVersion(Transform):
     """onnx.version_converter."""
 
     name = "onnx-version"
+    issue_form = ONNX
     preload = ("onnx", "onnx.version_converter", "onnxruntime")
     preferred_opset = 18
 
@@ -119,6 +121,7 @@ class OnnxInliner(Transform):
     """onnx.inliner: operators become the function bodies that their schemas have."""
 
     name = "onnx-inliner"
+    issue_form = ONNX
     preload = ("onnx", "onnx.inliner", "onnxruntime")
 
     @classmethod

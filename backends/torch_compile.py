@@ -29,6 +29,8 @@ from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, 
 from nnfuzz.execute.complaint import CompilerError, Complaint, read_complaint
 from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
 
+from .issue_forms import PYTORCH
+
 _BACKENDS = {"aot_eager": "aot_eager", "inductor": "inductor", "dynamic": "inductor"}
 _SETTINGS: dict[str, tuple[Any, ...]] = {
     "aggressive_fusion": (True,),
@@ -132,6 +134,7 @@ class TorchCompile(Backend):
     reads = MODULE
     levels = ("eager", *_BACKENDS)
     steps = tuple(f"{name}={value}" for name, values in _SETTINGS.items() for value in values)
+    issue_form = PYTORCH
     preload = ("torch", "torch._dynamo", "torch._inductor.compile_fx", "nnfuzz.execute.modules")
     environment: ClassVar = {
         "TORCHINDUCTOR_CACHE_DIR": str(_CACHE),

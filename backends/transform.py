@@ -36,6 +36,7 @@ from typing import Any, ClassVar
 
 from nnfuzz.execute.backend import Program
 from nnfuzz.execute.complaint import CompilerError, Complaint, read_complaint
+from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.stage import Stage
 
 from .onnxruntime import OnnxRuntime
@@ -94,6 +95,7 @@ class Transform(OnnxRuntime):
     preload: ClassVar[tuple[str, ...]] = ("onnxruntime",)
     baseline = "none"
     compiling = Stage.TRANSFORM
+    issue_form: ClassVar[IssueForm | None] = None
     install = 'pip install "nnfuzz[optimisers]"'
     optimisation: ClassVar = {"none": "ORT_DISABLE_ALL", "all": "ORT_DISABLE_ALL"}
     repro_model = "transformed(model, level)"

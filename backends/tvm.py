@@ -34,6 +34,7 @@ from nnfuzz.execute.target import ONNX, Pipeline
 
 from . import tvm_passes
 from .frontends import FORM, REPRO_RELAX, VALUE, carried, relax_module
+from .issue_forms import TVM
 
 # Without these no program comes out.
 _REQUIRED = frozenset(
@@ -157,6 +158,7 @@ class Tvm(Backend):
     levels = ("O0", "O1", "O3")
     steps = tvm_passes.STEPS
     collections = tvm_passes.COLLECTIONS
+    issue_form = TVM
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
     preferred_opset = 18

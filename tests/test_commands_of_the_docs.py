@@ -156,7 +156,7 @@ def test_the_commands_run(page, folder):
         if "findings/NAME" in command:
             if not (folder / "campaign" / "findings" / "NAME").exists():
                 give_a_finding(folder)
-            if command.split()[1] in ("replay", "reduce"):
+            if command.split()[1] in ("replay", "reduce", "file"):
                 command += " --plugin broken.py"
         done = run(command, folder)
         assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"

@@ -16,6 +16,7 @@ from nnfuzz.cli.bisect import bisect
 from nnfuzz.cli.check import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
+from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
 from nnfuzz.cli.reduce import reduce
@@ -82,7 +83,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    every = (fuzz, replay, reduce, bisect, report, show, generate, select, verify, backends)
+    every = (fuzz, replay, reduce, bisect, report, file, show, generate, select, verify, backends)
     for command in every:
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")

@@ -46,6 +46,7 @@ from nnfuzz.execute.complaint import (
     described,
     read_complaint,
 )
+from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.execute.wire import has_wire_form
@@ -168,6 +169,7 @@ class Backend(ABC):
     """What may stand behind a level in a drawn pipeline, see `draw_pipeline`: words without any of
     "+, "."""
     preload: ClassVar[tuple[str, ...]] = ()
+    issue_form: ClassVar[IssueForm | None] = None  # where bugs are reported, for nnfuzz file
     install: ClassVar[str] = ""  # command that installs the compiler, for the message of `missing`
     distribution: ClassVar[str] = ""
     """Package of the index whose releases are the compiler's: what NAME@RELEASE installs."""

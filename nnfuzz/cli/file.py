@@ -1,0 +1,125 @@
+"""`nnfuzz file FINDING`: the issue for the compiler's tracker, and with gh its duplicates."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli import completion
+from nnfuzz.cli.errors import OK, UsageError, tell
+from nnfuzz.cli.options import Plugins
+
+if TYPE_CHECKING:
+    from nnfuzz.execute.issue_form import IssueForm
+    from nnfuzz.report.finding import Finding
+    from nnfuzz.report.issue import Issue
+
+GH = "gh"
+SECONDS = 30.0
+"""For an answer of gh."""
+MOST = 5
+
+
+def file(
+    finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
+    tracker: Annotated[
+        str,
+        typer.Option(
+            metavar="BACKEND",
+            help="Use the tracker of this backend [default: of the finding's].",
+            autocompletion=completion.backends,
+        ),
+    ] = "",
+    plugin: Plugins = None,
+) -> None:
+    """Print a finding as an issue in the form of the compiler's tracker.
+
+    \b
+    nnfuzz file campaign/findings/tvm-mismatch-eaa1ca026673
+    nnfuzz file campaign/findings/NAME > issue.md
+
+    The reduced finding is taken where there is one. In a terminal with gh (the GitHub command line)
+    it then asks whether to look for duplicates, and whether to open the issue; nothing is sent
+    without a yes.
+    """
+    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.findings import open_finding
+    from nnfuzz.report.finding_folder import REDUCED
+    from nnfuzz.report.issue import issue
+    from nnfuzz.untrusted import read_text
+
+    folder = finding / REDUCED if (finding / REDUCED / "finding.json").is_file() else finding
+    found = open_finding(folder, Consent(folder, plugin or []))
+    form = _form(found, tracker, plugin or [])
+    script = folder / "repro.py"
+    made = issue(found, form, read_text(script) if script.is_file() else "")
+    typer.echo(f"{made.title}\n\n{made.body}")
+    for name in made.attachments:
+        tell(f"to be attached by hand: {folder / name}")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        _offer(made)
+    raise typer.Exit(OK)
+
+
+def _form(found: Finding, tracker: str, plugins: list[Path]) -> IssueForm:
+    """Raises: UsageError if the adapter names no tracker; RegistryError."""
+    from nnfuzz.execute.registry import BackendRegistry
+
+    name = tracker or found.failure.backend
+    form = BackendRegistry.discover(plugins).get(name).issue_form
+    if form is None:
+        raise UsageError(
+            f"the adapter of {name} names no tracker (Backend.issue_form): paste report.md, or "
+            "name another backend's with --tracker"
+        )
+    return form
+
+
+def _offer(made: Issue) -> None:
+    """Looks for duplicates and opens the issue, each after a question."""
+    if shutil.which(GH) is None:
+        tell(f"to look for duplicates in {made.repository} and to open it from here, install gh")
+        return
+    asked = f"Search {made.repository} for {made.search!r} with gh?"
+    if typer.confirm(asked, err=True):
+        alike = duplicates(made)
+        typer.echo("\n".join(alike) or "nothing alike was found", err=True)
+    if typer.confirm(f"Open this issue in {made.repository}?", default=False, err=True):
+        typer.echo(opened(made))
+
+
+def duplicates(made: Issue) -> list[str]:
+    """A line for each issue that has all words of the search. Raises: UsageError."""
+    fields = ("--json", "number,title,state,url", "--limit", str(MOST))
+    found = _gh("search", "issues", "--repo", made.repository, *fields, "--", made.search)
+    try:
+        return [f"{i['state']} {i['title']}\n    {i['url']}" for i in json.loads(found)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"the answer of gh is not understood: {error!r}") from error
+
+
+def opened(made: Issue) -> str:
+    """Opens the issue; returns its address. Raises: UsageError."""
+    with tempfile.NamedTemporaryFile("w", suffix=".md", encoding="utf-8") as body:
+        body.write(made.body)
+        body.flush()
+        where = ("--repo", made.repository, "--title", made.title, "--body-file", body.name)
+        return _gh("issue", "create", *where).strip()
+
+
+def _gh(*arguments: str) -> str:
+    """What gh prints. Raises: UsageError."""
+    try:
+        done = subprocess.run([GH, *arguments], capture_output=True, text=True, timeout=SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"gh does not answer: {error}") from error
+    if done.returncode:
+        raise UsageError(f"gh: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    return done.stdout

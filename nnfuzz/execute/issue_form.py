@@ -1,0 +1,29 @@
+"""What an adapter says of the place where bugs of its compiler are reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Formatter
+
+PARTS = ("symptom", "report", "repro", "error", "versions", "platform", "expected")
+"""What a section may hold, in braces: one sentence; the whole report; the stand-alone script; the
+error with its traceback; versions of everything; operating system and processor; what is right."""
+
+
+@dataclass(frozen=True)
+class IssueForm:
+    """A tracker on GitHub and the form that it asks to be filled in.
+
+    repository: "owner/name". sections: heading -> text, with PARTS in braces. prefix: of titles.
+    """
+
+    repository: str
+    sections: tuple[tuple[str, str], ...]
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError for a part that there is not."""
+        for heading, text in self.sections:
+            for _, name, _, _ in Formatter().parse(text):
+                if name is not None and name not in PARTS:
+                    raise ValueError(f"section {heading!r}: {name!r} is none of {', '.join(PARTS)}")

@@ -1,0 +1,101 @@
+"""A finding as an issue in the form of a tracker, and what to look for duplicates by."""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import dataclass
+
+from nnfuzz.execute.issue_form import IssueForm
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.report import text
+from nnfuzz.report.finding import Finding
+from nnfuzz.report.repro import failing_outcome
+from nnfuzz.report.tracker import platform_versions, symptom, tracker_report
+from nnfuzz.triage.frames import foreign_traceback
+
+MAX_BODY = 65_000
+"""Characters: GitHub takes 65,536."""
+MAX_SCRIPT = 30_000
+"""Characters of the stand-alone script; a larger one is attached by hand."""
+WORDS = 4
+"""Of a search: more of them find nothing."""
+NO_ANSWER = "_No response_"
+
+
+@dataclass(frozen=True)
+class Issue:
+    """search: words by which the same failure would be found. attachments: files to be added by
+    hand.
+    """
+
+    repository: str
+    title: str
+    body: str
+    search: str
+    attachments: tuple[str, ...] = ()
+
+
+def issue(finding: Finding, form: IssueForm, script: str) -> Issue:
+    """The issue for a finding. script: its repro.py, "" if there is none."""
+    parts = _parts(finding, script)
+    sections = (
+        f"### {heading}\n\n{content.format(**parts).strip() or NO_ANSWER}"
+        for heading, content in form.sections
+    )
+    title = finding.signature.title.removeprefix(f"{finding.failure.backend}: ")
+    attached = ("repro.py",) if len(script) > MAX_SCRIPT else ()
+    body = text.trimmed("\n\n".join(sections) + "\n", MAX_BODY)
+    return Issue(form.repository, f"{form.prefix}{title}", body, _search(finding), attached)
+
+
+def _parts(finding: Finding, script: str) -> dict[str, str]:
+    outcome = failing_outcome(finding)
+    versions = {**finding.versions, **platform_versions()}
+    named = ("platform", "processor")
+    error = ""
+    if outcome is not None and finding.failure.kind is not OutcomeKind.MISMATCH:
+        said = foreign_traceback(outcome.traceback) if outcome.traceback else outcome.message
+        error = text.fenced("\n".join(t for t in (said, outcome.captured) if t))
+    return {
+        "symptom": symptom(finding, outcome),
+        "report": _below_headings(tracker_report(finding)),
+        "repro": _script(script),
+        "error": error,
+        "versions": "\n".join(f"- {k} {v}" for k, v in versions.items() if k not in named),
+        "platform": ", ".join(versions[n] for n in named if n in versions) or platform.platform(),
+        "expected": _expected(finding),
+    }
+
+
+def _expected(finding: Finding) -> str:
+    if finding.failure.kind is OutcomeKind.MISMATCH:
+        return "Outputs inside of the accepted interval, which the report below explains."
+    return "The model is valid ONNX: it compiles and runs, or an error says what is not supported."
+
+
+def _below_headings(report: str) -> str:
+    """The report without its title, its headings below those of the form."""
+    body = re.sub(r"\A# .*\n+", "", report)
+    return re.sub(r"^(#+) ", r"##\1 ", body, flags=re.MULTILINE).strip()
+
+
+def _script(script: str) -> str:
+    if not script:
+        return ""
+    if len(script) > MAX_SCRIPT:
+        return "See the attached repro.py, which needs the compiler, onnx and numpy only."
+    return f"This script needs the compiler, onnx and numpy only:\n\n{_fence(script)}"
+
+
+def _fence(script: str) -> str:
+    return text.fenced(script, "python", MAX_SCRIPT + 1)
+
+
+def _search(finding: Finding) -> str:
+    """Operators of the model, then words of the complaint or of the kind of failure."""
+    outcome = failing_outcome(finding)
+    complaint = outcome.complaint.subject if outcome and outcome.complaint else ""
+    words = [*finding.case.graph.operators[:2], *re.findall(r"[A-Za-z_]{4,}", complaint)]
+    told = dict.fromkeys(words or [finding.failure.kind.value])
+    return " ".join(list(told)[:WORDS])

@@ -1,0 +1,128 @@
+"""`nnfuzz file`: the form of each tracker; nothing is sent without a yes."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from nnfuzz.cli import file as command
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import application
+from nnfuzz.execute.issue_form import IssueForm
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.reading import Unreadable
+from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.report.issue import Issue
+
+FORMS = {
+    "onnxruntime": ("microsoft/onnxruntime", "ONNX Runtime Version or Commit ID"),
+    "tvm": ("apache/tvm", "Steps to reproduce"),
+    "openvino": ("openvinotoolkit/openvino", "Relevant log output"),
+    "torch": ("pytorch/pytorch", "🐛 Describe the bug"),
+    "onnx-version": ("onnx/onnx", "Is the issue related to model conversion?"),
+}
+
+
+@pytest.fixture(params=["value", "raise_all", "abort"])
+def finding(request, tmp_path, finding_of):
+    """The folder of a finding, with its script."""
+    found = finding_of(f"planted,bug={request.param}")
+    return write_finding(tmp_path / "finding", found, "def run(model, inputs, level):\n    pass\n")
+
+
+def run(*arguments):
+    done = CliRunner().invoke(application(), ["file", *map(str, arguments)])
+    if isinstance(done.exception, UsageError):
+        return 2, str(done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("backend", FORMS)
+def test_the_form_of_each_tracker(finding, backend):
+    repository, heading = FORMS[backend]
+    form = BackendRegistry.discover().get(backend).issue_form
+    assert form.repository == repository
+    code, told = run(finding, "--tracker", backend)
+    assert code == 0 and f"\n### {heading}\n" in told
+    assert told.startswith(form.prefix) and "{" + "symptom}" not in told
+    assert told.count("```") % 2 == 0
+
+
+def test_a_section_may_hold_nothing_unknown():
+    with pytest.raises(ValueError, match="'colour' is none of symptom"):
+        IssueForm("a/b", (("Describe", "{colour}"),))
+
+
+ISSUE = Issue("owner/name", "[Bug] x", "body\n", "Pad wrong")
+GH = """#!{python}
+import json, sys
+open({log!r}, "a").write(json.dumps(sys.argv[1:]) + "\\n")
+if sys.argv[1] == "search":
+    print({answer!r})
+else:
+    print(open(sys.argv[sys.argv.index("--body-file") + 1]).read().strip())
+"""
+
+
+@pytest.fixture
+def gh(tmp_path, monkeypatch):
+    """A program named gh that writes down what it is asked; returns these calls."""
+
+    def install(answer="[]"):
+        log = tmp_path / "log"
+        log.touch()
+        program = tmp_path / "bin" / "gh"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(GH.format(python=sys.executable, log=str(log), answer=answer))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(program.parent))
+        return lambda: [json.loads(line) for line in log.read_text().splitlines()]
+
+    return install
+
+
+def test_nothing_is_sent_without_a_yes(gh, monkeypatch):
+    calls = gh()
+    monkeypatch.setattr("typer.confirm", lambda *a, **k: False)
+    command._offer(ISSUE)
+    assert calls() == []
+
+
+def test_duplicates_are_shown_and_the_issue_is_opened_after_a_yes(gh, monkeypatch, capsys):
+    calls = gh(json.dumps([{"number": 7, "title": "Pad", "state": "open", "url": "u"}]))
+    monkeypatch.setattr("typer.confirm", lambda *a, **k: True)
+    command._offer(ISSUE)
+    (search, create) = calls()
+    assert search[:4] == ["search", "issues", "--repo", "owner/name"] and search[-1] == "Pad wrong"
+    assert create[:6] == ["issue", "create", "--repo", "owner/name", "--title", "[Bug] x"]
+    shown = capsys.readouterr()
+    assert "open Pad" in shown.err and "body" in shown.out
+
+
+@pytest.mark.parametrize("answer", ["", "{}", '[{"title": 3}]'])
+def test_an_answer_that_is_not_understood_is_told(gh, answer):
+    gh(answer)
+    if answer == "{}":
+        assert command.duplicates(ISSUE) == []
+        return
+    with pytest.raises(UsageError, match="is not understood"):
+        command.duplicates(ISSUE)
+
+
+def test_without_a_terminal_and_without_gh_it_only_prints(finding, gh, monkeypatch, capsys):
+    calls = gh()
+    assert run(finding, "--tracker", "tvm")[0] == 0 and calls() == []
+    monkeypatch.setenv("PATH", "/nonexistent")
+    command._offer(ISSUE)
+    assert "install gh" in capsys.readouterr().err
+
+
+def test_what_is_no_finding_and_who_names_no_tracker(finding, tmp_path):
+    done = CliRunner().invoke(application(), ["file", str(tmp_path)])
+    assert isinstance(done.exception, Unreadable)
+    code, told = run(finding, "--tracker", "onnxslim")
+    assert code == 2 and "names no tracker" in told
