@@ -142,9 +142,11 @@ class TestFolder:
         data = read(_About, read_json(file))
         if data.schema != SCHEMA:
             raise CorpusError(f"{file} has the schema {data.schema!r}, not {SCHEMA}")
+        with making_sense(file):
+            made, graph = parse_id(data.test), data.graph.checked()
         case = TestCase(
-            id=parse_id(data.test),
-            graph=data.graph.checked(),
+            id=made,
+            graph=graph,
             model=self.model(),
             inputs={},
             weights=read_npz(self.path / WEIGHTS),

@@ -222,7 +222,10 @@ def test_a_model_names_no_file_outside_of_its_folder(tmp_path):
 def test_verify_goes_on_behind_a_damaged_case(tmp_path, command, capfd):
     folder = samples.corpus(tmp_path / "c")
     whole = next(folder.iterdir())
-    for name, text in (("a", "{"), ("b", '{"schema": 2, "test": 3}')):
+    about = json.loads((whole / "nnfuzz.json").read_text())
+    other = {**about, "graph": {**about["graph"], "schema": 7}}
+    texts = ["{", '{"schema": 2, "test": 3}', json.dumps(other), json.dumps({**about, "test": "x"})]
+    for name, text in zip("abde", texts):
         damaged = shutil.copytree(whole, folder / f"test_{name}")
         (damaged / "nnfuzz.json").write_text(text)
     shutil.copytree(whole, folder / "test_c")
@@ -230,8 +233,8 @@ def test_verify_goes_on_behind_a_damaged_case(tmp_path, command, capfd):
     with pytest.raises(SystemExit) as end:
         run(lambda: application()(["verify", str(folder), "-b", "onnxruntime", "--level", "O0"]))
     assert end.value.code == 1
-    assert "1 passed, 3 error" in capfd.readouterr().out.replace(
-        "3 error, 1 passed", "1 passed, 3 error"
+    assert "1 passed, 5 error" in capfd.readouterr().out.replace(
+        "5 error, 1 passed", "1 passed, 5 error"
     )
 
 
