@@ -40,6 +40,32 @@ _NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
 _CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaError")
 """Logged by the parser around a cause, or as a summary of it."""
 _PARSED = re.compile(r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<said>.*)", re.S)
+_REPRO = """\
+def run(model, inputs, level):
+    import {library} as trt
+
+    logger = trt.Logger(trt.Logger.ERROR)  # it prints what goes wrong
+    builder = trt.Builder(logger)
+    typed = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    network = builder.create_network(0 if typed is None else 1 << int(typed))
+    parser = trt.OnnxParser(network, logger)
+    if not parser.parse(model):
+        error = parser.get_error(0)
+        raise RuntimeError(f"{{error.code()}} at {{error.node_operator()}}: {{error.desc()}}")
+    config = builder.create_builder_config()
+    config.clear_flag(trt.BuilderFlag.TF32)
+    config.builder_optimization_level = int(level[1:])
+{settings}    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise RuntimeError("the builder returned nothing; what it logged stands above")
+{executed}"""
+_BUILT = "    return {}  # built; to run it takes a GPU\n"
+_EXECUTED = """\
+    from polygraphy.backend.trt import EngineFromBytes, TrtRunner
+
+    with TrtRunner(EngineFromBytes(bytes(plan))) as runner:
+        return {name: np.array(array) for name, array in runner.infer(inputs).items()}
+"""
 
 
 class ParserError(RuntimeError):
@@ -104,6 +130,17 @@ class TensorRT(Backend):
         operators = (found["operator"],) if found["operator"] else ()
         return Complaint(kind, found["said"], operators, (), found["place"])
 
+    def repro(self) -> str:
+        flags = _FLAGS.get(self.options.engine, ())
+        settings = [f"config.set_flag(trt.BuilderFlag.{flag})" for flag in flags]
+        told = "".join(f"    {line}\n" for line in (*self._chosen(), *settings))
+        executed = _EXECUTED if has_gpu() else _BUILT
+        return _REPRO.format(library=self.library, settings=told, executed=executed)
+
+    def _chosen(self) -> tuple[str, ...]:
+        """Lines of a script that say what to build for."""
+        return ()
+
     def _library(self) -> Any:
         return importlib.import_module(self.library)
 
@@ -167,6 +204,11 @@ class TensorRTForRTX(TensorRT):
 
     def _capability(self) -> str:
         return self.options.capability
+
+    def _chosen(self) -> tuple[str, ...]:
+        capability = f"trt.ComputeCapability.{self._capability()}"
+        built_for = f"config.set_compute_capability({capability}, 0)"
+        return () if has_gpu() else ("config.num_compute_capabilities = 1", built_for)
 
     def _choose(self, trt: Any, config: Any) -> None:
         if has_gpu():

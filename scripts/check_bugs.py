@@ -32,7 +32,11 @@ from nnfuzz.execute.registry import BackendRegistry
 
 BUGS = Path(__file__).parent.parent / "docs" / "bugs"
 SECONDS, BYTES = 600, 12 << 30
-DISTRIBUTIONS = {"tvm": "apache-tvm", "iree": "iree-base-compiler", "tensorrt-rtx": "tensorrt-rtx"}
+DISTRIBUTIONS = {
+    "tvm": "apache-tvm",
+    "iree": "iree-base-compiler",
+    "tensorrt-rtx": "tensorrt-rtx-cu13",
+}
 """What a system is called in package indexes, where its name in scripts is another one."""
 _NEEDS = re.compile(r"^Needs (\S+) (\S+?)[,;]", re.MULTILINE)
 

@@ -100,6 +100,16 @@ def test_the_parser_tells_operator_and_place(kind, message, operators):
     assert "catchCudaError" not in found.subject
 
 
+@installed
+def test_the_script_for_reports_runs_alone():
+    space: dict = {"np": np}
+    exec(TensorRTForRTX(engine="refittable").repro(), space)
+    found = space["run"](model(), {"x": X}, "O3")
+    assert found == {} or tensorrt.has_gpu()
+    with pytest.raises(RuntimeError, match="at Relx:"):
+        space["run"](model("Relx"), {"x": X}, "O3")
+
+
 @pytest.mark.gpu
 @installed
 def test_conformance_on_a_gpu():

@@ -65,3 +65,8 @@ def test_a_bug_runs_where_its_system_is():
     assert check_bugs.place_of("no-such-compiler", "") == (sys.executable, "")
     ort = pytest.importorskip("onnxruntime").__version__
     assert check_bugs.place_of("onnxruntime", ort) == (sys.executable, ort)
+
+
+def test_the_scripts_stand_alone():
+    for bug in check_bugs.bugs([]):
+        assert not re.search(r"^\s*(?:from|import) nnfuzz", bug.script.read_text(), re.M), bug.name
