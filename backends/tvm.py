@@ -161,6 +161,7 @@ class Tvm(Backend):
     issue_form = TVM
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
+    distribution = "apache-tvm"
     preferred_opset = 18
     environment: ClassVar = {"TVM_NUM_THREADS": "1"}
 

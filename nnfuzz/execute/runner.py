@@ -316,6 +316,8 @@ def usable(backend: type[Backend], spec: BackendSpec) -> Home | None:
     """Where a backend's workers run, which is made if it has to be; None for where this process
     does. Raises: ReleaseError, RunnerError; the message says the fix.
     """
+    if spec.release and backend(**spec.options).form != ONNX:
+        raise RunnerError(f"{spec} reads PyTorch, which environments of releases do not have")
     home = home_of(backend, spec.release)
     reason = backend.missing() if home is None else None
     if reason:

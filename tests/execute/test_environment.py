@@ -15,8 +15,9 @@ from nnfuzz.execute import environment
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.environment import ReleaseError, environments, home_of, requirements
 from nnfuzz.execute.opsets import newest_opset
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import BackendRunner, RunnerError, usable
+from nnfuzz.execute.target import MODULE
 from nnfuzz.experiment.blocking import Experiment
 from tests.execute.releases import ADAPTER, make_index, use_index
 
@@ -72,6 +73,18 @@ def test_what_is_installed_here_needs_no_environment():
 def test_without_a_release_the_compiler_has_to_be_installed(registry):
     with pytest.raises(RunnerError, match="toyrel is not installed"):
         BackendRunner(registry.parse("toyrel"), registry)
+
+
+def test_what_reads_pytorch_has_no_environment():
+    class Reader(Backend):
+        name, levels, distribution, reads = "reader", ("O0",), "numpy", MODULE
+
+        def versions(self): ...
+        def load(self, model): ...
+        def build(self, module, level): ...
+
+    with pytest.raises(RunnerError, match=r"reader@1\.0 reads PyTorch"):
+        usable(Reader, BackendSpec("reader", release="1.0"))
 
 
 def test_requirements_of_old_releases_are_added(registry):
