@@ -17,7 +17,7 @@ from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, re
 
 _FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host")
 _ENTRY = "main"
-_ERROR = re.compile(r"\berror: (?P<said>.*)")
+_ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<said>.*)")
 _OPERATOR = re.compile(r"\bonnx\.(?P<name>\w+)")
 _UNSUPPORTED = re.compile(
     r"failed to legalize|no conversion|not (?:yet )?(?:supported|implemented)|unsupported"

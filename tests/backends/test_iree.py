@@ -50,3 +50,9 @@ def test_the_first_diagnostic_is_the_complaint(said, kind):
     message = f"Error invoking IREE compiler tool\nDiagnostics:\n<stdin>:4:10: error: {said}\nnote:"
     found = Iree.complaint(CompilerError(Stage.COMPILE, "CompilerToolError", message))
     assert (found.kind, found.operators, found.subject) == (kind, ("Foo",), said)
+
+
+def test_a_fatal_error_of_llvm_is_the_complaint():
+    message = "Error code: -6\nDiagnostics:\nLLVM ERROR: Unhandled type: ui64\nStack dump:\n0. x"
+    error = CompilerError(Stage.COMPILE, "iree.compiler.CompilerToolError", message)
+    assert Iree.complaint(error).subject == "Unhandled type: ui64"
