@@ -50,6 +50,8 @@ _UNSUPPORTED = re.compile(
     r"|does not support\b",
     re.IGNORECASE,
 )
+_ILLEGAL = re.compile(r"typestr: \w+, has unsupported type: tensor\((\w+)\)")
+"""Of ONNX's checker, on a model that an exporter wrote."""
 
 
 def check_exported(model, outputs):
@@ -310,7 +312,11 @@ def source_of(export: Callable[..., Any]) -> str:
 
 
 def exporters_complaint(error: CompilerError) -> Complaint:
-    """What PyTorch's exporters say, without the steps and the advice around it."""
+    """What PyTorch's exporters say, without the steps and the advice around it; what ONNX's checker
+    says of a dtype is the same whatever operator has it.
+    """
+    if illegal := _ILLEGAL.search(error.message):
+        return Complaint(ComplaintKind.DTYPE, f"an operator of ONNX does not take {illegal[1]}")
     found = _SUMMARY.search(error.message)
     cause = found.group(1) if found else _STEPS.sub("", error.message)
     cause = _ADVICE.sub("", cause).strip() or error.message

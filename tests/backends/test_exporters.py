@@ -156,6 +156,12 @@ Next steps:
             ComplaintKind.UNSUPPORTED,
             "aten::sinh",
         ),
+        (
+            "[ShapeInferenceError] (op_type:Softplus, node name: /Softplus): X typestr: T, has "
+            "unsupported type: tensor(bfloat16)",
+            ComplaintKind.DTYPE,
+            "an operator of ONNX does not take bfloat16",
+        ),
     ],
 )
 def test_complaints_are_the_cause_without_advice(message, kind, subject):
