@@ -7,6 +7,7 @@ differ in the form alone: what is wrong from here and right from ONNX is the fro
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,10 +70,21 @@ def carried(source: Any, program: Program) -> Program:
 
 
 def relax_module(source: Any) -> Any:
-    """The program as a module of TVM's."""
+    """The program as a module of TVM's.
+
+    Raises: NotImplementedError where torch.export's own decompositions fail (nnfuzz fuzz -b
+    torch-export tests these); what the importer raises.
+    """
     from tvm.relax.frontend.torch import from_exported_program
 
-    return from_exported_program(source.exported(), unwrap_unit_return_tuple=True)
+    program = source.exported()
+    try:
+        return from_exported_program(program, unwrap_unit_return_tuple=True)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if any(frame.name == "run_decompositions" for frame in frames):
+            raise NotImplementedError(f"torch.export does not decompose it: {error}") from error
+        raise
 
 
 def openvino_model(source: Any) -> Any:
