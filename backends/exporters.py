@@ -47,7 +47,7 @@ _ADVICE = re.compile(
 )
 _UNSUPPORTED = re.compile(
     r"No ONNX function found|^Unsupported: |not (?:yet |currently )?(?:supported|implemented)\b"
-    r"|does not support\b",
+    r"|does not support\b|is not a valid JitScalarType\b",
     re.IGNORECASE,
 )
 _ILLEGAL = re.compile(r"typestr: \w+, has unsupported type: tensor\((\w+)\)")
