@@ -29,8 +29,7 @@ _ANYWHERE = (
 )
 _LEGALIZE = "LegalizeOps"
 _LOW = (
-    *("AnnotateTIROpPattern", "FuseOps", "FuseTIR", "AttachAttrLayoutFreeBuffers"),
-    *("RewriteDataflowReshape", "SplitLayoutRewritePreproc"),
+    *("AnnotateTIROpPattern", "FuseOps", "RewriteDataflowReshape"),
     *("tirx.StmtSimplify", "tirx.ConvertSSA", "tirx.RemoveNoOp", "tirx.UnrollLoop"),
     *("tirx.RemoveAssume", "tirx.VectorizeLoop", "s_tir.CanonicalizeLoop"),
     *("s_tir.HoistIfThenElse", "s_tir.LoopPartition", "s_tir.RenormalizeSplitPattern"),
@@ -38,11 +37,7 @@ _LOW = (
     *("s_tir.AnnotateIrregularLoop", "s_tir.LowerInitBlock", "s_tir.LowerMatchBuffer"),
     "dlight.GEMV",
 )
-_AFTER = {
-    "FuseOps": ("AnnotateTIROpPattern",),
-    "FuseTIR": ("AnnotateTIROpPattern", "FuseOps"),
-    "SplitLayoutRewritePreproc": ("AttachAttrLayoutFreeBuffers",),
-}
+_AFTER = {"FuseOps": ("AnnotateTIROpPattern",)}
 """What has to run before a pass for it to do anything; drawn with it."""
 _OPTIONS = {
     "exec_mode": ("compiled",),
@@ -77,6 +72,7 @@ STEPS = (
     *(f"{name}={value}" for name, values in _OPTIONS.items() for value in values),
 )
 COLLECTIONS: Mapping[str, tuple[str, ...]] = {
+    "ConvertLayout": (),
     "LegalizeOps": (),
     **{f"{name}={value}": () for name in _OF_TARGET for value in _OPTIONS[name]},
 }
@@ -84,7 +80,11 @@ LIFT, LIFTED = "LiftTransformParams", "main_transform_params"
 """The pass that divides a model, and the function that computes what depends on weights alone."""
 _WRITTEN = {
     "ConvertLayout": 'relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})',
-    "FuseOps": "relax.transform.FuseOps(fuse_opt_level=4)",
+    # What folds constants in between would leave some that FuseTIR does not take.
+    "FuseOps": """tvm.transform.Sequential([
+    relax.transform.FuseOps(fuse_opt_level=4),
+    relax.transform.FuseTIR(),
+])""",
     "MergeCompositeFunctions": """tvm.transform.Sequential([
     relax.transform.FuseOpsByPattern([
         (f"any.{name}", relax.dpl.is_op(f"relax.{name}")(*[relax.dpl.wildcard()] * count))
