@@ -197,8 +197,11 @@ class Growth:
         for type_ in outputs:
             top = self.config.sizes.dim(type_.rank)
             for dim in type_.shape:
-                yield dim >= 1
-                yield dim <= top
+                if isinstance(dim, int):
+                    yield 1 <= dim <= top
+                else:
+                    yield dim >= 1
+                    yield dim <= top
 
     def affordable(
         self,
@@ -213,6 +216,8 @@ class Growth:
             return False
         if env:
             op, types = op.concrete(env, memo), [t.concrete(env, memo) for t in types]
+        elif type(op).cost is OpSpec.cost:  # one per element of the outputs, which are small
+            return True
         return op.cost(*types) <= self.config.sizes.max_flops
 
     def _small(
@@ -220,7 +225,7 @@ class Growth:
     ) -> bool:
         limit = self.config.sizes.max_numel
         if not env:
-            return all([t.elements <= limit for t in types])
+            return all([math.prod(t.shape) <= limit for t in types])  # type: ignore[arg-type]
         return all(math.prod(evaluate(d, env, memo) for d in t.shape) <= limit for t in types)
 
     # -- going back ---------------------------------------------------------------------------

@@ -115,6 +115,9 @@ class Moves:
             first = self._backward(spec) if backward else self._forward(spec, attempt)
             if first:
                 return True
+            last = attempt == ATTEMPTS_PER_OPERATOR - 1
+            if self.growth.store.immediate and first is False and not (backward or last):
+                continue  # the next attempt is cheaper than the other direction
             second = self._forward(spec, attempt) if backward else self._backward(spec)
             if second or first is second is None:
                 return bool(second)
