@@ -64,12 +64,12 @@ class ConvTranspose(WeightedSum, Kernels):
         for size in self._sizes(x, w):
             yield size >= 1
 
-    def automatic(self, x, w, *_):
+    def automatic(self, *inputs):
         """As many elements as strides; what a size asked for leaves over is halved alike."""
         if self.auto_pad == EXPLICIT or self.shaped:
             return
-        for parts, extra in zip(self.axes(x, w), self.output_padding):
-            _, window, stride, dilation, *_ = parts
+        for parts, extra in zip(self.axes(*inputs), self.output_padding):
+            _, window, stride, dilation, _, _ = parts
             reach = (window - 1) * dilation + 1
             whole = 0 if self.auto_pad == "VALID" else reach + extra - stride
             half = whole // 2

@@ -25,13 +25,8 @@ from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
 
-def _gaps(draw, op, *types):
-    """None with `auto_pad`, whose formula LpPool-22 states for windows without gaps only."""
-    some = per_axis(1, 1, 1, 2).by(draw, op, *types)
-    return some if op.auto_pad == EXPLICIT else (1,) * len(some)
-
-
-GAPS = Choice(by=_gaps)
+GAPS = per_axis(1, 1, 1, 2, unless=lambda op: op.auto_pad != EXPLICIT)
+"""None with `auto_pad`, whose formula LpPool-22 states for windows without gaps only."""
 
 
 class Pool(Window):

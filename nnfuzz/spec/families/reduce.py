@@ -211,8 +211,7 @@ class ArgReduction(Along, Reducing):
         least, most = x.lo, x.hi
         if self.smallest:
             least, most = (reversed_order(end) for end in (x.hi, x.lo))
-        turned = [self.turned(end) for end in (least, most)]
-        first, last = winners(*turned, self.axis)
+        first, last = winners(self.turned(least), self.turned(most), self.axis)
         if self.select_last_index:
             first, last = (x.lo.shape[self.axis] - 1 - place for place in (last, first))
         if not self.keepdims:

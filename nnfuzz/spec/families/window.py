@@ -38,14 +38,22 @@ def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
     return first.rank - 2
 
 
-def per_axis(*options: float, same: float = 0.5, skipped: int = 2) -> Choice:
+def per_axis(
+    *options: float,
+    same: float = 0.5,
+    skipped: int = 2,
+    unless: Callable[[Any], bool] = lambda op: False,
+) -> Choice:
     """One of the options per axis but the first ones; one for all of them with probability `same`.
 
-    skipped: how many axes have none, by default batch and channels.
+    skipped: how many axes have none, by default batch and channels. unless: where it holds of the
+    operator with the attributes so far, the first option is taken for all.
     """
 
     def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[float, ...]:
         count = first.rank - skipped
+        if unless(op):
+            return options[:1] * count
         if draw.chance(same):
             return (draw.choice(options),) * count
         return tuple(draw.choice(options) for _ in range(count))
