@@ -24,7 +24,6 @@ from nnfuzz.spec.intervals import Interval, ends, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
-
 GAPS = per_axis(1, 1, 1, 2, unless=lambda op: op.auto_pad != EXPLICIT)
 """None with `auto_pad`, whose formula LpPool-22 states for windows without gaps only."""
 

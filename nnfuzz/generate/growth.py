@@ -225,7 +225,7 @@ class Growth:
     ) -> bool:
         limit = self.config.sizes.max_numel
         if not env:
-            return all([math.prod(t.shape) <= limit for t in types])  # type: ignore[arg-type]
+            return all([math.prod(t.shape) <= limit for t in types])
         return all(math.prod(evaluate(d, env, memo) for d in t.shape) <= limit for t in types)
 
     # -- going back ---------------------------------------------------------------------------
