@@ -82,6 +82,7 @@ class Exporter(OnnxRuntime):
     levels: ClassVar[tuple[str, ...]] = (EAGER, "plain", "optimised")
     baseline = EAGER
     compiling = Stage.EXPORT
+    steps: ClassVar[tuple[str, ...]] = ()
     optimisation: ClassVar = dict.fromkeys(levels, "ORT_DISABLE_ALL")
     preload: ClassVar[tuple[str, ...]] = ("torch", "torch.onnx", "onnx.reference", "onnxruntime")
     issue_form = PYTORCH
