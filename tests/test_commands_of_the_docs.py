@@ -23,6 +23,7 @@ PAGES.remove(ROOT / "CHANGELOG.md")  # tells what was, too
 SHORTER = {
     r"--resume --time 8h": "--resume --tests 2",
     r" --time 4h": "",
+    r"generate --backend onnxruntime": r"generate --backend onnxruntime --ops Add,Relu",
     r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"seed1_000010": "seed1_000001",  # of the fewer models
     r"ops check$": "ops check Add",  # of all operators: minutes
@@ -37,6 +38,7 @@ ONLY_PARSED = {
     "nnfuzz fuzz -b onnxruntime@": "installs a release from the network",
     "nnfuzz backends --prune": "removes the reader's environments",
     "nnfuzz bisect": "installs releases from the network",
+    "nnfuzz select --from-findings": "tests/cli/test_select.py has a campaign to take them from",
     "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
     "scripts/test": "makes .venv and runs these tests",
 }
@@ -147,7 +149,9 @@ def give_a_finding(folder: Path) -> None:
     shutil.copytree(found, folder / "campaign" / "findings" / "NAME")
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/HOW_IT_WORKS.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/HOW_IT_WORKS.md", "docs/CORPUS.md", "docs/CI.md"]
+)
 def test_the_commands_run(page, folder):
     """In the order of the page, in one folder."""
     for command in commands((ROOT / page).read_text()):

@@ -1,7 +1,9 @@
 """ONNX's own runner of backend tests, with ONNX Runtime's own backend."""
 
 import io
+import re
 import unittest
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,18 @@ def test_a_planted_failure_is_seen(spoiled):
     found = outcome(folder)
     assert not found.errors
     assert [test.id().rpartition(".")[2] for test, _ in found.failures] == [f"{name}_cpu"]
+
+
+def test_the_example_of_the_docs_is_a_suite_for_unittest(corpus, tmp_path, monkeypatch):
+    (tmp_path / "models").symlink_to(corpus)
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "CORPUS.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    found: dict[str, object] = {}
+    exec(block, found)
+    case = found["OnnxBackendSimpleModelTest"]
+    assert issubclass(case, unittest.TestCase)
+    assert sum(name.endswith("_cpu") for name in vars(case)) == 4
 
 
 def test_the_runner_is_left_as_it_was(corpus):
