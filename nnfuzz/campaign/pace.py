@@ -72,7 +72,10 @@ class Pace:
     def _tail_of(self, level: str) -> float:
         ordered = sorted(self._seconds.get(level, ()))
         shown = ordered[int(TAIL * len(ordered))] if ordered else 0.0
-        return max(shown, self._expected.get(level, UNKNOWN) if len(ordered) < FEW else 0.0)
+        if len(ordered) >= FEW:
+            return shown
+        others = max(self._expected.values(), default=UNKNOWN)  # of one that nobody asked
+        return max(shown, self._expected.get(level, others))
 
     @property
     def meanwhile(self) -> float:

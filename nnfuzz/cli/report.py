@@ -62,7 +62,7 @@ def read_campaign(store: Store) -> Campaign:
         figures.add(row)
     findings = whole_or([], store.findings, "the findings", missing)
     events = Counter(event.kind for event in whole_or([], store.events, "the events", missing))
-    config = whole_or({}, store.config, "the settings", missing)
+    config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
     extra = {
         "versions": whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
         "seed": config.get("seed"),

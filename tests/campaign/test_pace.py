@@ -72,3 +72,10 @@ def test_the_slowest_level_counts_however_often_others_run():
     for _ in range(FEW):
         made.add(0.5, "O3")
     assert made.tail == pytest.approx(0.5)
+
+
+def test_a_level_that_nobody_asked_is_taken_to_be_like_the_others():
+    made = pace([])
+    made.expect(0.01, "O0")
+    made.add(0.02, "O1")
+    assert made.tail == pytest.approx(LARGER * 0.01)
