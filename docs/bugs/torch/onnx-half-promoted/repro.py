@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """torch.onnx.export(dynamo=True): abs, sum, prod, amax and cumsum of float16 become float32
 
-Needs torch 2.13.0+cpu, onnxscript 0.7.2, onnxruntime 1.31.1; no other file. Found with
-`nnfuzz fuzz -b exporter-dynamo`: a Cast to float32 stands in front, and none back.
+Needs torch 2.13.0+cpu, onnxscript 0.7.2, onnxruntime 1.31.1; no other file. Found while
+`-b exporter-dynamo` was made: a Cast to float32 stands in front, and none back.
 
 Exit code 1 while it reproduces, 0 once it is fixed.
 """
