@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tvm, front end for PyTorch: clamp of integers with one bound cannot be compiled
 
-Needs tvm 0.27.0.post1, torch 2.13.0+cpu; no other file. Found with `nnfuzz fuzz -b
-tvm,form=exported`: the other bound becomes infinity, "Cannot convert infinity to BigInt".
+Needs tvm 0.27.0.post1, torch 2.13.0+cpu; no other file. Found by a scan of single
+operators with `-b tvm,form=exported`: the other bound becomes infinity, "Cannot convert infinity to BigInt".
 
 Exit code 1 while it reproduces, 0 once it is fixed.
 """
