@@ -13,8 +13,8 @@ ONNX_RUNTIME = IssueForm(
         ("ONNX Runtime Installation", "Released Package"),
         ("ONNX Runtime Version or Commit ID", "{versions}"),
         ("ONNX Runtime API", "Python"),
-        ("Architecture", "X64"),
-        ("Execution Provider", "Default CPU"),
+        ("Architecture", "{machine}"),
+        ("Execution Provider", "{device}"),
     ),
 )
 TVM = IssueForm(
@@ -33,7 +33,7 @@ OPENVINO = IssueForm(
     (
         ("OpenVINO Version", "{versions}"),
         ("Operating System", "{platform}"),
-        ("Device used for inference", "CPU"),
+        ("Device used for inference", "{device}"),
         ("Framework", "ONNX"),
         ("Model used", "A small generated model; the script below holds it."),
         ("Issue description", "{symptom}\n\n{report}"),

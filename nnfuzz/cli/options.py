@@ -229,7 +229,8 @@ Focus = Annotated[
     list[str] | None,
     typer.Option(
         metavar="A,B",
-        help="Every model touches one of these operators, or is changed by one of these passes.",
+        help="Every model touches one of these operators, or grows around a small one that one of "
+        "these passes changes.",
         autocompletion=completion.operators,
     ),
 ]

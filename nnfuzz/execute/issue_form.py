@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Formatter
 
-PARTS = ("symptom", "report", "repro", "error", "versions", "platform", "expected")
+PARTS = (
+    *("symptom", "report", "repro", "error", "versions", "platform", "expected"),
+    *("device", "machine"),
+)
 """What a section may hold, in braces: one sentence; the whole report; the stand-alone script; the
-error with its traceback; versions of everything; operating system and processor; what is right."""
+error with its traceback; versions of everything; operating system and processor; what is right; the
+device that the failing target runs on; the processor's architecture."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.target import CPU
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import failing_outcome
@@ -65,6 +66,8 @@ def _parts(finding: Finding, script: str) -> dict[str, str]:
         "versions": "\n".join(f"- {k} {v}" for k, v in versions.items() if k not in named),
         "platform": ", ".join(versions[n] for n in named if n in versions) or platform.platform(),
         "expected": _expected(finding),
+        "device": (outcome.target.device if outcome else CPU).upper(),
+        "machine": platform.machine(),
     }
 
 

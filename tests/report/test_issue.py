@@ -52,6 +52,11 @@ def test_the_form_of_each_tracker(finding, backend):
     assert told.count("```") % 2 == 0
 
 
+def test_an_issue_tells_the_device_of_the_failing_target(finding):
+    _, told = run(finding, "--tracker", "openvino")
+    assert "### Device used for inference\n\nCPU\n" in told
+
+
 def test_a_section_may_hold_nothing_unknown():
     with pytest.raises(ValueError, match="'colour' is none of symptom"):
         IssueForm("a/b", (("Describe", "{colour}"),))
