@@ -174,6 +174,9 @@ class Growth:
         """The operator, its inputs and its outputs, once they are part of the system."""
         if op.refusal(self.config.exporter, self.config.opset, *types):
             return None
+        # Signatures speak of the first output; a mask or indices beside it may be excluded, too.
+        if any(self.config.dtype_weight(t.dtype) is None for t in outputs[1:]):
+            return None
         limits = _open(self._limits(outputs))
         if limits is None:
             return None

@@ -123,7 +123,7 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         ((), "Add --backend NAME; installed: "),
         (("-b", "tmv"), "did you mean 'tvm'"),
         (("-b", "onnxruntime,provdier=cpu"), "has no option 'provdier'"),
-        (("-b", "onnxruntime", "--level", "O9"), "has no level 'O9'; did you mean 'O0'"),
+        (("-b", "onnxruntime", "--level", "O9"), "has no level 'O9'; did you mean 'O3'"),
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
         (("-b", "onnxruntime", "--time", ""), "--time '' is no duration"),
         (("-b", "onnxruntime", "--probe", "-1"), "--probe '-1' is no duration"),

@@ -102,7 +102,12 @@ def test_replay_of_nothing_is_usage(tmp_path, finding, capsys):
 def test_corpus_is_complete(corpus):
     manifest = json.loads((corpus / "manifest.json").read_text())
     assert len(manifest["tests"]) == 3 and manifest["seed"] == 5
-    assert {p.name for p in corpus.iterdir()} == {*manifest["tests"], "manifest.json"}
+    assert {p.name for p in corpus.iterdir()} == {
+        *manifest["tests"],
+        "manifest.json",
+        "README.md",
+        "polygraphy_data.py",
+    }
 
 
 def test_generate_again_elsewhere_gives_the_same_bytes(corpus, tmp_path, capsys):
