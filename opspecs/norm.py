@@ -9,7 +9,6 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.norm import (
     AlongAxis,
@@ -173,8 +172,7 @@ class LayerNormalization(Along, Standardised):
     """Statistics over the trailing axes from `axis` on; scale and optional bias of their shape.
 
     One ONNX operator from opset 17 on, a composition below and for float64, whose statistics the
-    operator may compute in float32. `stash_type`: what ONNX lets them be computed in, float32 or
-    bfloat16, never less precise than the elements. Source: ONNX LayerNormalization-17.
+    operator may compute in float32. Source: ONNX LayerNormalization-17.
     """
 
     inputs = (
@@ -183,13 +181,12 @@ class LayerNormalization(Along, Standardised):
         In("T", ranks=(1, 5), weight=True),
     )
     variadic = (2, 3)
-    stash_type = Choice(
-        lambda op, x, *_: (None, x.dtype) if x.dtype is DType.BFLOAT16 else (None,), default=None
-    )
+    unset: ClassVar = {
+        "stash_type": "in bfloat16, the other one that it admits, the standard's variance cancels"
+    }
 
     def requires(self, x, *vectors):
         yield from super().requires(x)
-        yield self.stash_type in (None, x.dtype)
         tail = x.shape[self.axis % x.rank :]
         for v in vectors:
             yield v.rank == len(tail)
@@ -213,8 +210,7 @@ class LayerNormalization(Along, Standardised):
         type_ = emit.type(x)
         if emit.opset >= 17 and type_.dtype is not DType.FLOAT64:
             values = (x, scale, *bias)
-            said = {"axis": self.axis, "epsilon": self.epsilon, "stash_type": self.stash_type}
-            return emit("LayerNormalization", *values, **said)
+            return emit("LayerNormalization", *values, axis=self.axis, epsilon=self.epsilon)
         axes = self.over(type_.rank)
         d = emit("Sub", x, mean_of(emit, x, axes))
         variance = mean_of(emit, emit("Mul", d, d), axes)

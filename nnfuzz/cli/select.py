@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 def select(
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="New folder for them.", show_default=False)
+        Path,
+        typer.Option(
+            metavar="DIR", help="New folder for the models that are chosen.", show_default=False
+        ),
     ],
     models: Annotated[
         list[Path] | None,
@@ -35,7 +38,9 @@ def select(
             "fail until the bug is fixed.",
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N models.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Take at most so many models.")
+    ] = None,
     max_bytes: Annotated[
         str | None, typer.Option(metavar="20M", help="At most so many bytes of files.")
     ] = None,

@@ -14,13 +14,15 @@ from nnfuzz.text import visible
 ARGUMENTS, OTHERS = "Arguments", "Options"
 PANELS = {
     "What is tested": "backend level pipelines plugin implementations",
-    "How much, and where to": "time tests count instances agreements budget out resume",
-    "What models are made of": "seed nodes operators exclude dtypes exclude_dtypes motifs dynamic "
-    "seed_models",
+    "How much, and where to": "time tests pr count instances agreements data_sets part max_bytes "
+    "max_time budget out resume",
+    "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
+    "singles dynamic seed_models focus",
     "How models are written": "exporter opset",
-    "What is reported": "known reduce throttle full_check junit quiet",
+    "What is reported": "known baseline regressions reduce throttle full_check results junit "
+    "summary_md quiet",
     "What compilers do not support": "probe learn fresh",
-    "Processes": "workers producers",
+    "Processes": "workers producers processes",
 }
 """The headings under which --help groups options, and the parameters below them."""
 

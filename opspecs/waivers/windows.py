@@ -27,6 +27,14 @@ SHIFTED = reference(
     'shape" only',
     where=lambda op, x: op.overhang(x) > 1,
 )
+FLOORED = reference(
+    "rounds the number of windows down for SAME_LOWER",
+    'MaxPool-22: "SAME_UPPER or SAME_LOWER mean pad the input so that `output_shape[i] = '
+    'ceil(input_shape[i] / strides[i])` for each axis `i`"',
+    where=lambda op, x: (
+        op.auto_pad == "SAME_LOWER" and any(d % s for d, s in zip(x.shape[2:], op.strides))
+    ),
+)
 MISPLACED = reference(
     "takes the position within a window for one within the output, and misreads pads as it does "
     "for MaxPool, if windows have stride 1",
@@ -44,6 +52,7 @@ WAIVERS = {
             'x2_end,...]"',
             where=_misread,
         ),
+        FLOORED,
     ),
     "AveragePool": (SHIFTED,),
     "AveragePoolDilated": (SHIFTED,),
@@ -64,7 +73,7 @@ WAIVERS = {
             known="onnx/onnx#7682",
         ),
     ),
-    "MaxPoolIndices": (MISPLACED,),
+    "MaxPoolIndices": (MISPLACED, FLOORED),
     "MaxUnpool": (MISPLACED,),
     "ConvTranspose": (
         reference(

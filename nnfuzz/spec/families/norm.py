@@ -138,12 +138,9 @@ class Standardised(Normalization):
         return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
 
 
-STASH_TYPE = Choice(
-    lambda op, x, *_: (None, DType.FLOAT64, *(() if x.dtype is DType.FLOAT32 else (x.dtype,))),
-    default=None,
-)
-"""What the model says that statistics are to be computed in, never less precise than the elements;
-None leaves it at float32."""
+STASH_TYPE = Choice((None, None, DType.FLOAT64), default=None)
+"""What the model says that statistics are to be computed in; None leaves it at float32. Nothing
+less precise: the standard takes a square from a mean of squares, which may be negative then."""
 
 
 def stashed(stash: DType | None, x: DType) -> bool:
