@@ -24,12 +24,18 @@ MAX_CHARACTERS = 4000
 
 
 def inline_model(model: bytes) -> str:
-    """The model in ONNX's textual form if it is short and parses back to the same, else ""."""
+    """The model in ONNX's textual form if it is short and parses back to the same, else "".
+
+    A model of others may hold names that are no UTF-8: it has no such form.
+    """
     import onnx
     from onnx import parser, printer
 
     proto = onnx.load_model_from_string(model)
-    text = printer.to_text(proto)
+    try:
+        text = printer.to_text(proto)
+    except UnicodeDecodeError:
+        return ""
     if len(text) > MAX_CHARACTERS or '"""' in text or visible(text) != text or "\\" in text:
         return ""
     try:

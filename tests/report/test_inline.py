@@ -36,6 +36,11 @@ def test_a_model_parses_back():
     assert load_model_from_string(model()).graph.output == read.graph.output
 
 
+def test_names_that_are_no_text_leave_the_model_in_a_file():
+    named = model(doc="qqqq")
+    assert inline_model(named.replace(b"qqqq", b"\xff\xfe\xff\xfe")) == ""
+
+
 def test_what_is_long_or_does_not_parse_back_stays_in_a_file():
     assert inline_model(model(np.arange(3000.0))) == ""
     assert inline_model(model(doc="lost in the text")) == ""
