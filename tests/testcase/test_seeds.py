@@ -18,7 +18,7 @@ from nnfuzz.testcase.seeds import SeedError, digest, seed_files
 BLOCK = """<ir_version: 8, opset_import: ["" : 17]>
     block (float[N, 2, 6] x) => (float[N, 3, K] y) <float[3, 2, 3] w> {
         s = Sin(x)
-        c = Conv<auto_pad = "SAME_LOWER">(s, w)
+        c = Conv<auto_pad = "SAME_LOWER", strides = [9]>(s, w)
         r = Sigmoid(c)
         y = Softplus(r)
     }"""

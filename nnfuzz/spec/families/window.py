@@ -156,6 +156,8 @@ class Window(OpSpec):
         for size, window, _, dilation, before, behind in self.axes(*inputs):
             yield size + before + behind >= (window - 1) * dilation + 1
         for (*_, before, behind), wanted in zip(self.axes(*inputs), self.automatic(*inputs)):
+            yield wanted[0] >= 0
+            yield wanted[1] >= 0
             yield before == wanted[0]
             yield behind == wanted[1]
 
