@@ -49,9 +49,7 @@ class ConvTranspose(WeightedSum, Kernels):
             yield self.auto_pad == EXPLICIT or extra == 0
         for b in bias:
             yield b.shape[0] == w.shape[1] * self.group
-        for (*_, before, behind), wanted in zip(self.axes(x, w), self.automatic(x, w)):
-            yield before == wanted[0]
-            yield behind == wanted[1]
+        yield from self.padded_as_told(x, w)
         if self.shaped:
             upper = self.auto_pad == "SAME_UPPER"
             for *_, before, behind in self.axes(x, w):
@@ -65,25 +63,22 @@ class ConvTranspose(WeightedSum, Kernels):
             yield size >= 1
 
     def automatic(self, *inputs):
-        """As many elements as strides; what a size asked for leaves over is halved alike."""
-        if self.auto_pad == EXPLICIT or self.shaped:
-            return
+        """None where the sizes that come out are told: the padding follows from these."""
+        return iter(()) if self.shaped else super().automatic(*inputs)
+
+    def missing(self, *inputs):
+        """As many elements come out as there are strides."""
         for parts, extra in zip(self.axes(*inputs), self.output_padding):
             _, window, stride, dilation, _, _ = parts
-            reach = (window - 1) * dilation + 1
-            whole = 0 if self.auto_pad == "VALID" else reach + extra - stride
-            half = whole // 2
-            yield (half, whole - half) if self.auto_pad == "SAME_UPPER" else (whole - half, half)
+            yield (window - 1) * dilation + 1 + extra - stride
 
     def onnx(self, emit, *values):
-        kernel, said = emit.type(values[1]).shape[2:], self.onnx_attributes()
+        said = {**self.onnx_attributes(), "shaped": None}
         if self.shaped:
-            inputs = [emit.type(name) for name in values]
-            del said["pads" if "pads" in said else "auto_pad"]
-            said["output_shape"] = self.type_transfer(*inputs)[0].shape[2:]
-            said["auto_pad"] = None if self.auto_pad == EXPLICIT else self.auto_pad
-        del said["shaped"]
-        return emit(self.name, *values, kernel_shape=kernel, **said)
+            (made,) = self.type_transfer(*map(emit.type, values))
+            told = None if self.auto_pad == EXPLICIT else self.auto_pad
+            said |= {"pads": None, "auto_pad": told, "output_shape": made.shape[2:]}
+        return emit(self.name, *values, kernel_shape=emit.type(values[1]).shape[2:], **said)
 
     def _sizes(self, x, w):
         for parts, extra in zip(self.axes(x, w), self.output_padding):

@@ -14,6 +14,7 @@ from nnfuzz.spec.families.sums import Averaging, Summing, largest
 from nnfuzz.spec.families.window import (
     AUTO_PAD,
     EXPLICIT,
+    NO_AUTO_PAD,
     Window,
     chosen,
     paddings,
@@ -148,7 +149,7 @@ class AveragePoolDilated(AveragePool):
 
     since = 19
     unexportable = DECOMPOSED
-    auto_pad = Choice((EXPLICIT,), default=EXPLICIT)
+    auto_pad = NO_AUTO_PAD
     dilations = per_axis(2, 2, 1, 3)
 
     def torch(self, x):

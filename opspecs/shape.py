@@ -39,7 +39,7 @@ class Reshape(DataMovement):
     def from_onnx(cls, fields, takes, gives):
         inferred = [i for i, d in enumerate(fields["shape"]) if d == -1]
         place = inferred[0] if inferred else -1
-        return cls(shape=gives[0].shape, inferred=place, allowzero=fields["allowzero"])
+        return cls(shape=gives[0].shape, inferred=place, allowzero=fields.get("allowzero", 0))
 
     def torch(self, x):
         return x.reshape(self.shape)

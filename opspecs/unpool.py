@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.reduce import winners
-from nnfuzz.spec.families.window import EXPLICIT
+from nnfuzz.spec.families.window import NO_AUTO_PAD
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
@@ -103,7 +103,7 @@ class MaxUnpool(Located):
 
     copies = True
     inputs = (In("T", FLOATS, (3, 5)),)
-    auto_pad = Choice((EXPLICIT,), default=EXPLICIT)
+    auto_pad = NO_AUTO_PAD
     ceil_mode = Choice((0,))
     shaped = Choice((0, 1))
 

@@ -249,3 +249,18 @@ def test_models_of_other_opsets_are_converted_or_taken_as_they_are():
         graph = import_onnx(model, REGISTRY, 20).graph
         assert [node.op.name for node in graph.nodes][-1] == "Relu"
         onnx.checker.check_model(emit_model(graph, {}, 20), full_check=True)
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+def test_a_reshape_is_read_at_every_opset(opset):
+    model = parser.parse_model(
+        f'<ir_version: 7, opset_import: ["" : {opset}]> m (float[2, 3] x) => (float[3, 2] y) '
+        "<int64[2] shape = {3, 2}> { y = Reshape(x, shape) }"
+    )
+    assert opaque_nodes(import_onnx(model, REGISTRY, opset).graph) == []
+
+
+def test_a_transposed_convolution_is_not_read_with_padding_below_nothing():
+    text = "m (float[1, 1, 4] x, float[1, 1, 1] w) => (float[1, 1, M] y) "
+    graph = read(text + '{ y = ConvTranspose<auto_pad = "SAME_UPPER", strides = [2]>(x, w) }')
+    assert opaque_nodes(graph) == ["ConvTranspose"]

@@ -29,6 +29,9 @@ AUTO_PAD = Choice(
 )
 """Who decides on the padding. Declared in front of `pads`, which hold it in any case."""
 
+NO_AUTO_PAD = Choice((EXPLICIT,), default=EXPLICIT)
+"""Where the model always says the padding."""
+
 LARGEST_KERNEL = (9, 7, 4)
 """Of a convolution, per number of spatial axes."""
 
@@ -145,21 +148,29 @@ class Window(OpSpec):
         """
         if self.auto_pad == EXPLICIT:
             return
-        for size, window, stride, dilation, *_ in self.axes(*inputs):
-            reach = (size - 1) // stride * stride + (window - 1) * dilation + 1
-            whole = 0 if self.auto_pad == "VALID" else reach - size
+        for missing in self.missing(*inputs):
+            whole = 0 if self.auto_pad == "VALID" else missing
             half = whole // 2
             yield (half, whole - half) if self.auto_pad == "SAME_UPPER" else (whole - half, half)
 
-    def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
-        """One window at least fits into each padded axis, and the padding is what it is to be."""
-        for size, window, _, dilation, before, behind in self.axes(*inputs):
-            yield size + before + behind >= (window - 1) * dilation + 1
+    def missing(self, *inputs: TensorType) -> Iterator[Int]:
+        """How much padding each axis needs for SAME_UPPER and SAME_LOWER."""
+        for size, window, stride, dilation, *_ in self.axes(*inputs):
+            yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
+
+    def padded_as_told(self, *inputs: TensorType) -> Iterator[Bool]:
+        """The padding is what `auto_pad` says, and no less than nothing."""
         for (*_, before, behind), wanted in zip(self.axes(*inputs), self.automatic(*inputs)):
             yield wanted[0] >= 0
             yield wanted[1] >= 0
             yield before == wanted[0]
             yield behind == wanted[1]
+
+    def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
+        """One window at least fits into each padded axis, and the padding is what it is to be."""
+        for size, window, _, dilation, before, behind in self.axes(*inputs):
+            yield size + before + behind >= (window - 1) * dilation + 1
+        yield from self.padded_as_told(*inputs)
 
     def window_counts(self, *inputs: TensorType) -> tuple[Int, ...]:
         """Number of windows per spatial axis."""
