@@ -113,9 +113,7 @@ def releases_of(backend: type[Backend]) -> list[str]:
     """The releases that the index has for this Python and machine, the oldest first, without
     prereleases. Raises: ReleaseError.
     """
-    pip = [sys.executable, "-m", "pip"]
-    if not importlib.util.find_spec("pip"):
-        pip = [_uv() or "uv", "tool", "run", "pip"]
+    pip = _pip() or [_uv() or "uv", "tool", "run", "pip"]
     command = [*pip, "index", "versions", backend.distribution]
     told, why = _run(command)
     found = re.search(r"^Available versions: (.+)$", told, re.MULTILINE)
@@ -216,11 +214,23 @@ def _installers(draft: Path, packages: tuple[str, ...]) -> Iterator[list[list[st
         [sys.executable, "-m", "venv", str(draft)],
         ["install", "--quiet", "--no-compile", *wheels],
     )
-    if importlib.util.find_spec("pip"):
-        pip = [sys.executable, "-m", "pip", "--python", python]
-        yield [[*venv, "--without-pip"], [*pip, *install, *packages]]
+    if pip := _pip():
+        yield [[*venv, "--without-pip"], [*pip, "--python", python, *install, *packages]]
     else:
         yield [venv, [python, "-I", "-m", "pip", *install, *packages]]
+
+
+def _pip() -> list[str]:
+    """The command that runs this Python's pip; [] if it has none.
+
+    Looked up in the metadata: setuptools hooks `find_spec("pip")`, which then complains of whatever
+    has imported distutils, as PyTorch's compilers do.
+    """
+    try:
+        importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [sys.executable, "-m", "pip"]
 
 
 def _uv() -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -122,6 +124,19 @@ def test_uv_makes_environments_too(monkeypatch, index, tmp_path):
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     home = home_of(registry.get("toyrel"), "2.0")
     assert "uv = " in (home.python.parents[1] / "pyvenv.cfg").read_text()
+
+
+def test_pip_is_found_where_distutils_has_been_imported():
+    """setuptools' hook would complain, and a warning of a user's is an error here and there."""
+    code = (
+        "import sys, types; sys.modules['distutils'] = types.ModuleType('distutils')\n"
+        "from nnfuzz.execute.environment import _pip\n"
+        "print(_pip()[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", code], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("['-m', 'pip']\n", "")
 
 
 def test_two_that_want_one_at_once_make_it_once(registry, monkeypatch, tmp_path):
