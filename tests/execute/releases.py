@@ -50,4 +50,5 @@ def use_index(patch, index: Path, cache: Path) -> None:
     patch.setenv("UV_NO_INDEX", "1")
     patch.setenv("UV_OFFLINE", "1")
     patch.setenv("UV_FIND_LINKS", str(index))
+    patch.setenv("UV_CACHE_DIR", str(index.parent / "uv"))  # what it keeps is no environment
     patch.setenv("XDG_CACHE_HOME", str(cache))
