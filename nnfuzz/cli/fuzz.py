@@ -12,7 +12,7 @@ from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
-from nnfuzz.cli.values import chosen_dtypes, duration, exporting, listed, seeded
+from nnfuzz.cli.values import chosen_dtypes, chosen_engine, duration, exporting, listed, seeded
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -116,7 +116,7 @@ def fuzz(
         "time_limit": duration(time) if time is not None else None,
         "tests_limit": tests,
         "nodes": nodes,
-        "engine": engine,
+        "engine": chosen_engine(engine),
         "motifs": motifs,
         "dynamic": dynamic,
         "seed": seed,

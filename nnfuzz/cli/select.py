@@ -62,7 +62,7 @@ def select(
     passes of the compilers of --backend that change something. These compilers run every model
     once; what none of them supports is left out.
     """
-    from nnfuzz.corpus.pick import pick
+    from nnfuzz.corpus.pick import check_unused, pick
     from nnfuzz.corpus.selection import Budget
     from nnfuzz.execute.registry import BackendRegistry
 
@@ -75,6 +75,7 @@ def select(
         size(max_bytes) if max_bytes is not None else math.inf,
         duration(max_time, "--max-time") if max_time is not None else math.inf,
     )
+    check_unused(out)  # before compilers measure every model
     registry = BackendRegistry.discover(plugin or [])
     findings = _findings(from_findings or [])
     sources = _sources(models or [], registry, backend or [])

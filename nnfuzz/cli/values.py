@@ -66,6 +66,16 @@ def chosen_dtypes(
         raise UsageError(str(error)) from error
 
 
+def chosen_engine(name: str | None) -> str | None:
+    """CaseConfig.engine for `--engine`. Raises: UsageError for an unknown one."""
+    from nnfuzz.execute.backend import suggest
+    from nnfuzz.generate.config import ENGINES
+
+    if name is not None and name not in ENGINES:
+        raise UsageError(f"--engine: there is no engine {name!r}; {suggest(name, ENGINES)}")
+    return name
+
+
 def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
     """The exporters that `--exporter` names: "mixed" (the default), or several with commas between.
 

@@ -117,6 +117,12 @@ class Chosen:
     coverage: Mapping[str, Sequence[int]]
 
 
+def check_unused(out: Path) -> None:
+    """Raises: CorpusError unless the folder is absent or empty."""
+    if check_place(out) or (out.exists() and any(out.iterdir())):
+        raise CorpusError(f"{out} is not empty; choose another folder")
+
+
 def pick(
     out: Path,
     sources: Sequence[Source],
@@ -128,8 +134,7 @@ def pick(
 
     Raises: CorpusError if the folder is in use, or nothing fits; OSError.
     """
-    if check_place(out) or (out.exists() and any(out.iterdir())):
-        raise CorpusError(f"{out} is not empty; choose another folder")
+    check_unused(out)
     first = [finding.candidate for finding in kept]
     by_name = {source.candidate.name: source for source in sources}
     chosen = select([s.candidate for s in sources], budget, first)

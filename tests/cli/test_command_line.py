@@ -132,6 +132,7 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
             "--known /no/such/file cannot be read: No such file or directory: name a finding",
         ),
         (("-b", "onnxruntime", "--nodes", "100000"), "Invalid value for '--nodes'"),
+        (("-b", "onnxruntime", "--engine", "mutant"), "no engine 'mutant'; did you mean 'mutate'"),
         (("-b", "onnxruntime", "--exclude-dtypes", "f32"), "there is no dtype 'f32'; there are"),
         (
             ("-b", "onnxruntime", "--dtypes", "bool", "--exclude-dtypes", "bool"),

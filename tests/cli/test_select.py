@@ -105,6 +105,7 @@ def test_a_folder_in_use_is_left_alone(corpus, tmp_path):
     before = contents(corpus)
     code, told = nnfuzz("select", corpus, "--out", corpus)
     assert code == 2 and "is not empty; choose another folder" in told
+    assert "models:" not in told  # nothing is measured in vain
     assert contents(corpus) == before
 
 
