@@ -108,9 +108,9 @@ class BackendPool:
         """
         runner = self.slots[0].runner
         self.habits = learn_habits(runner, seconds)
-        self.hung = runner.hung
-        for level, usual in usual_seconds(runner, self.levels).items():
+        for level, usual in usual_seconds(runner, self.levels, seconds).items():
             self.pace.expect(max(usual, runner.elementary), level)
+        self.hung = runner.hung
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:
@@ -146,6 +146,8 @@ class BackendPool:
                 if (result := _fed(slot.active, event)) is not None:
                     self.cpu += sandbox.take_cpu()
                     order, slot.order, slot.active = slot.order, None, None
+                    if order.run.fresh:
+                        sandbox.start()  # the next one is ready when it is asked for
                     self._count(result)
                     self._end(order, result)
                 return True
@@ -161,8 +163,12 @@ class BackendPool:
 
     @property
     def busy(self) -> bool:
-        waiting = self.queue or self.urgent or self.aside.busy
-        return bool(waiting) or any(slot.order for slot in self.slots)
+        return self.at_work or self.aside.busy
+
+    @property
+    def at_work(self) -> bool:
+        """Whether there is more to wait for than what goes on aside."""
+        return bool(self.queue or self.urgent) or any(slot.order for slot in self.slots)
 
     @property
     def due(self) -> float:

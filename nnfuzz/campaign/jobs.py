@@ -46,13 +46,17 @@ class JobSource:
         """Whether some index was not asked for yet."""
         return self._limit is None or self.next_index < self._limit
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is no test to hand out at present."""
+        return not self.left or self.next_index >= self.end
+
     def test(self) -> Job | None:
         """The next test case, or every other time a probe while there are any."""
         self._turn = not self._turn
-        waits = not self.left or self.next_index >= self.end
-        if (self._turn or waits) and len(self._prober):
+        if (self._turn or self.waits) and len(self._prober):
             return self.probe()
-        if waits:
+        if self.waits:
             return None
         job = self.job(Numbered(self._seed, self.next_index))
         self._take()

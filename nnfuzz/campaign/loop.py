@@ -93,6 +93,9 @@ class Loop:
         while not self._over():
             self.epochs.advance(self._jobs.next_index)
             self._jobs.end = self.epochs.end
+            if self._held_up():
+                for pool in self.backends:
+                    pool.aside.give_up_probes()
             self._step(self._next_job)
         self._settle()
         self.recorder.complete = True
@@ -219,6 +222,14 @@ class Loop:
 
     def _busy(self) -> bool:
         return self.producers.busy or any(pool.busy for pool in self.backends)
+
+    def _held_up(self) -> bool:
+        """Whether nothing but probes that take long keeps the next epoch from its beginning, in a
+        campaign that does not wait for these.
+        """
+        if self._suspects.waited_for or self.prober.idle or not self._jobs.waits:
+            return False
+        return not (self.producers.busy or any(pool.at_work for pool in self.backends))
 
     def _over(self) -> bool:
         if self._stopped():

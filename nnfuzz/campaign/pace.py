@@ -18,7 +18,7 @@ TAIL = 0.95
 UNUSUAL, SUSPICIOUS = 2.0, 20.0
 """Times the tail: what takes that long makes way; what takes that long looks like a hang. A tail is
 about three times the mean: where one test in sixty hangs, waiting for twice that costs a tenth."""
-LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.1, 1.0
+LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.05, 1.0
 """Seconds. Making way costs a fork, some 10 ms; a busy machine seldom keeps a process from running
 for a second, and what is suspected wrongly is only told too early."""
 UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet

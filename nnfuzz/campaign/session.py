@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -206,9 +207,12 @@ def _open(
         used = support.load(answers)
         store.load_answers(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
+        ask = partial(_ask_for_habits, pools, store, observer, (config.time_limit or math.inf) / 10)
+        if not thorough:
+            ask()  # the producers import PyTorch meanwhile
         prober = _prober(producers, levels, answers, store, observer)
-        if not thorough or prober.lacks_answers():
-            _ask_for_habits(pools, store, observer, (config.time_limit or math.inf) / 10)
+        if thorough and prober.lacks_answers():
+            ask()
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
         rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]

@@ -82,19 +82,25 @@ def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Devi
     return runner.habits
 
 
-def usual_seconds(runner: BackendRunner, levels: Sequence[str]) -> dict[str, float]:
+def usual_seconds(
+    runner: BackendRunner, levels: Sequence[str], most: float = math.inf
+) -> dict[str, float]:
     """Seconds that levels take for an elementary model once the compiler has loaded what it needs:
-    the second model counts. Without those that are not done in time. Raises: RunnerError.
+    the last of two models counts. Without levels that hang on both.
+
+    most: seconds that a level may take for the first one. Raises: RunnerError.
     """
+    limit = max(FIRST_SECONDS, patience(runner.elementary), min(most, 4 * FIRST_SECONDS))
     seconds: dict[str, float] = {}
-    for model in range(2):
+    for _ in range(2):
         # A size of its own: some compilers keep on the disk what they have compiled.
         x = np.ones(2 + secrets.randbelow(1 << 16), np.float32)
-        left = [level for level in levels if level in seconds or not model]
-        if left:
-            ran = runner.run(_model("Add", "float32", x.shape), {"x": x, "w": x}, left)
-            ended = [outcome for outcome in ran if outcome.kind is not OutcomeKind.TIMEOUT]
-            seconds = {outcome.level: sum(outcome.seconds.values()) for outcome in ended}
+        model = _model("Add", "float32", x.shape)
+        ran = runner.run(model, {"x": x, "w": x}, levels, seconds=limit)
+        ended = [outcome for outcome in ran if outcome.kind is not OutcomeKind.TIMEOUT]
+        runner.hung += len(ended) < len(ran)
+        seconds |= {outcome.level: sum(outcome.seconds.values()) for outcome in ended}
+        limit = patience(max(seconds.values(), default=FIRST_SECONDS / HANGS))
     return seconds
 
 

@@ -13,6 +13,7 @@ import stub_producer
 from nnfuzz.campaign import backend_pool, long_runs
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.pace import LEAST_UNUSUAL
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
@@ -55,8 +56,8 @@ def make(monkeypatch) -> Iterator:
         each.close()
 
 
-def order(pool, doc, watcher=None, **how):
-    header, blobs = stub_producer.frame(Numbered(1, 0), doc)
+def order(pool, doc, watcher=None, test=Numbered(1, 0), **how):  # noqa: B008 (frozen)
+    header, blobs = stub_producer.frame(test, doc)
     case = TestCase.from_frame(header["case"], blobs)
     return pool.submit(Run("hostile", case, ("O0", "O2"), **how), watcher=watcher)
 
@@ -97,7 +98,7 @@ def test_a_worker_is_ready_for_the_next_run_that_makes_way(make):
 
 def test_the_queue_holds_what_a_slot_does_while_a_run_holds_it_up(make):
     pool = make(60)
-    assert pool.ahead == 0.1 / 0.001 / 2 <= backend_pool.MOST_AHEAD
+    assert pool.ahead == LEAST_UNUSUAL / 0.001 / 2 <= backend_pool.MOST_AHEAD
     for _ in range(200):
         pool.pace.add(3.0)
     assert pool.ahead == 1
@@ -139,6 +140,16 @@ def test_repetitions_of_a_hang_never_take_a_slot(make, monkeypatch):
     assert not any(answer.ready for answer in again)
     assert len(pool.aside.waiting()) == 3
     drive(pool, lambda: all(answer.ready for answer in again))
+
+
+def test_probes_make_way_and_tests_are_waited_for(make):
+    pool, probing, testing = make(60), Watcher(), Watcher()
+    order(pool, HANGS, probing, Probe("direct:Relu(float32)->float32", 0))
+    order(pool, HANGS, testing)
+    drive(pool, lambda: not pool.at_work)
+    pool.aside.give_up_probes()
+    assert probing.told == [("O0", "compile")]
+    assert not testing.told
 
 
 def test_what_is_given_up_is_told_first(make):
