@@ -26,6 +26,7 @@ from nnfuzz.execute.complaint import (
     read_complaint,
 )
 from nnfuzz.execute.issue_form import IssueForm
+from nnfuzz.execute.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.execute.target import Pipeline
 
 from .issue_forms import ONNX_RUNTIME
@@ -369,24 +370,19 @@ def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.nd
 def _to_ort(array: np.ndarray) -> Any:
     """An OrtValue with the elements of an array whose dtype need not be NumPy's."""
     import onnxruntime as ort
-    from onnx import numpy_helper
 
-    tensor = numpy_helper.from_array(array)
+    raw, dtype = to_bytes(array), onnx_dtype(array)
     try:
-        value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), tensor.data_type)
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), dtype)
     except RuntimeError as error:
         raise NotImplementedError(f"no {array.dtype} in Python before 1.20") from error
-    ctypes.memmove(value.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    ctypes.memmove(value.data_ptr(), raw, len(raw))
     return value
 
 
 def _from_ort(value: Any) -> np.ndarray:
-    from onnx import helper, numpy_helper
-
-    dtype = helper.tensor_dtype_to_np_dtype(value.element_type())
-    tensor = numpy_helper.from_array(np.zeros(value.shape(), dtype))  # as many bytes, packed alike
-    tensor.raw_data = ctypes.string_at(value.data_ptr(), len(tensor.raw_data))
-    return numpy_helper.to_array(tensor)
+    raw = ctypes.string_at(value.data_ptr(), packed_bytes(value.element_type(), value.shape()))
+    return from_bytes(raw, value.element_type(), value.shape())
 
 
 def _trivial() -> bytes:

@@ -30,3 +30,12 @@ def onnx_dtype(array: np.ndarray) -> int:
     from onnx.helper import np_dtype_to_tensor_dtype
 
     return int(np_dtype_to_tensor_dtype(array.dtype))
+
+
+def packed_bytes(dtype: int, shape: Sequence[int]) -> int:
+    """How many bytes `to_bytes` makes of an array of this dtype, a number of
+    onnx.TensorProto.DataType.
+    """
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    return len(to_bytes(np.zeros(shape, tensor_dtype_to_np_dtype(dtype))))

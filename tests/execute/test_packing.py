@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnfuzz.execute.packing import from_bytes, onnx_dtype, to_bytes
+from nnfuzz.execute.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.ir.dtypes import INT4S, DType
 
 
@@ -13,7 +13,7 @@ def test_there_and_back(dtype, shape):
     array = (np.arange(np.prod(shape, dtype=int)) % 5).reshape(shape).astype(dtype.numpy)
     raw = to_bytes(array)
     bits = 4 if dtype in INT4S else 8 * dtype.itemsize
-    assert len(raw) == (array.size * bits + 7) // 8
+    assert len(raw) == (array.size * bits + 7) // 8 == packed_bytes(onnx_dtype(array), shape)
     back = from_bytes(raw, onnx_dtype(array), shape)
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, shape, array.tobytes())
 

@@ -38,7 +38,6 @@ def run(model, inputs, level):
 
     graph = onnx.load_model_from_string(model).graph
     module = from_onnx(onnx.load_model_from_string(model))
-    optimised = level in ("O3", "O4")
     device = tvm.cpu()
     if level == "O0":
         target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
@@ -47,10 +46,7 @@ def run(model, inputs, level):
         cpu = tvm.target.codegen.llvm_get_system_cpu()
         target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
         pipeline = relax.backend.cpu_generic.get_default_pipeline(target)
-    if level == "O4":
-        passes = ('EliminateCommonSubexpr', 'FoldConstant', 'RemoveRedundantReshape', 'AdjustMatmulOrder', 'DataflowUseInplaceCalls')
-        module = tvm.transform.Sequential([getattr(relax.transform, p)() for p in passes])(module)
-    with target, tvm.transform.PassContext(opt_level=3 if optimised else 0):
+    with target, tvm.transform.PassContext(opt_level=3 if level == "O3" else 0):
         program = relax.build(module, target, relax_pipeline=pipeline, exec_mode='bytecode')
     main = relax.VirtualMachine(program, device)["main"]
     weights = {tensor.name for tensor in graph.initializer}
