@@ -141,11 +141,11 @@ class BackendService:
             return
         well = self._until is Stage.IMPORT
         for level in levels:
-            if well:
+            if well and level != self._backend.baseline:
                 yield self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
             else:
                 outcome = self._level(imported, inputs, level, seconds, report)
-                well = self._lazy and outcome.ok
+                well = well or (self._lazy and outcome.ok)
                 yield outcome
             seconds = {}
 
@@ -165,7 +165,8 @@ class BackendService:
                 report,
                 lambda: self._backend.compile(imported, level, self._without),
             )
-            if self._until is self._backend.compiling:
+            # A baseline that is not run to its end would excuse all the others.
+            if self._until is self._backend.compiling and level != self._backend.baseline:
                 return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
             execute = partial(_runs, program, inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)

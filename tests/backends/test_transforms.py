@@ -104,3 +104,13 @@ def test_what_is_saved_is_what_onnxruntime_optimised():
     )
     saved = names["transform"](relu, ())
     assert len(saved.graph.node) < len(relu.graph.node)
+
+
+def test_a_baseline_runs_to_its_end_where_the_others_stop_at_a_stage(registry):
+    # As the reducer asks: a baseline that is not known to be right would excuse every candidate.
+    for until in (Stage.IMPORT, Stage.TRANSFORM):
+        with BackendRunner(registry.spec("raises"), registry) as runner:
+            runner.submit(ADD.model, ADD.inputs, runner.backend.levels, until=until)
+            plain, transformed = runner.wait()
+        assert plain.ok and plain.stage is Stage.EXECUTE
+        assert transformed.ok == (until is Stage.IMPORT)
