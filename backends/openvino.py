@@ -130,6 +130,8 @@ class OpenVino(Backend):
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
     distribution = "openvino"
+    # ovc, which converts programs of PyTorch, would tell Intel of each unless in CI.
+    environment: ClassVar = {"CI": "true"}
     collections: ClassVar = dict.fromkeys(_SWITCHES, ())
     # The plug-in for CPUs converts them so before anything else (ConvertPrecision).
     narrows: ClassVar = {

@@ -15,6 +15,7 @@ from nnfuzz.ir.dtypes import DType
 TF32 = "tf32"
 """float32 with 10 bits of mantissa, for the factors of products that are summed."""
 SATURATES = "saturation"
+_SATURATES = "saturates where it should wrap around"
 
 
 @dataclass(frozen=True, order=True)
@@ -26,7 +27,7 @@ class Deviation:
 
     def __str__(self) -> str:
         if self.to == SATURATES:
-            return f"{self.dtype} saturates where it should wrap around"
+            return f"{self.dtype} {_SATURATES}"
         where = " (sums of products)" if self.to == TF32 else ""
         return f"{self.dtype} is computed in {self.to}{where}"
 
@@ -37,6 +38,13 @@ class Deviation:
     def from_json(cls, data: Sequence[str]) -> Deviation:
         dtype, to = data
         return cls(dtype, to)
+
+
+def decision(told: str) -> str:
+    """What a habit, as str(Deviation) tells it, comes down to: a compiler that saturates decides
+    that for all of its narrow integers at once.
+    """
+    return _SATURATES if told.endswith(_SATURATES) else told
 
 
 Habits = Sequence[Deviation]

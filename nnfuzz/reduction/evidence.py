@@ -74,7 +74,8 @@ def gather(
     keys: tuple[Key, ...] = ()
     if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
         keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
-    return Evidence((f"follows from {cause.title}",), keys, cause.hash)
+    told = f"follows from {cause.title}"  # but for what a part says by itself, it is the same
+    return Evidence(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
 
 
 def _own(

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.deviation import decision
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
@@ -164,7 +165,7 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
     facts = facts or TriageFacts()
     parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
     if habits := parts.get(HABITS):
-        parts = {HABITS: habits[:1]}  # each is a finding of its own
+        parts = {HABITS: [decision(habits[0])]}  # each is a finding of its own
     elif facts.passes:
         message = parts.get("message", "")
         parts = {"passes": sorted(facts.passes)}

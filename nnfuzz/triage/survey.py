@@ -11,6 +11,8 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 import ml_dtypes
@@ -20,6 +22,7 @@ from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.deviation import CONSIDERED, SATURATES, TF32, Deviation
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.target import ONNX
 from nnfuzz.ir.dtypes import DType
 
 Arrays = Mapping[str, np.ndarray]
@@ -65,21 +68,40 @@ def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Devi
     """
     level = runner.backend.default_levels()[0]
     deadline = time.monotonic() + seconds
+    with reading_onnx(runner) as asked:
 
-    def run(model: bytes, inputs: Arrays) -> Arrays | None:
-        if time.monotonic() > deadline:
-            return None
-        usual, hung = runner.elementary, runner.hung
-        limit = patience(usual) if usual else FIRST_SECONDS * 2**hung
-        (outcome,) = runner.run(model, inputs, [level], seconds=limit)
-        if outcome.kind is OutcomeKind.TIMEOUT:
-            runner.hung += 1
-        else:
-            runner.elementary = max(usual, sum(outcome.seconds.values()))
-        return outcome.outputs
+        def run(model: bytes, inputs: Arrays) -> Arrays | None:
+            if time.monotonic() > deadline:
+                return None
+            usual, hung = asked.elementary, asked.hung
+            limit = patience(usual) if usual else FIRST_SECONDS * 2**hung
+            (outcome,) = asked.run(model, inputs, [level], seconds=limit)
+            if outcome.kind is OutcomeKind.TIMEOUT:
+                asked.hung += 1
+            else:
+                asked.elementary = max(usual, sum(outcome.seconds.values()))
+            return outcome.outputs
 
-    runner.habits = tuple(dict.fromkeys((*declared(runner.backend), *survey(run))))
+        runner.habits = tuple(dict.fromkeys((*declared(runner.backend), *survey(run))))
+        runner.hung = asked.hung
     return runner.habits
+
+
+@contextmanager
+def reading_onnx(runner: BackendRunner) -> Iterator[BackendRunner]:
+    """One of the same compiler that reads ONNX, if there is such: habits are those of the compiler,
+    whatever is imported, and a front end for PyTorch may take a hundred times as long for a model.
+    """
+    if runner.reads == ONNX:
+        yield runner
+        return
+    option = runner.backend.meant().get("form", "")
+    options = {name: value for name, value in runner.spec.options.items() if name != option}
+    if runner.backend(**options).form != ONNX:
+        yield runner
+        return
+    with BackendRunner(replace(runner.spec, options=options), runner.registry) as other:
+        yield other
 
 
 def usual_seconds(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from onnx import TensorProto, helper
 
 from nnfuzz.compare.mismatch import Element, Verdict
+from nnfuzz.execute.deviation import SATURATES, Deviation
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
@@ -367,3 +368,17 @@ def test_an_if_that_an_exporter_added_is_to_blame_for_what_is_said_behind_it():
         assert blame(message, False, "Squeeze", "Slice") == ["Squeeze"]
     assert blame("different datatypes", True, "Squeeze", "Gather", "Slice") == ["Gather"]
     assert blame("is not iterable", True, "Squeeze", "Slice", stage=Stage.EXECUTE) is None
+
+
+def test_saturation_of_any_integer_is_one_decision_and_narrowing_is_one_for_each_type():
+    made = graph(("Add", "ab", "y"))
+
+    def habit(*told):
+        shown = verdict(O1=[("y", "value")])
+        shown = replace(shown, explained={target: told for target in shown.mismatches})
+        (failure,) = failures([outcome("O0"), outcome("O1")], shown, made)
+        return refined(failure, made, TriageFacts(verdict=shown)).hash
+
+    int8, uint8 = (Deviation(dtype, SATURATES) for dtype in ("int8", "uint8"))
+    int64, uint64 = (Deviation(dtype, "int32") for dtype in ("int64", "uint64"))
+    assert habit(int8) == habit(uint8) != habit(int64) != habit(uint64)

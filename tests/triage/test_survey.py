@@ -1,5 +1,7 @@
 """Asking compilers for their habits, with compilers made of NumPy."""
 
+from contextlib import nullcontext
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -7,10 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.execute.backend import Backend, BackendOptions, option
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
-from nnfuzz.triage.survey import learn_habits, survey, usual_seconds
+from nnfuzz.triage.survey import learn_habits, reading_onnx, survey, usual_seconds
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
 
@@ -139,5 +143,32 @@ def test_a_slow_compiler_is_not_asked_for_longer_than_told(monkeypatch):
     monkeypatch.setattr("nnfuzz.triage.survey.time.monotonic", lambda: next(clock))
     runner = Runner(O0=(0.1, 0.1))
     runner.backend = SimpleNamespace(default_levels=lambda: ("O0",), narrows={})
+    runner.reads = "onnx"
     assert learn_habits(runner, seconds=3.0) == ()
     assert len(runner.models) == 3
+
+
+@pytest.mark.parametrize("has_form", [True, False])
+def test_a_compiler_that_reads_onnx_as_well_is_asked_by_that(monkeypatch, has_form):
+    class Both(Backend):
+        name = "both"
+        versions = load = build = None
+        reads = "onnx" if has_form else "exported"
+
+        @dataclass(frozen=True, kw_only=True)
+        class Options(BackendOptions):
+            form: str = option("onnx" if has_form else "exported", "what is imported")
+
+    made = []
+
+    def other(spec, registry):
+        made.append(spec.options)
+        return nullcontext(runner)
+
+    monkeypatch.setattr("nnfuzz.triage.survey.BackendRunner", other)
+    runner = Runner(O0=(0.1, 0.1))
+    runner.backend, runner.reads, runner.registry = Both, "exported", None
+    runner.spec = BackendSpec("both", {"form": "exported"})
+    with reading_onnx(runner) as asked:
+        assert asked is runner
+    assert made == ([{}] if has_form else [])
