@@ -22,11 +22,12 @@ import typer
 from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.cli.values import opsets_of
+from nnfuzz.cli.values import exporting
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.materialize.errors import ExportError
+from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.reduction.cuts import apply_neighbourhoods
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import Subject, node_id
@@ -81,7 +82,8 @@ def main(
     again: bool = typer.Option(True, help="Regenerate in another process and compare."),
 ) -> None:
     torch.set_num_threads(1)
-    config = CaseConfig(nodes=nodes).written_by(opsets_of(exporter, opset))
+    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    config = CaseConfig(nodes=nodes).written_by(opsets)
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()
     outcomes, exporters, operators = Counter(), Counter(), Counter()

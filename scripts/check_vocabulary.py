@@ -19,9 +19,10 @@ import typer
 from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.cli.values import opsets_of
+from nnfuzz.cli.values import exporting
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.engines import engine
+from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.case_generator import CaseGenerator
 from nnfuzz.testcase.producer import Producer
@@ -76,7 +77,8 @@ def main(
     exporter: Exporter = None,
     opset: Opset = None,
 ) -> None:
-    config = CaseConfig(nodes=nodes).written_by(opsets_of(exporter, opset))
+    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    config = CaseConfig(nodes=nodes).written_by(opsets)
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):
         generator = producer.generator_for(index)
