@@ -28,6 +28,7 @@ class AffineGrid(Summing):
     """
 
     since = 20
+    weight = 3.0  # few values have such a shape
     inputs = (In("T", SAMPLED[:2], (3, 3)),)
     unexportable = (
         Unexportable("dynamo", "keeps positions in float32 (torch 2.13)", dtypes=(DType.FLOAT64,)),

@@ -55,6 +55,8 @@ class _Group:
         self.weight = self._cumulative[-1]
 
     def pick(self, draw: Draw) -> OpSignature:
+        if len(self.signatures) == 1:
+            return self.signatures[0]
         return self.signatures[_at(self._cumulative, draw)]
 
 
@@ -147,13 +149,16 @@ class Catalog:
         """A random signature of the operator."""
         return self._tables[spec].all.pick(draw)
 
-    def pick_reading(
-        self, draw: Draw, spec: type[OpSpec], dtypes: Iterable[DType]
-    ) -> OpSignature | None:
-        """A random signature whose first input has one of the (distinct) dtypes, or None."""
+    def reads(self, spec: type[OpSpec]) -> Iterable[DType]:
+        """The dtypes of the operator's first input."""
+        return self._tables[spec].by_first
+
+    def pick_reading(self, draw: Draw, spec: type[OpSpec], dtypes: Sequence[DType]) -> OpSignature:
+        """A random signature whose first input has one of the dtypes, all of them in `reads`."""
         by_first = self._tables[spec].by_first
-        groups = [by_first[dtype] for dtype in dtypes if dtype in by_first]
-        return weighted(draw, groups).pick(draw) if groups else None
+        if len(dtypes) == 1:
+            return by_first[dtypes[0]].pick(draw)
+        return weighted(draw, [by_first[dtype] for dtype in dtypes]).pick(draw)
 
     def pick_computing(self, draw: Draw, spec: type[OpSpec], dtype: DType) -> OpSignature | None:
         """A random signature with that output, or None."""

@@ -89,10 +89,10 @@ class Growth:
         if constraints is None:
             return False
         inputs = [self.known[p] if isinstance(p, str) else p.known(t) for p, t in zip(plan, types)]
-        derived = derive(op, types, inputs)
+        cut = narrowed(op, inputs)
+        derived = derive(op, types, inputs, cut)
         if derived is None:
             return False
-        cut = narrowed(op, inputs)
         news = {p: c for p, k, c in zip(plan, inputs, cut) if isinstance(p, str) and c is not k}
         known = self._revised(news) if news else {}
         if known is None:
@@ -177,10 +177,12 @@ class Growth:
         # Signatures speak of the first output; a mask or indices beside it may be excluded, too.
         if any(self.config.dtype_weight(t.dtype) is None for t in outputs[1:]):
             return None
-        limits = _open(self._limits(outputs))
+        limits = self._limits(outputs)
         if limits is None:
             return None
-        free = self._new((*(d for t in fresh for d in t.shape), *_symbols(op)))
+        free: list[Var] = []
+        if self.store.draws[-1].kinds:  # else there is no variable that it might read
+            free = self._new((*(d for t in fresh for d in t.shape), *_symbols(op)))
         accept = partial(self.affordable, op, types, outputs)
         if not self.store.extend([*constraints, *limits], free, accept, smt):
             return None
@@ -196,15 +198,22 @@ class Growth:
         open_ = [e for e in expressions if not isinstance(e, int)]
         return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
-    def _limits(self, outputs: Sequence[TensorType]) -> Iterator[Bool]:
+    def _limits(self, outputs: Sequence[TensorType]) -> list[Bool] | None:
+        """What the limits of sizes leave open; None if a dimension is beyond them."""
+        found: list[Bool] = []
         for type_ in outputs:
-            top = self.config.sizes.dim(type_.rank)
-            for dim in type_.shape:
-                if isinstance(dim, int):
-                    yield 1 <= dim <= top
+            shape = type_.shape
+            top = self.config.sizes.dim(len(shape))
+            for dim in shape:
+                if dim.__class__ is int:
+                    if not 1 <= dim <= top:
+                        return None
                 else:
-                    yield dim >= 1
-                    yield dim <= top
+                    open_ = _open((dim >= 1, dim <= top))
+                    if open_ is None:
+                        return None
+                    found += open_
+        return found
 
     def affordable(
         self,
@@ -319,7 +328,9 @@ class Growth:
                 return None
             cut = zip(node.inputs, inputs, narrowed(node.op, inputs))
             changed = {name: known for name, before, known in cut if known is not before}
-            changed.update(zip(node.outputs, derived))
+            for name, known in zip(node.outputs, derived):
+                if not known.same(found.get(name) or self.known[name]):
+                    changed[name] = known
             found.update(changed)
             for name in changed:
                 for reader in self._readers.get(name, ()):

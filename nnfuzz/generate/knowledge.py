@@ -33,9 +33,11 @@ TOP = 2**63
 """uint64 from here on is rarely drawn: it is valid for modular operators only."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Known:
     """Bounds of every element of a value; `special`: ranges that hold some element for certain.
+
+    It is never changed, like a TensorType.
 
     Those come from `OpSpec.certain`, a constant padding for instance, or are derived. One object
     stands for one value: operands that are the same object are equal, so x - x is known to be 0.
@@ -68,13 +70,19 @@ class Known:
 
 
 def derive(
-    op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]
+    op: OpSpec,
+    types: Sequence[TensorType],
+    inputs: Sequence[Known],
+    cut: Sequence[Known] | None = None,
 ) -> Iterator[Known] | None:
-    """Knowledge of the outputs, as an endless iterator; None if no input gives finite results."""
+    """Knowledge of the outputs, as an endless iterator; None if no input gives finite results.
+
+    cut: `narrowed` of the inputs, where that is known already.
+    """
     ranges, traits = _ranges(inputs), _traits(type(op))  # type: ignore[arg-type]
-    fixed = op.constant or _given(op, traits, inputs)
     if traits.selective and not op.feasible(*ranges):
         return None
+    fixed = op.constant or _given(op, traits, narrowed(op, inputs) if cut is None else cut)
     if not _chosen(op, types, inputs, fixed):
         return None
     if op.differing and any(known.copied or known.few for known in inputs):
@@ -88,18 +96,23 @@ def derive(
     moves = traits.indexed or (traits.movement and not op.mixes)  # type: ignore[attr-defined]
     if traits.movement:  # Some elements of each input come out.
         special += ranges
-    for variant in _variants(op, moves, inputs) if any(k.special for k in inputs) else ():
-        if not op.feasible(*variant):
-            return None
-        carried = variant[0] if moves else _outcome(op, dtype, variant, fixed)
-        special.append(_stored(dtype, carried))
+    if any([k.special for k in inputs]):
+        for variant in _variants(op, moves, inputs):
+            if not op.feasible(*variant):
+                return None
+            carried = variant[0] if moves else _outcome(op, dtype, variant, fixed)
+            special.append(_stored(dtype, carried))
     if fixed:  # Either end may be an element.
         special += [(end, end) for end in bounds]
-    away = inputs[0].away if moves and len(inputs) == 1 else op.magnitude(*ranges)
+    away = 0.0
+    if moves and len(inputs) == 1:
+        away = inputs[0].away
+    elif traits.sized:
+        away = op.magnitude(*ranges)
     whole, copied = _whole(op, types, inputs), fixed or _copied(op, traits, inputs)
     remote = _remote(op, traits, moves, inputs) + hard
-    first = Known(bounds, _narrow(special, bounds), whole, fixed, away, copied, remote)
-    return _outputs(op, ranges, first)
+    special_ = _narrow(special, bounds) if special else ()
+    return _outputs(op, ranges, Known(bounds, special_, whole, fixed, away, copied, remote))
 
 
 @dataclass(frozen=True)
@@ -107,7 +120,8 @@ class _Traits:
     """What the class of an operator says of all its instances; asked once, since it takes time.
 
     selective: some inputs are not feasible. demanding: some ranges of first inputs are demanded.
-    certain: some output elements are known.
+    certain: some output elements are known. sized: the magnitude of outputs may be known. reads:
+    whether the elements of some inputs are indices.
     """
 
     movement: bool
@@ -117,6 +131,8 @@ class _Traits:
     selective: bool
     demanding: bool
     certain: bool
+    sized: bool
+    reads: bool
 
 
 @cache
@@ -131,19 +147,25 @@ def _traits(spec: type[OpSpec]) -> _Traits:
         selective=spec.feasible is not OpSpec.feasible or spec.valid != (),
         demanding=spec.demanded is not OpSpec.demanded,
         certain=spec.certain is not OpSpec.certain,
+        sized=spec.magnitude is not OpSpec.magnitude,
+        reads=any(p.index for p in spec.inputs),
     )
 
 
-def _given(op: OpSpec, traits: _Traits, inputs: Sequence[Known]) -> bool:
-    """Whether no input can be chosen: each is fixed, one of very few numbers, or an index."""
-    free = [i for i, k in enumerate(narrowed(op, inputs)) if not (k.fixed or k.few)]
-    return all(traits.indexed and op.patterns(len(inputs))[i].index for i in free)
+def _given(op: OpSpec, traits: _Traits, cut: Sequence[Known]) -> bool:
+    """Whether no input can be chosen: each is fixed, one of very few numbers, or an index.
+
+    cut: the inputs as narrowed by what the operator admits.
+    """
+    for i, known in enumerate(cut):
+        chosen = not (known.fixed or (known.whole and known.few))
+        if chosen and not (traits.indexed and op.patterns(len(cut))[i].index):
+            return False
+    return True
 
 
 def _narrow(special: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
     """The special ranges that are narrower than the bounds of all elements."""
-    if not special:
-        return ()
     lo, hi = bounds
     return tuple(r for r in dict.fromkeys(special) if r[0] > lo or r[1] < hi)[:MOST_SPECIAL]
 
@@ -152,7 +174,8 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Know
     """One `Known` per output; distinct objects, since they are distinct values."""
     yield first
     for bounds, *special in op.further(*ranges):
-        yield Known(bounds, _narrow(special, bounds), fixed=first.fixed, remote=first.remote)
+        narrow = _narrow(special, bounds)
+        yield Known(bounds, narrow, fixed=first.fixed, remote=first.remote)
     while True:
         yield replace(first)
 
@@ -165,7 +188,10 @@ def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> b
 
 def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[Known]) -> int:
     """`Known.remote` of the outputs, the operator itself not counted as a demanding one."""
-    read = [k.remote for k, p in zip(inputs, op.patterns(len(inputs))) if not p.index] or [0]
+    read = [k.remote for k in inputs]
+    if traits.reads:
+        patterns = op.patterns(len(inputs))
+        read = [remote for remote, p in zip(read, patterns) if not p.index] or [0]
     if moves:
         return max(read)
     if not traits.pointwise:
@@ -204,11 +230,9 @@ def _chosen(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known], fi
         if whole and not inside and _numbers(max(lo, least), min(hi, most)) < FEWEST:
             return False
     if not op.modular:
-        return all(
-            known.range[0] < TOP
-            for known, type_ in zip(inputs, types)
-            if type_.dtype is DType.UINT64
-        )
+        for known, type_ in zip(inputs, types):
+            if type_.dtype is DType.UINT64 and known.range[0] >= TOP:
+                return False
     return True
 
 
@@ -219,9 +243,9 @@ def _numbers(lo: float, hi: float) -> float:
 
 def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
     """Ranges of the inputs of `op`, cut to the values that it admits."""
-    result = list(inputs)
     if not op.valid:
-        return result
+        return list(inputs)
+    result = list(inputs)
     for i, (known, bounds) in enumerate(zip(inputs, op.valid)):
         if bounds is not None:
             (lo, hi), (least, most) = known.range, bounds
@@ -288,6 +312,10 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
     """One tuple per distinct input, so that equal operands are identical objects."""
     if len(inputs) == 1:
         return [inputs[0].range]
+    if len(inputs) == 2:
+        one, two = inputs
+        first = (one.range[0], one.range[1])
+        return [first, first if one is two else (two.range[0], two.range[1])]
     own = {id(known): (known.range[0], known.range[1]) for known in inputs}
     return [own[id(known)] for known in inputs]
 

@@ -31,6 +31,7 @@ ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 """Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
+ANY_RANK = (0, 99)
 PARTNERS = 12
 """Existing values looked at for a further input, however many have its dtype and rank."""
 
@@ -109,18 +110,22 @@ class Moves:
     def _place(self, spec: type[OpSpec]) -> bool:
         if not self.growth.graph.nodes:
             return self._start(spec)
+        ways = {True: self._backward, False: self._forward}
         for attempt in range(ATTEMPTS_PER_OPERATOR):
             self.attempts += 1
             backward = self.draw.chance(self.config.backward)
-            first = self._backward(spec) if backward else self._forward(spec, attempt)
-            if first:
-                return True
             last = attempt == ATTEMPTS_PER_OPERATOR - 1
-            if self.growth.store.immediate and first is False and not (backward or last):
-                continue  # the next attempt is cheaper than the other direction
-            second = self._forward(spec, attempt) if backward else self._backward(spec)
-            if second or first is second is None:
-                return bool(second)
+            for direction in (backward, not backward):
+                way = ways.get(direction)
+                done = way(spec, attempt) if way else None
+                if done:
+                    return True
+                if done is None:
+                    ways.pop(direction, None)
+                elif self.growth.store.immediate and not (direction or last):
+                    break  # the next attempt is cheaper than the other direction
+            if not ways:
+                break
         return False
 
     def _start(self, spec: type[OpSpec]) -> bool:
@@ -214,27 +219,27 @@ class Moves:
     def _forward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
         """Whether the operator was inserted; None if there is nothing that it can stand behind."""
         growth, draw = self.growth, self._dice(attempt)
-        kinds = growth.named.kinds(*spec.inputs[0].ranks)
-        dtypes = dict.fromkeys(dtype for dtype, _ in kinds)
-        signature = self.catalog.pick_reading(draw, spec, dtypes)
-        if signature is None:
+        there = growth.named.read(self.catalog.reads(spec), *spec.inputs[0].ranks)
+        if not there:
             return None
-        kinds = [kind for kind in kinds if kind[0] is signature.first]
+        signature = self.catalog.pick_reading(draw, spec, [dtype for dtype, _ in there])
+        kinds = next(kinds for dtype, kinds in there if dtype is signature.first)
         loose = draw.chance(self.config.chain)
         name = (growth.loose.pick(draw, kinds) if loose else None) or growth.named.pick(draw, kinds)
         assert name is not None, "there is a value of every kind"
         first = growth.graph.type(name)
         op = spec.draw(draw, first)
         _fix_output(op, signature.output)
-        dtypes_ = dtypes_of(spec, self._arity(spec), signature.binding)
-        types = [first, *op.complete(draw, first, dtypes_)[1:]]
+        if spec.arity()[1] == 1:
+            return growth.insert(op, [name], [first], smt=draw.chance(self.config.smt))
+        dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
+        types = [first, *op.complete(draw, first, dtypes)[1:]]
         patterns = spec.patterns(len(types))
         fresh: Plan = [name, *(_placeholder(p) for p in patterns[1:])]
-        if len(types) > 1:
-            reused, reused_types = self._reuse(patterns, fresh, types)
-            smt = draw.chance(self.config.smt)
-            if reused != fresh and growth.insert(op, reused, reused_types, smt):
-                return True
+        reused, reused_types = self._reuse(patterns, fresh, types)
+        smt = draw.chance(self.config.smt)
+        if reused != fresh and growth.insert(op, reused, reused_types, smt):
+            return True
         return growth.insert(op, fresh, types, smt=draw.chance(self.config.smt))
 
     def _reuse(
@@ -275,17 +280,19 @@ class Moves:
 
     # -- backward -----------------------------------------------------------------------------
 
-    def _backward(self, spec: type[OpSpec]) -> bool | None:
+    def _backward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
         """Whether the operator was inserted; None if there is nothing that it can stand before."""
-        growth, draw = self.growth, self.draw
+        growth, draw = self.growth, self._dice(2 * attempt)
         outputs = self.catalog.outputs(spec)
-        target = growth.free.pick(draw, [k for k in growth.free.kinds(0, 99) if k[0] in outputs])
+        lo, hi = spec.inputs[0].ranks
+        same_rank = spec.input_rank.__func__ is OpSpec.input_rank.__func__  # type: ignore[attr-defined]
+        there = growth.free.read(outputs, *((lo, hi) if same_rank else ANY_RANK))
+        target = growth.free.pick(draw, [kind for _, kinds in there for kind in kinds])
         if target is None:
             return None
         wanted = growth.graph.type(target)
         signature = self.catalog.pick_computing(draw, spec, wanted.dtype)
         rank = spec.input_rank(draw, wanted.rank)
-        lo, hi = spec.inputs[0].ranks
         if signature is None or rank is None or not lo <= rank <= hi:
             return False
         first = draw.tensor(signature.first, rank)

@@ -16,6 +16,7 @@ class TypedNames:
 
     def __init__(self) -> None:
         self._by_kind: dict[Kind, list[str]] = {}
+        self._ranks: dict[DType, list[int]] = {}
         self._places: dict[str, tuple[list[str], int]] = {}
 
     def add(self, name: str, kind: Kind) -> None:
@@ -23,6 +24,7 @@ class TypedNames:
         names = self._by_kind.get(kind)
         if names is None:
             names = self._by_kind[kind] = []
+            self._ranks.setdefault(kind[0], []).append(kind[1])
         self._places[name] = names, len(names)
         names.append(name)
 
@@ -40,15 +42,26 @@ class TypedNames:
         """The kinds with at least one name whose rank is within `[lo, hi]`."""
         return [kind for kind, names in self._by_kind.items() if names and lo <= kind[1] <= hi]
 
+    def read(self, dtypes: Iterable[DType], lo: int, hi: int) -> list[tuple[DType, list[Kind]]]:
+        """`kinds` by dtype, for those of the dtypes that have any."""
+        found = []
+        for dtype in dtypes:
+            ranks = self._ranks.get(dtype)
+            if ranks:
+                kinds = [(dtype, r) for r in ranks if lo <= r <= hi and self._by_kind[dtype, r]]
+                if kinds:
+                    found.append((dtype, kinds))
+        return found
+
     def of(self, kind: Kind) -> list[str]:
         """The names of a kind; not to be changed."""
         return self._by_kind.get(kind, [])
 
     def pick(self, draw: Draw, kinds: Iterable[Kind]) -> str | None:
         """One of the names of these kinds, each with the same probability; None without any."""
-        lists = [self._by_kind.get(kind, ()) for kind in kinds]
+        lists = [names for kind in kinds if (names := self._by_kind.get(kind))]
         count = sum(map(len, lists))
-        at = draw.integer(0, count - 1) if count else 0
+        at = draw.integer(0, count - 1) if count > 1 else 0
         for names in lists:
             if at < len(names):
                 return names[at]

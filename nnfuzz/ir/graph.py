@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Graph", "GraphError", "Node", "Value", "pruned"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Value:
-    """A tensor in a graph, known by a name that is unique in it."""
+    """A tensor in a graph, known by a name that is unique in it. Never changed, like its type."""
 
     name: str
     type: TensorType

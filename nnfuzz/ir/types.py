@@ -11,9 +11,13 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int, Var, concrete, evaluate, product
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TensorType:
-    """What is known of a tensor before it has values."""
+    """What is known of a tensor before it has values.
+
+    Never changed, though not frozen: making a frozen object takes twice as long, and generation
+    makes many.
+    """
 
     dtype: DType
     shape: tuple[Int, ...]

@@ -31,7 +31,7 @@ class DecidedStore:
         most of them hold, and nothing has to be propagated."""
         lazy = Draw(rng, sizes)
         self.writing: Draw = EagerDraw(rng, sizes)
-        self.draws: Sequence[Draw] = (self.writing, lazy) if eager else (lazy,)
+        self.draws: Sequence[Draw] = (self.writing, self.writing, lazy) if eager else (lazy,)
         self.env: dict[Var, int] = {}
 
     def known(self, e: Int) -> int | None:
@@ -50,6 +50,7 @@ class DecidedStore:
         if found is None or not accept(found, values):
             return False
         self.env = found
+        self.draws[-1].kinds.clear()  # nothing of what follows reads these variables
         return True
 
     def mark(self) -> tuple[int, int]:

@@ -110,8 +110,10 @@ class OpSpec(Typed, Numeric):
     def refusal(self, exporter: str, opset: int, *inputs: TensorType) -> str:
         """Why the operator on such inputs (concrete or not) is not for an exporter; or ""."""
         for declared in self.unexportable:
-            if declared.covers(exporter, opset, inputs):
+            if declared.exporter == exporter and declared.covers(exporter, opset, inputs):
                 return declared.reason
+        if type(self).executes is OpSpec.executes:
+            return ""
         inner = (op.refusal(exporter, opset, *types) for op, types in self.executes(*inputs))
         return next(filter(None, inner), "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from nnfuzz.ir.dtypes import DType
@@ -15,6 +16,8 @@ from nnfuzz.spec.operator import OpSpec, per_input
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from nnfuzz.spec.draw import Draw
 
 DTYPES = (
@@ -124,17 +127,22 @@ def drawn_body(
 
 
 def _varies(body: Body, type_: TensorType, counted: int) -> bool:
+    numbers = _numbers(body.arguments, type_.rank, type_.dtype, counted)
+    results = body.compose(lambda op, *xs: op.torch(*xs), numbers)
+    return all(bool((y != y.reshape(-1)[0]).any()) for y in results)
+
+
+@cache
+def _numbers(arguments: int, rank: int, dtype: DType, counted: int) -> tuple[Tensor, ...]:
+    """Arguments to try a body with, always the same ones."""
     import torch
 
-    dice = torch.Generator().manual_seed(body.arguments)
-    shape = (body.arguments, 12, *[2] * (type_.rank - 1))
+    dice = torch.Generator().manual_seed(arguments)
+    shape = (arguments, 12, *[2] * (rank - 1))
     numbers = (torch.rand(shape, generator=dice, dtype=torch.float64) - 0.4) * 8
-    numbers[body.arguments - counted :] = 0.0
-    values = numbers if type_.dtype.is_float else numbers.round().to(type_.dtype.torch)
-    if type_.dtype.is_bool:
-        values = numbers > 0
-    results = body.compose(lambda op, *xs: op.torch(*xs), list(values))
-    return all(bool((y != y.reshape(-1)[0]).any()) for y in results)
+    numbers[arguments - counted :] = 0.0
+    values = numbers if dtype.is_float else numbers.round().to(dtype.torch)
+    return tuple((numbers > 0 if dtype.is_bool else values).unbind())
 
 
 def alike(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:

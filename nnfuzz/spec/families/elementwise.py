@@ -73,10 +73,8 @@ class Branched(Unary):
 
     def feasible(self, *ranges: Range) -> bool:
         """Whether one of a sample of the range is far enough from the poles."""
-        import torch
-
-        points = torch.linspace(*within(ranges[0], (-1e9, 1e9)), 17, dtype=torch.float64)
-        return bool(torch.stack([term <= 0 for term in self.domain(points)]).all(0).any())
+        lo, hi = within(ranges[0], (-1e9, 1e9))
+        return _far_enough(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
 
 
 class Increasing(Unary):
@@ -89,10 +87,13 @@ class Increasing(Unary):
         return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None  # type: ignore
 
     def value_range(self, *ranges: Range) -> Range:
-        reached = within(ranges[0], self.valid[0] if self.valid else None)
-        ends = [value_at(self, float(end)) for end in reached]
-        lo, hi = (b if math.isnan(y) else y for y, b in zip(ends, self.codomain))
-        return lo, hi
+        lo, hi = within(ranges[0], self.valid[0] if self.valid else None)
+        least, most = _ends(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
+        codomain = self.codomain
+        return (
+            codomain[0] if math.isnan(least) else least,
+            codomain[1] if math.isnan(most) else most,
+        )
 
 
 class Decreasing(Increasing):
@@ -239,6 +240,30 @@ def _value_at(
     op = spec(**dict(attributes))
     tensors = [torch.tensor([x], dtype=torch.float64) for x in numbers]
     return float(op.torch(*tensors))
+
+
+@lru_cache(maxsize=1 << 14)
+def _ends(
+    spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
+) -> tuple[float, float]:
+    """A unary operator of two numbers, in float64."""
+    import torch
+
+    least, most = (
+        spec(**dict(attributes)).torch(torch.tensor([lo, hi], dtype=torch.float64)).tolist()
+    )
+    return least, most
+
+
+@lru_cache(maxsize=1 << 12)
+def _far_enough(
+    spec: type[Branched], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
+) -> bool:
+    """`Branched.feasible`."""
+    import torch
+
+    terms = spec(**dict(attributes)).domain(torch.linspace(lo, hi, 17, dtype=torch.float64))
+    return bool(torch.stack([term <= 0 for term in terms]).all(0).any())
 
 
 def pointwise(op: OpSpec) -> bool:
