@@ -5,12 +5,13 @@ Level O0 still runs four transformers (among them the one that computes float16 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -175,6 +176,24 @@ def from_ort(value):
 """
 
 
+@contextlib.contextmanager
+def _captured() -> Iterator[Callable[[], str]]:
+    """Yields what tells, behind the block, what was written to file descriptor 2 inside of it: the
+    log goes there, past sys.stderr.
+    """
+    said: list[str] = []
+    with tempfile.TemporaryFile() as log:
+        stderr = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            yield lambda: said[0]
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            log.seek(0)
+            said.append(log.read().decode(errors="replace"))
+
+
 class OnnxRuntime(Backend):
     """onnxruntime.InferenceSession, one thread, one session per level."""
 
@@ -227,7 +246,12 @@ class OnnxRuntime(Backend):
 
     def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
         """Unknown names are accepted silently."""
-        plain, steps = self._session(module, level, passes), Pipeline.parse(level).steps
+        return self._program(module, level, passes)
+
+    def _program(
+        self, module: bytes, level: str, passes: Collection[str], severity: int = 3
+    ) -> Program:
+        plain, steps = self._session(module, level, passes, severity), Pipeline.parse(level).steps
         ends = (*plain.get_inputs(), *plain.get_outputs())
         once = _run_foreign if any(value.type in _FOREIGN for value in ends) else _run
 
@@ -240,6 +264,17 @@ class OnnxRuntime(Backend):
             return once(session, inputs)
 
         return run
+
+    watched: ClassVar[float] = 0.5
+
+    def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
+        """Transformers by the log, which costs hardly anything; the rules inside of them are not
+        told.
+        """
+        with _captured() as log:
+            program = self._program(module, level, (), severity=1)
+        fired = dict.fromkeys(name for name, count in _FIRED.findall(log()) if count != "0")
+        return program, [name for name in fired if name not in _ALWAYS]
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
         """Transformers by the log, in the order in which they changed the model for the last time
@@ -259,20 +294,13 @@ class OnnxRuntime(Backend):
 
     def _logged(self, module: bytes, level: str) -> tuple[bool, list[tuple[str, str]]]:
         """Whether the session failed; transformers in order, with "0" where nothing changed."""
-        # The log goes to file descriptor 2, past sys.stderr.
-        with tempfile.TemporaryFile() as log:
-            stderr = os.dup(2)
-            os.dup2(log.fileno(), 2)
+        failed = False
+        with _captured() as log:
             try:
                 self._session(module, level, (), severity=1)
-                failed = False
             except Exception:
                 failed = True
-            finally:
-                os.dup2(stderr, 2)
-                os.close(stderr)
-            log.seek(0)
-            return failed, _FIRED.findall(log.read().decode(errors="replace"))
+        return failed, _FIRED.findall(log())
 
     def _session(
         self,

@@ -212,6 +212,14 @@ class Tvm(Backend):
     def build(self, module: _Module, level: str) -> Program:
         return self._build(module, level, [])
 
+    watched: ClassVar[float] = 0.5
+
+    def build_watched(self, module: _Module, level: str) -> tuple[Program, list[str]]:
+        """By comparing the module before and after every pass."""
+        watch = _watch()
+        program = self._build(module, level, [watch])
+        return program, list(dict.fromkeys(watch.changed))
+
     def fired_passes(self, module: _Module, level: str) -> list[str]:
         """By comparing the module before and after every pass; one that raises counts as well."""
         watch = _watch()

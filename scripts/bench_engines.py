@@ -93,8 +93,8 @@ def diversity(name: str, nodes: int, vertices: int, common: bool) -> str:
         found = features(made.graph.view())
         seen |= found.vertices()
         edges |= found.operator_edges()
-        for operator, _, _ in found.nodes:
-            operators[operator] = operators.get(operator, 0) + 1
+        for node in found.nodes:
+            operators[node.op] = operators.get(node.op, 0) + 1
         count += len(found.nodes)
         if count >= vertices:
             break

@@ -89,8 +89,9 @@ class CampaignConfig:
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
-    keeps away from the operators that it is associated with; 0 for never. regressions: whether only
-    what one of two releases gets wrong and the other one right is a finding.
+    keeps away from the operators that it is associated with; 0 for never. guidance: whether what
+    tests show decides what is generated more often (nnfuzz.campaign.guidance). regressions: whether
+    only what one of two releases gets wrong and the other one right is a finding.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -108,6 +109,7 @@ class CampaignConfig:
     reduce: bool = True
     throttle: int = 5
     regressions: bool = False
+    guidance: bool = False
     pipelines: float = 0.0
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
@@ -135,6 +137,14 @@ class CampaignConfig:
         """Whether the index gets the full check even if its results agree at first sight."""
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
+
+    def watched(self, index: int, label: str, share: float) -> bool:
+        """Whether it is read of a test which passes a backend has changed its model with.
+
+        share: of the tests, see Backend.watched.
+        """
+        draw = zlib.crc32(f"{self.seed}/{index}/{label}/passes".encode()) / 2**32
+        return self.guidance and draw < share
 
     def drawing(self, index: int, compiler: str) -> random.Random | None:
         """What the pipeline of a test is drawn with; None where it runs at the usual levels."""

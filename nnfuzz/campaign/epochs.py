@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.guidance import Feedback, NoFeedback
 from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import ProducerPool
@@ -22,6 +23,7 @@ from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import begins
 from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle, by_operator
+from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.testcase.test_id import Probe
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
@@ -41,6 +43,7 @@ class Epochs:
         prober: Prober,
         throttle: Throttle,
         observer: Observer,
+        feedback: Feedback,
     ) -> None:
         self.number = -1
         self.refused: set[str] = set(config.case.refused)
@@ -55,6 +58,9 @@ class Epochs:
         self._told = 0
         self._last = self._store.last_epoch()
         self._avoided: list[AvoidedRow] = []
+        self.feedback = feedback
+        self._emphases: dict[int, Emphasis] = {}
+        """By epoch; two are enough, since what is learnt is of the epoch before."""
 
     @property
     def end(self) -> int:
@@ -85,7 +91,21 @@ class Epochs:
         if self._config.learn and self._more():
             self._prober.learn(tests, begins(self.number + 1), most=end - first)
         self._throttle(tests)
+        self._guide(first, end)
         return True
+
+    def _guide(self, first: int, end: int) -> None:
+        """Takes the tests of an epoch for what shall be generated more often."""
+        emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
+        if isinstance(self.feedback, NoFeedback):
+            return
+        exporters = {case.exporter for case in emphasis.kept}
+        seen = [
+            replace(s, mutated=s.exporter in exporters and emphasis.mutates(seed, s.index))
+            for s in self._store.seen(first, end)
+        ]
+        self.feedback.observe(seen)
+        self._store.drop_graphs(first, end, self.feedback.keeps)
 
     def _more(self) -> bool:
         """Whether there will be another epoch; what nobody waits for is not probed."""
@@ -98,15 +118,19 @@ class Epochs:
         self.number += 1
         reasons = self._new_refusals()
         avoided = self.throttle.avoided
-        changed = bool(reasons) or avoided != self._avoided or not self.number
         self.refused |= reasons.keys()
+        emphasis = self.feedback.emphasis((*self.refused, *(row.item for row in avoided)))
+        before = self._emphases.get(self.number - 1, NO_EMPHASIS)
+        changed = bool(reasons) or avoided != self._avoided or not self.number
         self._avoided = avoided
-        if changed:
-            self._store.set_epoch(self.number, self.refused, reasons, avoided)
+        self._emphases[self.number] = emphasis
+        if changed or emphasis != before:
+            self._store.set_epoch(self.number, self.refused, reasons, avoided, emphasis)
             case = replace(
                 self._config.case,
                 refused=tuple(sorted(self.refused)),
                 avoid=tuple(row.item for row in avoided),
+                emphasis=emphasis,
             )
             self._producers.configure(self.number, case)
 

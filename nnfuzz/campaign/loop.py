@@ -268,11 +268,19 @@ class Loop:
         else:
             sampled = isinstance(test, Numbered) and self.config.sampled(test.index)
             slow = test in self._suspects.earlier
-            run = TestRun(self, test, event.value, self._pools_of(test), epoch, sampled, slow)
+            pools, watched = self._pools_of(test), self._watched(test)
+            run = TestRun(self, test, event.value, pools, epoch, sampled, slow, watched)
             self._runs.add(run)
             if slow:
                 self._suspects.runs.add(run)
             run.start()
+
+    def _watched(self, test: TestId) -> list[str]:
+        """The backends of which it is read which passes change the model of a test."""
+        if not isinstance(test, Numbered):
+            return []
+        shares = {pool.name: pool.registry.get(pool.spec.name).watched for pool in self.backends}
+        return [n for n, share in shares.items() if self.config.watched(test.index, n, share)]
 
     def _pools_of(self, test: TestId) -> list[tuple[BackendPool, tuple[str, ...]]]:
         if not isinstance(test, Probe):

@@ -33,6 +33,7 @@ from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
@@ -413,6 +414,8 @@ class Recorder:
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),
             _said(evidence.outcomes, made.graph if made else NO_GRAPH),
+            passes := {o.backend: o.passes for o in evidence.outcomes if o.passes is not None},
+            _keepable(evidence) if passes else None,
         )
 
     def items_in(self, graph: GraphView) -> tuple[str, ...]:
@@ -462,6 +465,14 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
 
 def _hangs(failure: Failure) -> bool:
     return failure.kind is OutcomeKind.TIMEOUT
+
+
+def _keepable(evidence: Evidence) -> KeptCase | None:
+    """The graph of a test, unless it is at several sizes."""
+    case = evidence.case
+    if case is None or case.exporter != case.generated_for:
+        return None
+    return KeptCase(case.id.index or 0, case.generated_for, case.graph)
 
 
 def _features(evidence: Evidence) -> Features | None:

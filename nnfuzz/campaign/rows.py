@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from nnfuzz.campaign.tables.errors import Said
+from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.test_id import TestId
@@ -21,7 +22,9 @@ class TestRow:
     outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
     features: of the graph, if there is one (`Store.features` reads them back). motifs: see
     TestCase. digest: of the test case, the same wherever it is made. exporter, items: see Observed.
-    errors: the whole texts by (backend, level), which `Store.errors` reads back.
+    errors: the whole texts by (backend, level), which `Store.errors` reads back. passes: by
+    backend, those that changed the model, where that was read; keepable: its graph then, if it may
+    be mutated (`Store.passes`, `Store.keepable`).
     """
 
     __test__ = False
@@ -38,6 +41,8 @@ class TestRow:
     exporter: str = ""
     items: tuple[str, ...] = ()
     errors: Mapping[tuple[str, str], Said] = field(default_factory=dict)
+    passes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keepable: KeptCase | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.changes import keep_releases
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import Epochs
+from nnfuzz.campaign.guidance import Guidance, NoFeedback
 from nnfuzz.campaign.loop import Loop
 from nnfuzz.campaign.observer import Observer, counted
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
@@ -228,7 +229,8 @@ def _open(
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
-        epochs = Epochs(config, recorder, producers, prober, throttle, observer)
+        feedback = Guidance() if config.guidance else NoFeedback()
+        epochs = Epochs(config, recorder, producers, prober, throttle, observer, feedback)
         loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
         yield _Session(config, store, recorder, loop, prober, versions, support, used)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nnfuzz.campaign.clusters import Clusters
+from nnfuzz.campaign.guidance import Seen
 from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps, loads
@@ -22,6 +23,7 @@ from nnfuzz.campaign.tables.hangs import Hangs
 from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
+from nnfuzz.campaign.tables.watched import Watched
 from nnfuzz.ir.features import Features
 from nnfuzz.testcase.test_id import Probe, parse_id
 
@@ -30,7 +32,7 @@ Outcomes = dict[str, dict[str, str | dict[str, str]]]
 __all__ = ["FILE", "Store", "StoreError"]
 
 
-class Store(Sessions, Restraints, Findings, Hangs, Errors):
+class Store(Sessions, Restraints, Findings, Hangs, Errors, Watched):
     """The open file of a campaign: its tests, and all that is known beside them."""
 
     def record(self, record: Record) -> None:
@@ -69,6 +71,7 @@ class Store(Sessions, Restraints, Findings, Hangs, Errors):
             ],
         )
         self._add_errors(test.index, test.errors)
+        self._add_passes(test.index, test.passes, test.keepable)
         if test.features:
             self._db.execute(
                 "INSERT OR REPLACE INTO features VALUES (?, ?)",
@@ -137,6 +140,31 @@ class Store(Sessions, Restraints, Findings, Hangs, Errors):
         }
         found |= self._late_hangs(first, end)
         return [found[index] for index in sorted(found)]
+
+    def seen(self, first: int, end: int) -> list[Seen]:
+        """What guidance learns from the tests from an index to another one, which is excluded.
+
+        Tests that looked like hangs tell nothing, since nobody waits for them.
+        """
+        late = {row.test.index for row in self.hangs() if row.late}
+        passes, graphs = self.passes(first, end), self.keepable(first, end)
+        query = """
+            SELECT idx, graph, exporter, items, coalesce(names, '')
+            FROM tests JOIN features USING (idx) LEFT JOIN motifs USING (idx)
+            WHERE idx >= ? AND idx < ? AND status = 'run' ORDER BY idx"""
+        return [
+            Seen(
+                index,
+                loads(Features, graph),
+                tuple(motifs.split()),
+                passes.get(index),
+                exporter,
+                kept=graphs.get(index),
+                items=tuple(items.splitlines()),
+            )
+            for index, graph, exporter, items, motifs in self._db.execute(query, [first, end])
+            if index not in late
+        ]
 
     def findings(self) -> list[FindingRow]:
         """All unique findings in the order of nnfuzz.campaign.order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,8 +55,9 @@ class TestRun(Asking):
         epoch: int,
         sampled: bool = False,
         slow: bool = False,
+        watched: Collection[str] = (),
     ) -> None:
-        """slow: whether it is known to hang."""
+        """slow: whether it is known to hang. watched: backends whose passes are read."""
         self.services, self.test, self.case, self.sampled = services, test, case, sampled
         self.agreed = False
         self.outcomes: dict[str, list[Outcome]] = {pool.name: [] for pool, _ in backends}
@@ -66,7 +67,10 @@ class TestRun(Asking):
         self._pools = {pool.name: pool for pool, _ in backends}
         self._levels = {pool.name: levels for pool, levels in backends}
         plan = Plan(
-            runs=[Run(pool.name, case, levels, slow=slow) for pool, levels in backends],
+            runs=[
+                Run(pool.name, case, levels, slow=slow, watch=pool.name in watched)
+                for pool, levels in backends
+            ],
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
             repeats=self._repeats,
             isolates=lambda failure: not self._knows(failure),

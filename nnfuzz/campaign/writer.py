@@ -20,20 +20,20 @@ def finding_writer(
     config: CampaignConfig,
     registry: BackendRegistry,
     versions: Mapping[str, Mapping[str, str]],
-    restraints_in: Callable[[int], dict[str, list[str]]],
+    restraints_in: Callable[[int], dict[str, Any]],
 ) -> Callable[[Path, Failure, Evidence], None]:
     """A function that writes the folder of a failure.
 
-    versions: of the compilers by backend. restraints_in: what was refused and avoided in an epoch;
+    versions: of the compilers by backend. restraints_in: the settings of an epoch;
     with them the configuration in the folder, with the one exporter that the test case was for,
     makes the same test case again.
     """
     specs = {spec.label: spec for spec in config.backends}
 
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
-        restraints: dict[str, Any] = {k: tuple(v) for k, v in restraints_in(evidence.epoch).items()}
         made = _made(evidence)
-        own = replace(config.case, **restraints).only(made.generated_for)
+        own = replace(config.case, **restraints_in(evidence.epoch)).only(made.generated_for)
+        own = replace(own, emphasis=own.emphasis.of(config.seed, evidence.test.index))
         case = made if isinstance(made, TestCase) else _case_without_model(own, made)
         spec = specs.get(failure.backend)
         finding = Finding(

@@ -75,6 +75,7 @@ def fuzz(
     summary_md: SummaryMd = None,
     reduce: opt.Reduce = None,
     throttle: opt.Throttle = None,
+    guidance: opt.Guidance = None,
     regressions: opt.Regressions = None,
     fresh: opt.Fresh = False,
     full_check: opt.FullCheck = None,
@@ -135,6 +136,7 @@ def fuzz(
         "learn": learn,
         "reduce": reduce,
         "throttle": throttle,
+        "guidance": guidance,
         "regressions": regressions,
     }
     given = {name: value for name, value in given.items() if value is not None}

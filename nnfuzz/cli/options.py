@@ -283,6 +283,14 @@ Throttle = Annotated[
         "N times, 0 for never [default: 5].",
     ),
 ]
+Guidance = Annotated[
+    bool | None,
+    typer.Option(
+        "--guidance/--no-guidance",
+        help="Generate more of what has shown something new: operators with new attributes and "
+        "shapes, and what passes of the compiler change [default: no guidance].",
+    ),
+]
 Regressions = Annotated[
     bool | None,
     typer.Option(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from nnfuzz.corpus.attributes import attribute_values
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
 
@@ -25,13 +24,12 @@ Feature = tuple[str, str]
 
 def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
     """All that a model covers. passes: "COMPILER: PASS"."""
-    found, shapes = features(graph), graph.shapes
-    firsts = ((n.op, len(shapes[n.inputs[0]])) for n in graph.nodes if n.inputs)
+    found = features(graph)
     named = {
         "operator": found.operators(),
         "dtype": (f"{op}({dtypes})" for op, dtypes in found.operator_dtypes()),
-        "rank": (f"{op} of rank {rank}" for op, rank in firsts),
-        "value": attribute_values(graph),
+        "rank": (f"{op} of rank {rank}" for op, rank in found.operator_ranks()),
+        "value": found.attribute_values(),
         "edge": (f"{a}->{b}" for a, b in found.operator_edges()),
         "vertex": found.vertices(),
         "pass": passes,

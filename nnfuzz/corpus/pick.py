@@ -55,11 +55,10 @@ class Source:
         seconds, passes, refused = 0.0, [], 0
         for runner in runners:
             model = case.source(runner.reads) if case else test.model()
-            outcomes = runner.run(model, test.data_sets()[0].inputs)
+            outcomes = runner.run(model, test.data_sets()[0].inputs, watch=True)
             refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
             seconds += sum(sum(o.seconds.values()) for o in outcomes)
-            fired = runner.fired_passes(model, runner.backend.default_levels()[-1])
-            passes += [f"{runner.name}: {found}" for found in fired or ()]
+            passes += [f"{runner.name}: {found}" for found in outcomes[-1].passes or ()]
         if runners and refused == len(runners):
             return None
         size = sum(path.stat().st_size for path in _files(test))

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nnfuzz.compare.envelope import Envelope, envelopes
-from nnfuzz.corpus.attributes import attribute_values
 from nnfuzz.corpus.entry import Arrays, Entry
 from nnfuzz.corpus.tolerance import Radii, unfit
 from nnfuzz.execute.events import Reading
 from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import Found, search
+from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
 from nnfuzz.reading import read
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase, refusal
@@ -63,7 +63,11 @@ class CorpusService:
         misses = 0
         for number in range(MOST_INSTANCES):
             made = self.producer.made(Probe(key, number), report)
-            new = attribute_values(made.graph) - seen if isinstance(made, TestCase) else set()
+            new = (
+                features(made.graph).attribute_values() - seen
+                if isinstance(made, TestCase)
+                else set()
+            )
             if new:
                 yield number
             seen |= new

@@ -38,7 +38,8 @@ class Outcome:
     with `MEMORY_LIMIT`. `complaint` is the backend's reading of its compiler's words, where there
     was an error. `label` is that of the backend (nnfuzz.execute.registry.labelled) where it is not
     the compiler's name. `baseline`: of a level that shows nothing of the backend's own
-    (Backend.baseline).
+    (Backend.baseline). `passes`: names of those that changed the model, where that was asked for
+    and the backend tells (Backend.build_watched).
     """
 
     MEMORY_LIMIT = "memory limit"
@@ -57,6 +58,7 @@ class Outcome:
     complaint: Complaint | None = None
     label: str = ""
     baseline: bool = False
+    passes: tuple[str, ...] | None = None
 
     @property
     def backend(self) -> str:

@@ -53,6 +53,10 @@ class AdapterFault(RunnerError):
     """The adapter itself made a mistake: every further test would be wasted."""
 
 
+MOST_PASSES, PASS_CHARS = 10_000, 200
+"""That changed a model, and of the name of one: more is damage."""
+
+
 class BackendRunner:
     """One worker of one backend.
 
@@ -126,6 +130,7 @@ class BackendRunner:
         form: str = "",
         seconds: float = math.inf,
         expected: Mapping[str, np.ndarray] | None = None,
+        watch: bool = False,
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
@@ -133,7 +138,8 @@ class BackendRunner:
         can. until: the last stage; what gets through it is well, without outputs. lazy: whether
         levels after one that does well are taken to do so too. seconds: of each level, where that
         is less than the time limit. expected: outputs; of one that takes many times as much only
-        dtype and shape are told (nnfuzz.execute.wire.stand_in). Returns at once.
+        dtype and shape are told (nnfuzz.execute.wire.stand_in). watch: whether the last level tells
+        which passes changed the model, if the backend can. Returns at once.
         Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
@@ -143,6 +149,8 @@ class BackendRunner:
             raise RuntimeError(f"runner {self.spec} is busy")
         self._model, self._inputs = model, dict(inputs)
         self._how = {"without": list(without), "until": until.value, "lazy": lazy}
+        if watch:
+            self._how["watch"] = True
         if expected is not None:
             self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
         self._pending, self._done, self._form = levels, [], form
@@ -164,7 +172,10 @@ class BackendRunner:
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
-            if event.from_outside and not self._resumed:
+            watched = self._how.pop("watch", False) and event.kind is not DeathKind.TIMEOUT
+            if watched and event.stage != "start":
+                pass  # what is left runs once more, so that watching changes nothing
+            elif event.from_outside and not self._resumed:
                 self._resumed = True  # the levels that are left are tried once more
             else:
                 self._mourn(event)
@@ -181,9 +192,10 @@ class BackendRunner:
         without: Iterable[str] = (),
         form: str = "",
         seconds: float = math.inf,
+        watch: bool = False,
     ) -> list[Outcome]:
         """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
-        self.submit(model, inputs, levels, without, form=form, seconds=seconds)
+        self.submit(model, inputs, levels, without, form=form, seconds=seconds, watch=watch)
         return self.wait()
 
     def wait(self) -> list[Outcome]:
@@ -290,6 +302,9 @@ def read_outcome(
         raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")
     texts = outcome.error_type, outcome.message, outcome.traceback
     said = outcome.complaint.subject if outcome.complaint else ""
+    passes = outcome.passes or ()
+    if len(passes) > MOST_PASSES or max(map(len, passes), default=0) > PASS_CHARS:
+        raise ValueError("more passes than any compiler has")
     if max(map(len, (*texts, said))) > 2 * TEXT_CHARS:
         raise ValueError("a text that is too long")
     outputs = {visible(name.removeprefix(OUTPUT)): array for name, array in blobs.items()}

@@ -6,6 +6,7 @@ Jobs, by the header's "do":
   code      blob "model" -> {"code": ...}, see nnfuzz.execute.modules.TorchSource.code
   run       header {"levels": [...], "without": passes to switch off, "until": stage after which
             all is well, "lazy": whether levels after one that does well are taken to do so too,
+            "watch": whether the last level tells which passes changed the model,
             "expected": bytes by output; of much larger ones only dtype and shape are sent},
             blobs "model" (in the Backend.form) and "input/NAME", at several sizes
             "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial answer per level, an outcome
@@ -82,7 +83,7 @@ class BackendService:
             raise BackendUnavailable(reason)
         self._without: tuple[str, ...] = ()
         self._cpu = 0.0  # of the stages of which no outcome has told yet
-        self._until, self._lazy = Stage.EXECUTE, False
+        self._until, self._lazy, self._watched = Stage.EXECUTE, False, ""
         # Imports the compiler before crash handlers are installed.
         self._release = self._backend.release
 
@@ -99,6 +100,7 @@ class BackendService:
         self._without = tuple(header.get("without", ()))
         self._until = Stage(header.get("until") or Stage.EXECUTE)
         self._lazy = header.get("lazy", False)
+        self._watched = header["levels"][-1] if header.get("watch") else ""
         expected = header.get("expected")
         inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
         for outcome in self._run(blobs["model"], inputs, header["levels"], report):
@@ -157,13 +159,15 @@ class BackendService:
         seconds: dict[str, float],
         report: Report,
     ) -> Outcome:
+        watches = level == self._watched and self._backend.watches()
+        fired: list[str] | None = [] if watches else None
         try:
             program = self._timed(
                 self._backend.compiling,
                 level,
                 seconds,
                 report,
-                lambda: self._backend.compile(imported, level, self._without),
+                lambda: self._backend.compile(imported, level, self._without, fired),
             )
             # A baseline that is not run to its end would excuse all the others.
             if self._until is self._backend.compiling and level != self._backend.baseline:
@@ -174,9 +178,9 @@ class BackendService:
             return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
-        return self._outcome(
-            level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, outputs=outputs
-        )
+        passes = None if fired is None else tuple(fired)
+        told: dict[str, Any] = {"outputs": outputs, "passes": passes}
+        return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **told)
 
     def _timed(
         self,

@@ -34,7 +34,7 @@ class Judging(StrEnum):
 @dataclass(frozen=True)
 class Run:
     """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
-    hang, so that nobody else should wait for it. The rest: see
+    hang, so that nobody else should wait for it. watch: whether passes are read. The rest: see
     nnfuzz.execute.runner.BackendRunner.submit.
     """
 
@@ -47,13 +47,14 @@ class Run:
     lazy: bool = False
     slow: bool = False
     seconds: float = math.inf
+    watch: bool = False
 
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
         case, how = self.case, (self.without, self.until, self.lazy)
         source, form = case.source(runner.reads), form_of(case, runner)
         more = form, self.seconds, case.expected
-        runner.submit(source, case.inputs, self.levels, *how, *more)
+        runner.submit(source, case.inputs, self.levels, *how, *more, watch=self.watch)
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:

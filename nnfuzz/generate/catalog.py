@@ -6,7 +6,8 @@ import itertools
 import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from nnfuzz.generate.config import GenerateConfig
@@ -98,11 +99,18 @@ class Catalog:
     ) -> None:
         """Raises: NothingLeft if there is no operator with an admissible signature."""
         table = {spec: _signatures(spec, config) for spec in specs}
-        self._index({spec: found for spec, found in table.items() if found}, motifs)
+        some = {spec: found for spec, found in table.items() if found}
+        weights = config.motif_weights
+        own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in motifs]
+        self._index(some, own, config.operator_weights)
 
     def _index(
-        self, table: dict[type[OpSpec], list[OpSignature]], motifs: Iterable[Motif] = ()
+        self,
+        table: dict[type[OpSpec], list[OpSignature]],
+        motifs: Iterable[Motif] = (),
+        weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
+        """weights: factors on those of the operators, by name."""
         if not table:
             raise NothingLeft("no operator is left: every signature is refused or excluded")
         self.signatures = table
@@ -110,7 +118,8 @@ class Catalog:
         self._by_name = {spec.name: spec for spec in table}
         self._tables = {spec: _Table(found) for spec, found in table.items()}
         self._specs = list(table)
-        self._cumulative = list(itertools.accumulate(s.weight for s in self._specs))
+        each = (spec.weight * weights.get(spec.name, 1.0) for spec in self._specs)
+        self._cumulative = list(itertools.accumulate(each))
 
     def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""

@@ -1,67 +1,144 @@
-"""Features of a concrete graph for counting diversity: small enough to keep for every test."""
+"""Features of a graph for counting diversity: small enough to keep for every test.
+
+They are what `nnfuzz metrics`, selections, guidance and the page of a campaign count, so that
+nothing is counted in two ways.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.reading import read
+
+
+@dataclass(frozen=True)
+class NodeFeatures:
+    """One operator of a graph.
+
+    dtypes, shapes: of its inputs in order, joined by commas; a shape is "2x3", that of a scalar "".
+    vertex: eight hexadecimal digits over operator, attributes and the types of its inputs (a CRC:
+    two of a million different vertices share one by chance about a hundred times). attributes:
+    "NAME=CLASS" of each, see `value_class`.
+    """
+
+    op: str
+    dtypes: str
+    vertex: str
+    shapes: str = ""
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def degree(self) -> int:
+        """Inputs."""
+        return self.dtypes.count(",") + 1 if self.dtypes else 0
+
+    @property
+    def rank(self) -> int:
+        """Of the first input."""
+        first = self.shapes.partition(",")[0]
+        return first.count("x") + 1 if first else 0
 
 
 @dataclass(frozen=True)
 class Features:
     """The parts of a graph that diversity counts.
 
-    nodes: per node its operator, the dtypes of its inputs joined by commas, and the vertex: eight
-    hexadecimal digits over operator, attributes and the types of its inputs (a CRC: two of a
-    million different vertices share one by chance about a hundred times). edges: per distinct
-    pair of a producer and a consumer, their places in `nodes`.
+    edges: per distinct pair of a producer and a consumer, their places in `nodes`.
     Source: Isra's operator and edge coverage; GenCoG's vertex diversity.
     """
 
-    nodes: tuple[tuple[str, str, str], ...]
+    nodes: tuple[NodeFeatures, ...]
     edges: tuple[tuple[int, int], ...]
 
     def operators(self) -> set[str]:
         """Names of the operators."""
-        return {op for op, _, _ in self.nodes}
+        return {node.op for node in self.nodes}
 
     def operator_dtypes(self) -> set[tuple[str, str]]:
         """Pairs of operator and dtypes of its inputs."""
-        return {(op, dtypes) for op, dtypes, _ in self.nodes}
+        return {(node.op, node.dtypes) for node in self.nodes}
+
+    def operator_ranks(self) -> set[tuple[str, int]]:
+        """Pairs of operator and rank of its first input, of those that have one."""
+        return {(node.op, node.rank) for node in self.nodes if node.degree}
+
+    def operator_shapes(self) -> set[tuple[str, str]]:
+        """Pairs of operator and shapes of its inputs."""
+        return {(node.op, node.shapes) for node in self.nodes}
 
     def operator_edges(self) -> set[tuple[str, str]]:
         """Pairs of operators of which one reads the other."""
-        return {(self.nodes[a][0], self.nodes[b][0]) for a, b in self.edges}
+        return {(self.nodes[a].op, self.nodes[b].op) for a, b in self.edges}
+
+    def operator_triples(self) -> set[tuple[str, str, str]]:
+        """Operators of which the second reads the first, and the third the second."""
+        readers: dict[int, list[int]] = {}
+        for maker, reader in self.edges:
+            readers.setdefault(maker, []).append(reader)
+        return {
+            (self.nodes[a].op, self.nodes[b].op, self.nodes[c].op)
+            for a, b in self.edges
+            for c in readers.get(b, ())
+        }
 
     def vertices(self) -> set[str]:
         """Digests of operator, attributes and input types (`nodes`)."""
-        return {vertex for _, _, vertex in self.nodes}
+        return {node.vertex for node in self.nodes}
+
+    def attribute_values(self) -> set[str]:
+        """Operator with the dtypes of its inputs, alone and with each attribute's class."""
+        heads = [(f"{node.op}({node.dtypes})", node.attributes) for node in self.nodes]
+        plain = {head for head, _ in heads}
+        return plain | {f"{head} {shown}" for head, every in heads for shown in every}
 
     def to_json(self) -> list[Any]:
-        return [[list(node) for node in self.nodes], [list(edge) for edge in self.edges]]
+        return [[list(astuple(node)) for node in self.nodes], [list(e) for e in self.edges]]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> Features:
-        nodes, edges = data
-        return cls(tuple(tuple(n) for n in nodes), tuple(tuple(e) for e in edges))
+        """The inverse of to_json. Raises: Unreadable."""
+        return read(cls, data)
 
 
 def features(graph: GraphView) -> Features:
-    """The features of a concrete graph."""
+    """The features of a graph, whoever made it."""
     types = {value.name: value for value in graph.values}
     nodes = tuple(_node(node, types) for node in graph.nodes)
     return Features(nodes, tuple(dict.fromkeys(_edges(graph.nodes))))
 
 
-def _node(node: NodeView, types: Mapping[str, ValueView]) -> tuple[str, str, str]:
+def value_class(value: Any) -> str:
+    """What kind of value an attribute has.
+
+    A mode (text, bool, dtype) is its value; a number is negative, 0, 1 or more, since a size has
+    too many values; a list is the classes of the least and the greatest of its elements.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | list):
+        return "body" if isinstance(value, dict) and "steps" in value else json.dumps(value)
+    if isinstance(value, list):
+        numbers = [v for v in value if isinstance(v, int | float)]
+        ends = (min(numbers), max(numbers)) if numbers else ()
+        return "[" + " ".join(map(value_class, ends)) + "]"
+    if value < 0:
+        return "negative"
+    return str(int(value)) if value in (0, 1) else "more"
+
+
+def _node(node: NodeView, types: Mapping[str, ValueView]) -> NodeFeatures:
     inputs = [(types[name].dtype, types[name].shape) for name in node.inputs]
     whole = json.dumps([node.op, dict(node.attributes), inputs], sort_keys=True)
-    vertex = f"{zlib.crc32(whole.encode()):08x}"
-    return node.op, ",".join(dtype for dtype, _ in inputs), vertex
+    return NodeFeatures(
+        node.op,
+        ",".join(dtype for dtype, _ in inputs),
+        f"{zlib.crc32(whole.encode()):08x}",
+        ",".join("x".join(map(str, shape)) for _, shape in inputs),
+        tuple(f"{name}={value_class(value)}" for name, value in node.attributes.items()),
+    )
 
 
 def _edges(nodes: Iterable[NodeView]) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import encode
+from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
@@ -41,7 +42,7 @@ class CaseConfig:
     seed_digest: of their contents (nnfuzz.testcase.seeds).
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
-    for another one.
+    for another one. emphasis: what guidance asks for.
     """
 
     nodes: int = 10
@@ -63,6 +64,7 @@ class CaseConfig:
     seed_digest: str = ""
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
+    emphasis: Emphasis = NO_EMPHASIS
 
     def restrains(self, seed: int, index: int) -> bool:
         """Whether the test case of an index keeps away from what is in `avoid`."""

@@ -6,10 +6,12 @@ import itertools
 import random
 import time
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
+from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.resizing import Resizable
@@ -83,10 +86,13 @@ class CaseGenerator:
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
         self.generate = admitted_by_schema(_generate(config), self.specs)
+        self._unguided = replace(self.generate, **_plain(config))
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
+        self.kept = [case for case in config.emphasis.kept if case.exporter == config.exporter]
+        self._registry = parts.registry
         avoided = frozenset(key for key in config.avoid if not is_edge(key))
         self.restrained = replace(
             self.generate,
@@ -96,6 +102,7 @@ class CaseGenerator:
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
         self._parents = lru_cache(KEPT)(self._parent)
+        self._kept_values = cache(self._with_values)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, parts.motifs)
@@ -113,11 +120,25 @@ class CaseGenerator:
 
         Where graphs are mutated, the first of FAMILY indexes is made anew, and the others of it.
         """
+        if self.mutates_kept(index):
+            draw = zlib.crc32(f"{self.seed}/{index}/which".encode())
+            return self._kept_values(draw % len(self.kept))
         if self.config.engine != "mutate" or self.corpus:
             return self.corpus
         turn = index // self.config.among
         first = index - turn % FAMILY * self.config.among
         return () if first == index else self._parents(first)
+
+    def mutates_kept(self, index: int) -> bool:
+        """Whether the graph of an index is a case that guidance has kept, changed in some place."""
+        wanted = self.config.emphasis.mutates(self.seed, index)
+        return wanted and bool(self.kept) and not self.corpus
+
+    def _with_values(self, number: int) -> Sequence[Kept]:
+        """A kept case with its values; without them if no inputs were found."""
+        graph = Graph.of(self.kept[number].graph, self._registry.get)
+        found = search(graph, random.Random(self.kept[number].index), DRAWS_ONLY)
+        return [Kept(graph, found.values if isinstance(found, Found) else {})]
 
     def _parent(self, index: int) -> Sequence[Kept]:
         """The graph of an index with its values; none if no inputs were found."""
@@ -134,7 +155,7 @@ class CaseGenerator:
     def probe(self, probe: Probe, report: Report) -> TestCase | NotProduced:
         """A test case of a single operator with the probe's signature. Raises: KeyError."""
         rng = random.Random(f"probe/{probe.signature}/{probe.instance}")
-        config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
+        config = replace(self._unguided, nodes=PROBE_NODES, refused=frozenset())
         targets = CoverageTargets(self.catalog.only(probe.signature))
         return self._make(probe, rng, targets, config, report)
 
@@ -153,7 +174,7 @@ class CaseGenerator:
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
             sized = not corpus and rng.random() < self.config.dynamic
-        made_by = engine("symbolic" if sized else self.config.engine, targets.catalog, config)
+        made_by = engine(self._engine(id_, sized), targets.catalog, config)
         try:
             for budget in self.budgets:
                 with case.phase("generate"):
@@ -192,6 +213,12 @@ class CaseGenerator:
             generated_for=self.config.exporter,
         )
 
+    def _engine(self, id_: TestId, sized: bool) -> str:
+        """The name of what makes the graph of a test."""
+        if isinstance(id_, Numbered) and self.mutates_kept(id_.index):
+            return "mutate"
+        return "symbolic" if sized else self.config.engine
+
     def _plain(self, made: Generated) -> tuple[Graph, str]:
         """The graph and what exports it."""
         return made.graph, self.config.exporter
@@ -213,13 +240,29 @@ def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
 def _generate(config: CaseConfig) -> GenerateConfig:
     return GenerateConfig(
         nodes=config.nodes,
-        motifs=config.motifs,
+        motifs=config.motifs * config.emphasis.planted,
         sizes=config.sizes,
-        dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
+        dtype_weights=_dtype_weights(config),
         refused=frozenset(config.refused),
         exporter=config.exporter,
         opset=config.opset,
+        operator_weights=config.emphasis.operators,
+        motif_weights=config.emphasis.motifs,
     )
+
+
+def _plain(config: CaseConfig) -> dict[str, Any]:
+    """The settings that guidance changes, as they are without it."""
+    plain = _generate(replace(config, emphasis=NO_EMPHASIS))
+    names = "motifs", "dtype_weights", "operator_weights", "motif_weights"
+    return {name: getattr(plain, name) for name in names}
+
+
+def _dtype_weights(config: CaseConfig) -> dict[str, float | None]:
+    """Those of the settings, with the factors of guidance; what is left out stays so."""
+    factors = config.emphasis.dtypes
+    weights = {**DTYPE_WEIGHTS, **config.dtypes}
+    return {d: w and w * factors.get(d, 1.0) for d, w in weights.items()}
 
 
 class _Attempt:

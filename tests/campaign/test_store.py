@@ -13,7 +13,9 @@ from nnfuzz.campaign.support import Answer, Answers
 from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.execute.stage import Stage
-from nnfuzz.ir.features import Features
+from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
+from nnfuzz.ir.features import Features, NodeFeatures
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.test_id import Numbered
 
 
@@ -83,7 +85,12 @@ def test_epochs_keep_their_refusals(store):
     assert store.last_epoch() == 3
     assert store.refused_in(0) == store.refused_in(2) == ()
     assert store.refused_in(3) == store.refused_in(9) == ("A", "B")
-    assert store.restraints_in(4) == {"refused": ["A", "B"], "avoid": ["C"]}
+    settings = {"refused": ("A", "B"), "avoid": ("C",), "emphasis": NO_EMPHASIS}
+    assert store.restraints_in(4) == settings
+    graph = GraphView((ValueView("x", "int8", (2,)),), (NodeView("Abs", ("x",), ("y",), {"a": 1}),))
+    asked = Emphasis({"Abs": 2.5}, {}, {"int8": 0.5}, 1.2, 0.25, (KeptCase(7, "direct", graph),))
+    store.set_epoch(4, ["A"], {}, [], asked)
+    assert store.restraints_in(5)["emphasis"] == asked
     assert store.reasons() == {"A": "toy: no"}
 
 
@@ -158,7 +165,8 @@ def test_an_interrupted_replacement_is_mended(tmp_path):
 
 
 def test_features_and_times_of_tests(store):
-    parts = Features((("Add", "float32,float32", "0badcafe"), ("Abs", "float32", "1")), ((0, 1),))
+    add = NodeFeatures("Add", "float32,float32", "0badcafe", "2x3,", ())
+    parts = Features((add, NodeFeatures("Cast", "int8", "1", "2", ("to=more",))), ((0, 1),))
     store.record(Record(TestRow(1, "run", 1, features=parts)))
     store.record(Record(TestRow(2, "fault", 1)))
     assert list(store.features()) == [(1, parts)]

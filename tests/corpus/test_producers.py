@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import pytest
 
-from nnfuzz.corpus.attributes import attribute_values
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.layout import find_tests, write_test
 from nnfuzz.corpus.producers import Producers
+from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.testcase.test_id import Numbered
@@ -69,8 +69,8 @@ def test_single_operators_show_every_mode():
         shown = set()
         for entry in producers.entries(found):
             assert isinstance(entry, Entry) and len(entry.case.graph.nodes) == 1
-            assert attribute_values(entry.case.graph) - shown
-            shown |= attribute_values(entry.case.graph)
+            assert features(entry.case.graph).attribute_values() - shown
+            shown |= features(entry.case.graph).attribute_values()
     for dtype in ("float32", "int8"):
         modes = {text.rpartition("=")[2] for text in shown if f"({dtype}) mode=" in text}
         assert {'"constant"', '"reflect"', '"edge"'} <= modes

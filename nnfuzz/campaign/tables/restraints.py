@@ -1,12 +1,15 @@
-"""Under which refusals and restraints the tests of a campaign were made, and what probes said."""
+"""Under which refusals, restraints and emphasis tests were made, and what probes said."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from nnfuzz.campaign.rows import AvoidedRow
 from nnfuzz.campaign.support import Answer, Answers
 from nnfuzz.campaign.tables.database import Database, dumps, loads
+from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 
 
 class Restraints(Database):
@@ -21,16 +24,15 @@ class Restraints(Database):
         refused: Iterable[str],
         reasons: Mapping[str, str],
         avoided: Iterable[AvoidedRow] = (),
+        emphasis: Emphasis = NO_EMPHASIS,
     ) -> None:
-        """Records what is refused and avoided from an epoch on.
+        """Records what is refused, avoided and emphasised from an epoch on.
 
         reasons: of the refusals that are new in it. avoided: all that is avoided in it.
         """
+        told = dumps(sorted(refused)), dumps(dict(reasons)), dumps(asdict(emphasis))
         with self._transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)",
-                [number, dumps(sorted(refused)), dumps(dict(reasons))],
-            )
+            self._db.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?)", [number, *told])
             self._db.execute("DELETE FROM avoided WHERE epoch = ?", [number])
             self._db.executemany(
                 "INSERT INTO avoided VALUES (?, ?, ?, ?, ?)",
@@ -57,10 +59,17 @@ class Restraints(Database):
             ORDER BY min(epoch), item"""
         return [AvoidedRow(*row) for row in self._db.execute(query)]
 
-    def restraints_in(self, epoch: int) -> dict[str, list[str]]:
+    def restraints_in(self, epoch: int) -> dict[str, Any]:
         """The fields of CaseConfig that an epoch sets."""
-        avoided = [row.item for row in self.avoided_in(epoch)]
-        return {"refused": list(self.refused_in(epoch)), "avoid": avoided}
+        avoided = tuple(row.item for row in self.avoided_in(epoch))
+        refused, emphasis = self.refused_in(epoch), self.emphasis_in(epoch)
+        return {"refused": refused, "avoid": avoided, "emphasis": emphasis}
+
+    def emphasis_in(self, epoch: int) -> Emphasis:
+        """What guidance asked for in an epoch."""
+        query = "SELECT emphasis FROM epochs WHERE id = ?"
+        row = self._db.execute(query, [self._row(epoch)]).fetchone()
+        return loads(Emphasis, row[0]) if row else NO_EMPHASIS
 
     def refused_in(self, epoch: int) -> tuple[str, ...]:
         """The refused signatures of an epoch."""

@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 5
+SCHEMA = 6
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -10,7 +10,11 @@ TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
     workers INTEGER NOT NULL, sut TEXT NOT NULL) STRICT;
-CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL) STRICT;
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
+    emphasis TEXT NOT NULL) STRICT;
+CREATE TABLE passes (idx INTEGER NOT NULL, backend TEXT NOT NULL, names TEXT NOT NULL,
+    PRIMARY KEY (idx, backend)) WITHOUT ROWID, STRICT;
+CREATE TABLE keepable (idx INTEGER PRIMARY KEY, graph BLOB NOT NULL) STRICT;
 CREATE TABLE avoided (epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
     why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID, STRICT;
 CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,

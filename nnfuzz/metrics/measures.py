@@ -1,0 +1,131 @@
+"""Measures of how diverse graphs are, each with its definition; docs/METRICS.md has the sources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nnfuzz.metrics.tally import Tally
+from nnfuzz.metrics.vocabulary import Vocabulary
+
+BOUNDARY = ("0", "1", "[0 0]", "[0 1]", "[1 1]", "[]")
+"""Classes of values (nnfuzz.ir.features.value_class) at which formulas degenerate."""
+NUMBERS = (*BOUNDARY, "negative", "more")
+SHARE, COUNT, MEAN = "share", "count", "mean"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure. kind: SHARE (of 1), COUNT (of different things) or MEAN. text: what it says."""
+
+    name: str
+    group: str
+    kind: str
+    value: float
+    text: str
+
+    @property
+    def shown(self) -> str:
+        """The figure for people."""
+        if self.kind == SHARE:
+            return f"{self.value:.1%}"
+        return f"{self.value:,.0f}" if self.kind == COUNT else f"{self.value:,.2f}"
+
+
+def measures(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
+    """All measures in the order in which they are shown."""
+    return [*_size(tally), *_isra(tally, vocabulary), *_others(tally, vocabulary)]
+
+
+def _size(tally: Tally) -> list[Measure]:
+    return [
+        Measure("models", "size", COUNT, tally.graphs, "models that could be read"),
+        Measure("operators", "size", COUNT, tally.nodes, "nodes of all models"),
+        Measure("operator types", "size", COUNT, len(tally.operators), "different operators"),
+    ]
+
+
+def _isra(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
+    """The eleven of Isra's evaluation."""
+    size, graphs = max(len(vocabulary), 1), max(tally.graphs, 1)
+    of_ops = set(tally.operators) & set(vocabulary.degrees)
+    known = vocabulary.degrees
+    inputs = sum(min(1.0, len(tally.degrees[op]) / known[op]) for op in of_ops)
+    outputs = sum(len(tally.fan_out[op]) for op in of_ops)
+    settings = sum(len(tally.vertices[op]) for op in of_ops)
+    told = [
+        ("OTC", SHARE, len(of_ops) / size, "operator type coverage"),
+        ("IDC", SHARE, inputs / size, "input degree coverage, mean over operators"),
+        ("ODC", MEAN, outputs / size, "output degrees, mean over operators"),
+        ("SEC", SHARE, len(tally.pairs) / size**2, "single edge coverage"),
+        ("DEC", SHARE, len(tally.chains) / size**3, "double edge coverage"),
+        ("SPC", MEAN, settings / size, "shapes and attributes, mean over operators"),
+        ("NOO", MEAN, tally.nodes / graphs, "operators of a model"),
+        ("NOT", MEAN, tally.types / graphs, "operator types of a model"),
+        ("NOP", MEAN, tally.edges / graphs, "pairs of operators of a model"),
+        ("NTR", MEAN, tally.triples / graphs, "triples of operators of a model"),
+        ("NSA", MEAN, tally.settings / graphs, "shapes and attributes of a model"),
+    ]
+    return [Measure(name, "Isra", *rest) for name, *rest in told]  # type: ignore[arg-type]
+
+
+def _others(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
+    size = max(len(vocabulary), 1)
+    vertices = sum(map(len, tally.vertices.values()))
+    every = "different vertices, of all nodes"
+    pairs = "pairs of operators that occur, of all that could"
+    shapes = sum(map(len, tally.shapes.values()))
+    dtypes = sum(map(len, tally.dtypes.values()))
+    shares = [boundary_share(counts) for counts in tally.attributes.values()]
+    numeric = [share for share in shares if share is not None]
+    between = sum(numeric) / len(numeric) if numeric else 0.0
+    return [
+        Measure("vertices", "GenCoG", COUNT, vertices, "operators with attributes and input types"),
+        Measure("vertex diversity", "GenCoG", SHARE, vertices / max(tally.nodes, 1), every),
+        Measure("edge diversity", "GenCoG", SHARE, len(tally.pairs) / size**2, pairs),
+        Measure("operator-dtype", "HirGen", COUNT, dtypes, "operators with input dtypes"),
+        Measure("operator-shape", "HirGen", COUNT, shapes, "operators with input shapes"),
+        Measure("operator-edge", "HirGen", COUNT, len(tally.pairs), "pairs of operators"),
+        Measure(
+            *("attributes", "attributes", COUNT, len(tally.attributes)),
+            "attributes of operators that are set",
+        ),
+        Measure(
+            *("attribute values", "attributes", COUNT, sum(map(len, tally.attributes.values()))),
+            "classes of their values",
+        ),
+        Measure(
+            *("boundary values", "attributes", SHARE, between),
+            "values that are 0 or 1, mean over numeric attributes",
+        ),
+        *(
+            Measure(f"passes of {name}", "passes", COUNT, len(found), "that changed some model")
+            for name, found in sorted(tally.passes.items())
+        ),
+    ]
+
+
+def boundary_share(counts: Mapping[str, int]) -> float | None:
+    """Of an attribute's values, those at a boundary; None if it is no number."""
+    numbers = {value: count for value, count in counts.items() if _numeric(value)}
+    total = sum(numbers.values())
+    return sum(numbers.get(value, 0) for value in BOUNDARY) / total if total else None
+
+
+def histograms(tally: Tally) -> list[dict[str, Any]]:
+    """Of every attribute its values by class, the most frequent first, and the share at 0 and 1."""
+    return [
+        {
+            "operator": op,
+            "attribute": name,
+            "values": dict(Counter(counts).most_common()),
+            "boundary": boundary_share(counts),
+        }
+        for (op, name), counts in sorted(tally.attributes.items())
+    ]
+
+
+def _numeric(value: str) -> bool:
+    return value in NUMBERS or value.startswith("[")

@@ -1,0 +1,77 @@
+"""Counts the features of many graphs, one by one, whoever made them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+
+from nnfuzz.ir.features import Features, NodeFeatures
+
+DEGREES = 5
+"""Most inputs that are told apart of operators that take any number, as in Isra's evaluation."""
+
+
+class Tally:
+    """What there is in some graphs.
+
+    only: operators that count; none for all. The edges and triples of others do not count either.
+    """
+
+    def __init__(self, only: Collection[str] = ()) -> None:
+        self._only = frozenset(only)
+        self.graphs = self.nodes = self.edges = self.triples = self.types = self.settings = 0
+        """Sums over the graphs; types: different operators of each; settings: vertices."""
+        self.operators: Counter[str] = Counter()
+        self.vertices: dict[str, set[str]] = defaultdict(set)
+        self.dtypes: dict[str, set[str]] = defaultdict(set)
+        self.shapes: dict[str, set[str]] = defaultdict(set)
+        self.degrees: dict[str, set[int]] = defaultdict(set)
+        self.fan_out: dict[str, set[int]] = defaultdict(set)
+        """Operator -> how many nodes read an output of one."""
+        self.pairs: set[tuple[str, str]] = set()
+        self.chains: set[tuple[str, str, str]] = set()
+        self.attributes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        """(operator, attribute) -> class of value -> nodes."""
+        self.passes: dict[str, Counter[str]] = defaultdict(Counter)
+        """Compiler -> pass -> graphs that it changed."""
+
+    def add(self, graph: Features, passes: Iterable[tuple[str, str]] = ()) -> None:
+        """Adds a graph. passes: (compiler, pass) that changed it."""
+        kept = {i for i, node in enumerate(graph.nodes) if self._counts(node)}
+        edges = [edge for edge in graph.edges if kept.issuperset(edge)]
+        part = Features(graph.nodes, tuple(edges))
+        nodes = [node for i, node in enumerate(graph.nodes) if i in kept]
+        self.graphs += 1
+        self.nodes += len(nodes)
+        self.edges += len(edges)
+        self.triples += _chains(edges)
+        self.types += len({node.op for node in nodes})
+        self.settings += len({node.vertex for node in nodes})
+        self.pairs |= part.operator_edges()
+        self.chains |= part.operator_triples()
+        readers = Counter(maker for maker, _ in graph.edges)
+        for place in kept:
+            self._add(graph.nodes[place], readers[place])
+        for compiler, name in set(passes):
+            self.passes[compiler][name] += 1
+
+    def _counts(self, node: NodeFeatures) -> bool:
+        return not self._only or node.op in self._only
+
+    def _add(self, node: NodeFeatures, readers: int) -> None:
+        op = node.op
+        self.operators[op] += 1
+        self.vertices[op].add(node.vertex)
+        self.dtypes[op].add(node.dtypes)
+        self.shapes[op].add(node.shapes)
+        self.degrees[op].add(min(node.degree, DEGREES))
+        self.fan_out[op].add(readers)
+        for shown in node.attributes:
+            name, _, value = shown.partition("=")
+            self.attributes[op, name][value] += 1
+
+
+def _chains(edges: Collection[tuple[int, int]]) -> int:
+    """Pairs of edges of which the second begins where the first one ends."""
+    begin = Counter(maker for maker, _ in edges)
+    return sum(begin[reader] for _, reader in edges)
