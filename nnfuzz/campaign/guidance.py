@@ -185,7 +185,7 @@ class Guidance:
         gains = dict.fromkeys(patterns, 0.0)
         for compiler, name in sorted(fired):
             self._fired[compiler, name] += 1
-            rarity = math.log2(self._looked[compiler] / self._fired[compiler, name])
+            rarity = math.log2((self._looked[compiler] + 1) / self._fired[compiler, name])
             for op, dtype in patterns:
                 if (found := (compiler, name, op, dtype)) not in self._patterns:
                     self._patterns.add(found)
