@@ -144,7 +144,7 @@ class CampaignConfig:
         share: of the tests, see Backend.watched.
         """
         draw = zlib.crc32(f"{self.seed}/{index}/{label}/passes".encode()) / 2**32
-        return self.guidance and draw < share
+        return draw < share
 
     def drawing(self, index: int, compiler: str) -> random.Random | None:
         """What the pipeline of a test is drawn with; None where it runs at the usual levels."""

@@ -98,6 +98,7 @@ class Epochs:
         """Takes the tests of an epoch for what shall be generated more often."""
         emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
         if isinstance(self.feedback, NoFeedback):
+            self._store.drop_graphs(first, end, ())
             return
         exporters = {case.exporter for case in emphasis.kept}
         seen = [

@@ -1,0 +1,209 @@
+"""Guided against unguided: what the same number of tests reaches.
+
+    .venv/bin/python scripts/bench_guidance.py --backend onnxruntime --tests 2000 --seeds 0,1,2
+    .venv/bin/python scripts/bench_guidance.py --planted --tests 800 --seeds 0,1,2
+
+With --backend, campaigns run by turns, and their stores say how many different vertices there
+were, and with which operators, edges and dtypes passes have changed a model. Passes are read of the
+same tests in both (Backend.watched). One that changes nine of ten models says nothing and is left
+out. With --planted, the toy compiler of scripts/planted has all of its wrong rewrites and kernels,
+each by itself, and tells as passes which of them apply: counted are models until each is found.
+Counts, and no times: the load of the machine does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnfuzz.campaign.guidance import Guidance, Seen
+from nnfuzz.campaign.schedule import begins
+from nnfuzz.campaign.store import Store
+from nnfuzz.compare.cheap import cheap
+from nnfuzz.execute.target import Target
+from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
+from nnfuzz.ir.features import Features, features
+from nnfuzz.metrics.patterns import edge_patterns, operator_patterns, pass_patterns
+from nnfuzz.testcase.case import TestCase
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+COMMON = 0.9
+"""Of the models: a pass that changes as many is one that every model meets."""
+OTHER = 1000
+"""Added to a seed for the tests that tell which planted bugs are rare: those that take more than a
+quarter of the tests in the median of the seeds."""
+Counts = dict[str, int]
+
+
+# -- campaigns ------------------------------------------------------------------------------------
+
+
+def campaign(folder: Path, backend: str, tests: int, seed: int, guided: bool, rest: str) -> Counts:
+    """Runs a campaign and counts."""
+    command = ["nnfuzz", "fuzz", "-b", backend, "--tests", str(tests), "--seed", str(seed), "-q"]
+    command += ["--no-reduce", "--out", str(folder), *rest.split()]
+    command += ["--guidance" if guided else "--no-guidance"]
+    program = [str(Path(sys.executable).parent / command[0]), *command[1:]]
+    done = subprocess.run(program, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise typer.Exit(f"{' '.join(command)}: {done.stderr[-2000:]}")
+    with Store.open(folder, write=False) as store:
+        found = counted(dict(store.features()), store.passes())
+        summary = json.loads((folder / "summary.json").read_text())
+        return {**found, "findings": len(summary["signatures"])}
+
+
+def counted(
+    graphs: Mapping[int, Features], passes: Mapping[int, Mapping[str, tuple[str, ...]]]
+) -> Counts:
+    """What some tests reach, the passes of those that told them."""
+    fired = Counter(name for told in passes.values() for names in told.values() for name in names)
+    usual = {name for name, times in fired.items() if times >= COMMON * len(passes)}
+    operators: set[tuple[str, str, str]] = set()
+    edges: set[tuple[str, str, str]] = set()
+    for index, told in passes.items():
+        own = {label: set(names) - usual for label, names in told.items()}
+        named = (f"{op}({dtype})" for op, dtype in operator_patterns(graphs[index]))
+        operators |= set(pass_patterns(own, named))
+        edges |= set(pass_patterns(own, edge_patterns(graphs[index])))
+    return {
+        "tests": len(graphs),
+        "told": len(passes),
+        "passes": len(fired),
+        "pass, operator, dtype": len(operators),
+        "pass, edge, dtype": len(edges),
+        "vertices": len(set().union(*(graph.vertices() for graph in graphs.values()))),
+        "nodes": sum(len(graph.nodes) for graph in graphs.values()),
+    }
+
+
+def by_turns(backend: str, tests: int, seeds: Sequence[int], rest: str) -> Iterator[dict]:
+    for seed in seeds:
+        found = {}
+        for guided in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                found[guided] = campaign(Path(folder) / "c", backend, tests, seed, guided, rest)
+        ratios = {k: round(found[True][k] / max(found[False][k], 1), 3) for k in found[True]}
+        yield {"seed": seed, "plain": found[False], "guided": found[True], "ratio": ratios}
+
+
+# -- planted bugs ---------------------------------------------------------------------------------
+
+
+class Hunt:
+    """Runs models one by one until each planted bug was found. first: models that it took."""
+
+    def __init__(self, seed: int) -> None:
+        from planted.bench import Bench
+        from planted.catalogue import PLANTED_BUGS
+        from planted.vocabulary import CONFIG
+
+        self.seed, self.config = seed, CONFIG
+        self.bench = Bench(seed, PLANTED_BUGS, (), CONFIG)
+        self.first: dict[str, int] = {}
+        self.models = 0
+
+    def run(self, tests: int, guided: bool) -> dict[str, int]:
+        """Bug -> models until it was found; tests + 1 if it was not."""
+        guidance, waiting, epoch = Guidance(), list[Seen](), 0
+        while begins(epoch) < tests:
+            emphasis = guidance.emphasis() if guided else NO_EMPHASIS
+            self.bench.producer.configure(replace(self.config, emphasis=emphasis))
+            indexes = range(begins(epoch), min(begins(epoch + 1), tests))
+            seen = [test for index in indexes for test in self._step(index, emphasis)]
+            if epoch:
+                guidance.observe(waiting)  # of the epoch before, as in a campaign
+            waiting, epoch = seen, epoch + 1
+        return {name: self.first.get(name, tests + 1) for name in self.bench.scores}
+
+    def _step(self, index: int, emphasis: Emphasis) -> Iterator[Seen]:
+        """What guidance learns from a model, if there is one that the compiler takes."""
+        from planted.program import Unsupported, load, run
+
+        case = self.bench.producer.produce(index)
+        if not isinstance(case, TestCase):
+            return
+        try:
+            program = load(case.model)
+            base = run(program, case.inputs)
+        except (Unsupported, RuntimeError):  # the toy has not every form of a window
+            return
+        self.models += 1
+        self._judge(case, base)
+        fired = tuple(c.name for c in self.bench.changes if c.apply(program) is not None)
+        kept = KeptCase(index, case.exporter, case.graph)
+        mutated = emphasis.mutates(self.seed, index)
+        told = {"planted": fired}
+        yield Seen(index, features(case.graph), case.motifs, told, case.exporter, mutated, kept)
+
+    def _judge(self, case: TestCase, base: Any) -> None:
+        """The production's way: what is close to PyTorch's result is right, the judge decides."""
+        every = self.bench.changes
+        self.bench.changes = [c for c in every if c.name not in self.first]
+        try:
+            changed = self.bench._changed(case, base, base.outputs())
+        finally:
+            self.bench.changes = every
+        doubtful = {n: o for n, o in changed.items() if not cheap(case.expected, o)}
+        if doubtful:
+            targets = {Target(f"planted {name}"): name for name in doubtful}
+            outputs = {target: doubtful[name] for target, name in targets.items()}
+            wrong = self.bench.producer.judge(case, outputs).mismatches
+            self.first |= {targets[t]: self.models for t in targets if wrong[t]}
+
+
+def planted_by_turns(tests: int, seeds: Sequence[int]) -> Iterator[dict]:
+    # Other tests tell what is rare: those that are compared would favour one of the two.
+    others = [Hunt(seed + OTHER).run(tests, False) for seed in seeds]
+    rare = [n for n in others[0] if statistics.median(found[n] for found in others) > tests / 4]
+    first: dict[bool, dict[str, list[int]]] = {False: {}, True: {}}
+    for seed in seeds:
+        for guided in (False, True):
+            found = Hunt(seed).run(tests, guided)
+            for name, number in found.items():
+                first[guided].setdefault(name, []).append(number)
+            late = [name for name, number in found.items() if number > tests]
+            median = statistics.median(found[name] for name in rare)
+            yield {"seed": seed, "guided": guided, "not found": late, "rare, median": median}
+    rows = {n: [statistics.median(first[guided][n]) for guided in first] for n in sorted(rare)}
+    rows = {name: row for name, row in rows.items() if min(row) <= tests}  # somebody found it
+    ratios = [plain / guided for plain, guided in rows.values()]
+    yield {"rare": rows, "earlier by (median of ratios)": round(statistics.median(ratios), 2)}
+
+
+def main(
+    backend: Annotated[list[str] | None, typer.Option(help="Compilers, one after another.")] = None,
+    tests: Annotated[int, typer.Option(help="Per campaign.")] = 2000,
+    seeds: Annotated[str, typer.Option(help="With commas between.")] = "0,1,2",
+    planted_bugs: Annotated[bool, typer.Option("--planted", help="Planted bugs.")] = False,
+    rest: Annotated[str, typer.Option(help="Further options of nnfuzz fuzz.")] = "",
+) -> None:
+    numbers = [int(number) for number in seeds.split(",")]
+    for name in backend or []:
+        rows = []
+        for row in by_turns(name, tests, numbers, rest):
+            rows.append(row["ratio"])
+            print(json.dumps(row), flush=True)
+        middle = {k: statistics.median(row[k] for row in rows) for k in rows[0]}
+        print(json.dumps({"backend": name, "median ratio": middle}), flush=True)
+    if planted_bugs:
+        import torch
+
+        torch.set_num_threads(1)
+        for row in planted_by_turns(tests, numbers):
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
