@@ -19,6 +19,7 @@ from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
 from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
+from nnfuzz.cli.metrics import metrics
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
@@ -83,8 +84,8 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    every = (fuzz, replay, reduce, bisect, report, file, show, generate, select, verify, backends)
-    for command in every:
+    findings = (fuzz, replay, reduce, bisect, report, metrics, file, show)
+    for command in (*findings, generate, select, verify, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

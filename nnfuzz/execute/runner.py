@@ -208,7 +208,14 @@ class BackendRunner:
 
     def fired_passes(self, model: bytes, level: str) -> list[str] | None:
         """The passes that changed the model at a level; None if the backend cannot tell."""
-        job = {"do": "passes", "level": level}
+        return self._passes("passes", model, level)
+
+    def told_passes(self, model: bytes, level: str) -> list[str] | None:
+        """Those that certainly changed it (Backend.build_watched); None as well if it fails."""
+        return self._passes("watch", model, level)
+
+    def _passes(self, do: str, model: bytes, level: str) -> list[str] | None:
+        job = {"do": do, "level": level}
         event = self.sandbox.call(job, {"model": model}, lambda h, _: read(list[str], h["passes"]))
         return event.value if isinstance(event, Reply) else None
 

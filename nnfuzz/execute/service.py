@@ -3,6 +3,7 @@
 Jobs, by the header's "do":
   versions  -> {"versions": {...}, "release": that of the targets}
   passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
+  watch     the same, see Backend.build_watched
   code      blob "model" -> {"code": ...}, see nnfuzz.execute.modules.TorchSource.code
   run       header {"levels": [...], "without": passes to switch off, "until": stage after which
             all is well, "lazy": whether levels after one that does well are taken to do so too,
@@ -95,6 +96,9 @@ class BackendService:
         if header["do"] == "passes":
             module = self._imported(blobs["model"]).module
             return {"passes": self._backend.fired_passes(module, header["level"])}, {}
+        if header["do"] == "watch":
+            module = self._imported(blobs["model"]).module
+            return {"passes": list(self._backend.build_watched(module, header["level"])[1])}, {}
         if header["do"] == "code":
             return {"code": self._source(blobs["model"]).code()}, {}
         self._without = tuple(header.get("without", ()))

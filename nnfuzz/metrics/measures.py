@@ -30,7 +30,8 @@ class Measure:
     def shown(self) -> str:
         """The figure for people."""
         if self.kind == SHARE:
-            return f"{self.value:.1%}"
+            small = 0 < self.value < 0.001
+            return f"{self.value:.1g}" if small else f"{self.value:.1%}"
         return f"{self.value:,.0f}" if self.kind == COUNT else f"{self.value:,.2f}"
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nnfuzz.metrics.tally import DEGREES
+
+if TYPE_CHECKING:
+    from nnfuzz.spec.operator import OpSpec
 
 
 @dataclass(frozen=True)
@@ -40,16 +44,15 @@ def of_onnx() -> Vocabulary:
     for schema in onnx.defs.get_all_schemas():
         if schema.domain == "" and not schema.deprecated and schema.name != "Constant":
             newest[schema.name] = schema
-    return Vocabulary({name: _degrees(newest[name]) for name in sorted(newest)})
+    arities = {name: (s.min_input, s.max_input) for name, s in newest.items()}
+    return Vocabulary({name: _degrees(*arities[name]) for name in sorted(arities)})
 
 
-def of_signatures(keys: Iterable[str]) -> Vocabulary:
-    """The operators of signatures such as "Add(float16)->float16"."""
-    names = dict.fromkeys(key.partition("(")[0].rpartition(":")[2] for key in keys)
-    return Vocabulary(dict.fromkeys(names, 1))
+def of_specs(specs: Iterable[type[OpSpec]]) -> Vocabulary:
+    """The operators that campaigns generate from, some of which are one of ONNX in one mode."""
+    return Vocabulary({spec.name: _degrees(*spec.arity()) for spec in specs})
 
 
-def _degrees(schema: object) -> int:
-    """Numbers of inputs that count as different, no input among them."""
-    low, high = int(schema.min_input), int(schema.max_input)  # type: ignore[attr-defined]
+def _degrees(low: int, high: int) -> int:
+    """Numbers of inputs that count as different."""
     return max(1, min(high, DEGREES) - min(low, DEGREES) + 1)

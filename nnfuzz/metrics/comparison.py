@@ -1,0 +1,124 @@
+"""What is told of one folder or of several side by side: tables, JSON, HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nnfuzz.metrics.measures import Measure, boundary_share, histograms, measures
+from nnfuzz.metrics.tally import Tally
+from nnfuzz.metrics.vocabulary import Vocabulary
+from nnfuzz.report.templating import environment
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A folder. left_out: what could not be read, and why."""
+
+    name: str
+    tally: Tally
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measure and its figures, one per folder; None where a folder has no such measure."""
+
+    measure: Measure
+    shown: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of an operator. values: class -> nodes, of each folder. boundary: the share at 0
+    and 1 of each, None for what is no number.
+    """
+
+    operator: str
+    name: str
+    values: tuple[Mapping[str, int], ...]
+    boundary: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Folders that are counted against the same vocabulary."""
+
+    counted: Sequence[Counted]
+    vocabulary: Vocabulary
+
+    def rows(self) -> list[Row]:
+        """Every measure that some folder has, in order."""
+        every = [measures(one.tally, self.vocabulary) for one in self.counted]
+        named = {(m.group, m.name): m for own in every for m in own}
+        shown = [{(m.group, m.name): m.shown for m in own} for own in every]
+        return [Row(m, tuple(own.get(key) for own in shown)) for key, m in named.items()]
+
+    def attributes(self) -> list[Attribute]:
+        """All of them by operator and name."""
+        keys = sorted({key for one in self.counted for key in one.tally.attributes})
+        tables = [one.tally.attributes for one in self.counted]
+        found = []
+        for key in keys:
+            values = tuple(dict(table.get(key, Counter()).most_common()) for table in tables)
+            found.append(Attribute(*key, values, tuple(map(boundary_share, values))))
+        return found
+
+    def missing(self) -> list[str]:
+        """Operators of the vocabulary that no folder has."""
+        seen = {op for one in self.counted for op in one.tally.operators}
+        return sorted(set(self.vocabulary.degrees) - seen)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "vocabulary": len(self.vocabulary),
+            "missing_operators": self.missing(),
+            "folders": [self._of(one) for one in self.counted],
+        }
+
+    def _of(self, one: Counted) -> dict[str, Any]:
+        return {
+            "name": one.name,
+            "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},
+            "operators": dict(one.tally.operators.most_common()),
+            "passes": {name: dict(c.most_common()) for name, c in sorted(one.tally.passes.items())},
+            "attributes": histograms(one.tally),
+            "left_out": dict(one.left_out),
+        }
+
+    def page(self) -> str:
+        """One HTML page that loads nothing."""
+        template = environment(html=True).get_template("metrics.html.jinja")
+        return template.render(
+            names=[one.name for one in self.counted],
+            rows=self.rows(),
+            attributes=self.attributes(),
+            missing=self.missing(),
+            operators=self._operators(),
+            passes=self._passes(),
+            left_out=[(one.name, sorted(one.left_out.items())) for one in self.counted],
+            vocabulary=len(self.vocabulary),
+        )
+
+    def _operators(self) -> list[tuple[str, list[int]]]:
+        """Operators with the nodes of each folder, the most frequent first."""
+        total: Counter[str] = Counter()
+        for one in self.counted:
+            total.update(one.tally.operators)
+        return [
+            (op, [one.tally.operators[op] for one in self.counted])
+            for op, _ in sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))
+        ]
+
+    def _passes(self) -> list[tuple[str, list[int]]]:
+        """Passes with the models that each changed, of each folder."""
+        every = [
+            {f"{name}: {fired}": n for name, found in told.items() for fired, n in found.items()}
+            for told in (one.tally.passes for one in self.counted)
+        ]
+        return [(name, [own.get(name, 0) for own in every]) for name in sorted(set().union(*every))]

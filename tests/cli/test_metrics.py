@@ -1,0 +1,85 @@
+"""`nnfuzz metrics`: any folder of models, side by side."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from onnx import TensorProto, checker, helper, numpy_helper
+from typer.testing import CliRunner
+
+from nnfuzz.campaign.rows import Record, TestRow
+from nnfuzz.campaign.store import Store
+from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.main import application
+from nnfuzz.ir.features import Features, NodeFeatures
+from nnfuzz.reading import Unreadable
+
+
+def nnfuzz(*arguments):
+    done = CliRunner().invoke(application(), ["metrics", *map(str, arguments)])
+    if isinstance(done.exception, UsageError | Unreadable):
+        return 2, str(done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def model(size=4):
+    """A model of nobody in particular: a Conv-free chain with a Constant and a foreign operator."""
+    one = numpy_helper.from_array(np.ones(1, np.float32))
+    nodes = [
+        helper.make_node("Constant", [], ["one"], value=one),
+        helper.make_node("Add", ["x", "one"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Strange", ["r"], ["y"], domain="com.example"),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [size, "n"]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    domains = [helper.make_opsetid("", 20), helper.make_opsetid("com.example", 1)]
+    made = helper.make_model(graph, opset_imports=domains, ir_version=9)
+    checker.check_model(made)
+    return made.SerializeToString()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "models" / "deep"
+    place.mkdir(parents=True)
+    for number in (3, 4):
+        (place / f"{number}.onnx").write_bytes(model(number))
+    return tmp_path / "models"
+
+
+def test_models_of_others_are_counted(folder, tmp_path):
+    code, told = nnfuzz(folder, "--json", tmp_path / "m.json", "--html", tmp_path / "m.html")
+    assert code == 0 and "OTC" in told and "models" in told
+    (only,) = json.loads((tmp_path / "m.json").read_text())["folders"]
+    assert only["operators"] == {"Add": 2, "Relu": 2, "com.example.Strange": 2}
+    assert only["measures"]["vertices"] == 6 and only["measures"]["NTR"] == 1
+    assert "com.example.Strange" in (tmp_path / "m.html").read_text()
+
+
+def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
+    (folder / "torn.onnx").write_bytes(model()[:40])
+    code, told = nnfuzz(folder, folder, "--json", tmp_path / "m.json", "--operators", "Add,Relu")
+    assert code == 0 and "torn.onnx" in told
+    whole = json.loads((tmp_path / "m.json").read_text())
+    assert whole["vocabulary"] == 2 and len(whole["folders"]) == 2
+    assert list(whole["folders"][1]["left_out"]) == [str(folder / "torn.onnx")]
+
+
+def test_a_campaign_tells_of_its_passes(tmp_path):
+    with Store.create(tmp_path / "c", {}) as store:
+        node = NodeFeatures("Cast", "int8", "0badcafe", "2x3", ("to=more",))
+        row = TestRow(1, "run", 0, features=Features((node,), ()), passes={"toy": ("fold",)})
+        store.record(Record(row))
+    code, told = nnfuzz(tmp_path / "c")
+    assert code == 0 and "passes of toy" in told
+    assert nnfuzz(tmp_path / "c", "--backend", "onnxruntime")[0] == 2
+
+
+def test_folders_without_models(tmp_path):
+    code, told = nnfuzz(tmp_path)
+    assert code == 2 and "*.onnx" in told
+    assert nnfuzz(tmp_path / "absent")[0] == 2
