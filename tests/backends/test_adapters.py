@@ -24,7 +24,12 @@ NO_ARRAYS = {
     "tvm": (*INT4S, *FLOAT8S),  # none of 4 bits; 8-bit floats are converted wrongly (TVM 0.27)
     "openvino": (DType.FLOAT8_E4M3FNUZ, DType.FLOAT8_E5M2FNUZ),
 }
-SPECS = [*BACKENDS, "tvm,exec_mode=compiled"]
+SPECS = [
+    "onnxruntime",
+    "tvm",
+    pytest.param("openvino", marks=pytest.mark.slow),
+    pytest.param("tvm,exec_mode=compiled", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

@@ -35,6 +35,7 @@ def registry():
     return BackendRegistry.discover([PLUGIN])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_conformance(name):
     missing = BackendRegistry.discover().get(name).missing()
@@ -62,6 +63,7 @@ def test_a_fault_is_one_of_the_stage_export(registry, name, kind, told):
     assert told in exported.message
 
 
+@pytest.mark.slow
 def test_the_exporter_is_accused_of_a_model_that_computes_something_else():
     case = nnfuzz.TestCase.from_onnx(ADD.model, inputs=ADD.inputs)
     with nnfuzz.Experiment(["wrong"], plugins=[PLUGIN]) as experiment:

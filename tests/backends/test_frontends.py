@@ -23,6 +23,7 @@ def made(name: str) -> Backend:
     return backend(form=EXPORTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_conformance(name):
     made(name)

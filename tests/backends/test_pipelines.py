@@ -50,7 +50,7 @@ PREFIX = {"tvm": "LegalizeOps+"}
 """What has to stand before a step for it to find something to do."""
 
 
-@pytest.fixture(params=["onnxruntime", "tvm"])
+@pytest.fixture(params=["onnxruntime", pytest.param("tvm", marks=pytest.mark.slow)])
 def backend(request):
     registry = BackendRegistry.discover()
     if registry.get(request.param).missing():

@@ -34,11 +34,13 @@ def model() -> bytes:
     return data
 
 
+@pytest.mark.slow
 def test_conformance():
     probes = [p for p in standard_probes() if p.name == "two outputs, one used inside"]
     assert set(check_backend("torch", probes=probes).values()) == {"ok"}
 
 
+@pytest.mark.slow
 def test_stages_are_switched_off_behind_settings_as_well():
     registry = BackendRegistry.discover()
     level = "inductor+cpp.simdlen=1"

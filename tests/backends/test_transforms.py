@@ -72,6 +72,7 @@ def test_passes_are_switched_off_by_name(registry):
         assert runner.fired_passes(ADD.model, "all") is None
 
 
+@pytest.mark.slow
 def test_the_optimiser_is_accused_and_its_pass_found():
     case = nnfuzz.TestCase.from_onnx(ADD.model, inputs=ADD.inputs)
     with nnfuzz.Experiment(["toy"], plugins=[PLUGIN]) as experiment:

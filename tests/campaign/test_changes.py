@@ -43,6 +43,7 @@ def test_two_releases_of_one_compiler_are_compared(backends):
         settings(registry, *backends)
 
 
+@pytest.mark.slow
 def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
     make_index(tmp_path / "wheels")
     use_index(monkeypatch, tmp_path / "wheels", tmp_path)

@@ -66,7 +66,7 @@ def test_the_cache_does_not_matter(alone, tmp_path):
     assert used == [{"path": str(table), "entries": len(made[-1])}]
 
 
-@pytest.mark.parametrize("stop", [7, 40, 90])
+@pytest.mark.parametrize("stop", [7, pytest.param(40, marks=pytest.mark.slow), 90])
 def test_an_interruption_does_not_matter(alone, tmp_path, stop):
     folder = tmp_path / "c"
     (tests, *_), _ = campaign(folder, stop=stop)

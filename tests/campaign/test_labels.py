@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from nnfuzz.campaign.config import CampaignConfig, ReducerSettings
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -16,6 +18,7 @@ PLUGIN = Path(__file__).parents[1] / "reduction" / "planted.py"
 LABELS = ("planted,timeout=20", "planted,timeout=30")
 
 
+@pytest.mark.slow
 def test_a_cause_on_two_labels_is_one_finding(tmp_path):
     registry = BackendRegistry.discover([PLUGIN])
     operators = ("Add", "Mul", "Neg", "Abs")

