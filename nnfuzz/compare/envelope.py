@@ -23,7 +23,7 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Interval, everywhere, sum_radius
+from nnfuzz.spec.intervals import Interval, everywhere, sum_radius, underflow
 from nnfuzz.spec.operator import OpSpec, flatten
 
 
@@ -101,10 +101,24 @@ def envelope(dtype: DType, ref: Tensor, interval: Interval) -> Envelope:
 def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]:
     """The interval of every value, around a reference that has run."""
     with torch.inference_mode():
-        intervals = {n: Interval(values[n], values[n]) for n in (*graph.inputs, *graph.weights)}
+        parameters = (*graph.inputs, *graph.weights)
+        intervals = {n: _given(values[n], graph.type(n).dtype) for n in parameters}
         for node in graph.nodes:
             step(graph, node, values, intervals)
     return intervals
+
+
+def _given(x: Tensor, dtype: DType) -> Interval:
+    """A parameter as a compiler may read it: as it is, but for what it may flush to zero."""
+    if dtype.is_float:
+        size = x.abs()
+        lost = (size < underflow(dtype.unit_roundoff)) & (size > 0)
+        if bool(lost.any()):
+            zero = torch.zeros_like(x)
+            return Interval(
+                torch.where(lost, x.minimum(zero), x), torch.where(lost, x.maximum(zero), x)
+            )
+    return Interval(x, x)
 
 
 def step(

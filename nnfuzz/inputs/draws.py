@@ -8,16 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from nnfuzz.inputs.regimes import REGIMES, in_regime
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import Range
+from nnfuzz.spec.operator import ANY_RANGE, Range
 
 T = TypeVar("T")
 Style = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
-
-LATTICE = 0.25
-"""Offset of the lattice k / 2 + 1/4: sums and products are exact and ties occur, yet no element
-lies on an edge of Floor, Ceil, Round or a cast."""
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -31,25 +28,21 @@ def _uniform(lo: float, hi: float) -> Style:
     return style
 
 
-def _lattice(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.integers(-4, 4, shape) * 0.5 + LATTICE
-
-
 FLOAT_STYLES: tuple[tuple[float, Style], ...] = (
-    (0.35, _normal),
+    (0.40, _normal),
     (0.30, _uniform(-3, 3)),
     (0.20, _uniform(0.1, 2)),
     (0.07, _uniform(-0.5, 0.5)),
-    (0.05, _lattice),
     (0.03, _uniform(-20, 20)),
 )
 SCALES = (1.0, 1.0, 0.5, 1.0, 0.25, 2.0, 0.1, 1.0)
 """By restart."""
 INTEGER_RANGES: tuple[tuple[float, Range], ...] = (
-    (0.35, (-8, 8)),
-    (0.25, (1, 9)),
+    (0.30, (-8, 8)),
+    (0.20, (1, 9)),
     (0.20, (-100, 100)),
     (0.10, (0, 3)),
+    (0.10, (-(2.0**30), 2.0**30)),
     (0.10, (-math.inf, math.inf)),
 )
 TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))
@@ -64,19 +57,29 @@ def draw(
     """An array of a concrete type, within the range if there is one.
 
     hint: closed range that the readers of the value would like. restart: how many attempts failed
-    before; later ones differ in scale and leave wrap-around alone.
+    before; later ones differ in scale, and leave wrap-around and regimes of magnitude
+    (nnfuzz.inputs.regimes) alone.
     """
     shape = type_.sizes
     if type_.dtype.is_bool:
         return _booleans(rng, shape, hint)
     if type_.dtype.is_int:
         return _integers(rng, type_.dtype, shape, hint, restart)
+    regime = _pick(rng, REGIMES) if restart == 0 else None
+    values = None if regime is None else in_regime(regime, rng, type_, hint or ANY_RANGE)
+    if values is None:
+        values = _plain(rng, shape, hint, restart)
+    return np.asarray(values, type_.dtype.numpy)
+
+
+def _plain(
+    rng: np.random.Generator, shape: tuple[int, ...], hint: Range | None, restart: int
+) -> np.ndarray:
     if hint is not None:
-        return _within(rng, shape, hint).astype(type_.dtype.numpy)
-    style = _pick(rng, FLOAT_STYLES)
+        return _within(rng, shape, hint)
+    values = _pick(rng, FLOAT_STYLES)(rng, shape)
     scale = SCALES[restart % len(SCALES)]
-    values = style(rng, shape)
-    return np.asarray(values if scale == 1.0 else values * scale).astype(type_.dtype.numpy)
+    return np.asarray(values if scale == 1.0 else values * scale)
 
 
 def _pick(rng: np.random.Generator, options: Sequence[tuple[float, T]]) -> T:

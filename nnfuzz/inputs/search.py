@@ -155,7 +155,7 @@ class _Search:
         if missing:
             wanted = range_hints(self.graph, self.rng, False, self.bounds)
             for name in missing:
-                array = draw(self.rng, self.graph.type(name), wanted.get(name), 0)
+                array = draw(self.rng, self.graph.type(name), wanted.get(name), 1)
                 values[name] = tensor(array)
         if self.program.complete(values) is not None:
             return None
@@ -181,6 +181,7 @@ class _Search:
         return time.process_time() - self.cpu > self.settings.seconds
 
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
+        """All parameters anew; in the first draw, tamed one after the other where that must be."""
         self.draws += 1
         values: Values = {}
         for name in self.program.parameters:
@@ -188,7 +189,19 @@ class _Search:
             if array is None:
                 array = draw(self.rng, self.graph.type(name), wanted.get(name), restart)
             values[name] = tensor(array)
-        return values, self._run(values)
+        violation = self._run(values)
+        free = set(self.program.parameters) - self.given.keys() if restart == 0 else set()
+        while violation is not None and free:
+            behind = free & self.program.ancestors(violation.position)[1]
+            if not behind:
+                break
+            free -= behind
+            for name in self.program.parameters:
+                if name in behind:
+                    array = draw(self.rng, self.graph.type(name), wanted.get(name), 1)
+                    values[name] = tensor(array)
+            violation = self._run(values, self.program.first_reader(behind))
+        return values, violation
 
     def _run(self, values: Values, start: int = 0) -> Violation | None:
         violation = self.program.run(values, start)
