@@ -23,6 +23,8 @@ from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
 EXTRA_OUTPUT = 0.05
 """Probability that a value with readers is an output too."""
+PARAMETERS = 0.75
+"""Probability that what usually are parameters of an operator (`In.weight`) are weights."""
 ATTEMPTS_PER_OPERATOR = 3
 """Insertions tried of a picked operator before another one is picked."""
 ATTEMPTS_PER_NODE = 40
@@ -83,6 +85,10 @@ class Moves:
         """
         growth, draw, graph = self.growth, self.draw, self.growth.graph
         inputs = set(like.inputs) if like else set()
+        nodes = graph.nodes
+        reader = {name: i for i in reversed(range(len(nodes))) for name in nodes[i].inputs}
+        constant: dict[int, bool] = {}
+        """Whether the parameters of a node are weights, by its position: all of them, or none."""
         for name, placeholder in growth.placeholders.items():
             if like and name in like.values:
                 (graph.inputs if name in inputs else graph.weights).append(name)
@@ -93,8 +99,13 @@ class Moves:
                 graph.weights.append(name)
                 graph.prescribed[name] = placeholder.range
                 continue
-            chance = 0.8 if placeholder.weight else self.config.weights
-            (graph.weights if draw.chance(chance) else graph.inputs).append(name)
+            if placeholder.weight:
+                if reader[name] not in constant:
+                    constant[reader[name]] = draw.chance(PARAMETERS)
+                weight = constant[reader[name]]
+            else:
+                weight = draw.chance(self.config.weights)
+            (graph.weights if weight else graph.inputs).append(name)
         if not graph.inputs:
             promoted = draw.choice([name for name in graph.weights if name not in graph.prescribed])
             graph.weights.remove(promoted)

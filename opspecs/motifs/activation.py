@@ -96,13 +96,14 @@ def relu_clip(m, x):
         m("Relu", m("Clip", x, min=low, max=high))
 
 
-@motif(size=3, dtypes=NUMBERS, ranks=(0, 5))
+@motif(size=3, dtypes=NUMBERS, ranks=(0, 5), weight=2.0)
 def repeated_clip(m, x):
-    """Clips and bounds on top of each other: Clip, Min, Max, Relu."""
+    """Clips and bounds on top of each other, ranges without a common number too."""
     for _ in range(m.draw.integer(2, 3)):
         kind = m.draw.choice(("Clip", "Min", "Max", "Relu"))
         if kind == "Clip":
-            x = m("Clip", x, min=m.draw.integer(0, 1), max=m.draw.integer(2, 5))
+            low = m.draw.integer(0, 4)
+            x = m("Clip", x, min=low, max=low + m.draw.integer(0, 4))
         else:
             x = m(kind, x) if kind == "Relu" else m(kind, x, m.draw.integer(0, 4))
 

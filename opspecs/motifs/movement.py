@@ -18,6 +18,24 @@ def _axis(m, x):
     return m.draw.integer(0, len(m.shape(x)) - 1)
 
 
+# -- anything twice ---------------------------------------------------------------------------
+
+TWICE = (
+    *("Transpose", "Reshape", "Slice", "Pad", "Gather", "Tile", "Expand", "Squeeze", "Unsqueeze"),
+    *("Flatten", "Cast", "Concat", "DepthToSpace", "Resize", "MaxPool", "AveragePool", "ReduceMax"),
+    *("ReduceSum", "Softmax", "LeakyRelu", "CumSum", "Where", "Trilu", "TopK"),
+)
+"""Operators that some compiler merges with another of their kind, or takes away as the second."""
+
+
+@motif(size=2, dtypes=ALL, ranks=(1, 5), weight=4.0)
+def repeated_operator(m, x):
+    """The same operator twice, with attributes and operands of its own each time."""
+    name = m.draw.choice(TWICE)
+    y = m(name, x)
+    m(name, y[0] if isinstance(y, tuple) else y)
+
+
 # -- transposes -------------------------------------------------------------------------------
 
 
