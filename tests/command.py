@@ -54,7 +54,6 @@ def _main(command: list[str], env: dict[str, str], cwd: str, out: str, err: str)
 
     for number, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_WRONLY), number)
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(os.dup(n), m) for n, m in enumerate("rww"))
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
