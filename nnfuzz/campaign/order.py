@@ -11,13 +11,14 @@ _WORTH = (
     (OutcomeKind.CRASH, OutcomeKind.MISMATCH),
     (OutcomeKind.TIMEOUT,),
     (OutcomeKind.EXCEPTION,),
+    (OutcomeKind.ACCEPTED,),
 )
 _UNREDUCED = 1 << 30  # nodes: behind all that were reduced
 
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Crashes and wrong results first, then timeouts, then exceptions; of one kind the most
-    frequent first, then the one with the smallest model.
+    """Crashes and wrong results first, then timeouts, then exceptions, then invalid models that are
+    accepted; of one kind the most frequent first, then the one with the smallest model.
     """
     return sorted(findings, key=_value)
 

@@ -409,7 +409,7 @@ class Recorder:
             dict(evidence.seconds),
             evidence.comparable,
             _features(evidence),
-            evidence.case.motifs if evidence.case else (),
+            evidence.case.planted if evidence.case else (),
             made.digest() if made else "",
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),

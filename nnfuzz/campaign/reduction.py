@@ -200,7 +200,7 @@ def renewed(finding: Finding, registry: BackendRegistry) -> Failure:
     return next(
         (
             found
-            for found in failures(outcomes, finding.verdict, finding.case.graph)
+            for found in failures(outcomes, finding.verdict, finding.case.graph, finding.case.fault)
             if replace(found, signature=failure.signature) == failure
         ),
         failure,

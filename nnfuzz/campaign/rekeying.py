@@ -72,10 +72,11 @@ def rekey(
 ) -> bool:
     """Keys everything by today's rules, unless it is; whether anything has another key now.
 
-    Folders that cannot be read keep their signature. Interrupted, it is done again next time.
+    Folders that cannot be read keep their signature. Interrupted, it is done again next time. Where
+    models are invalid nothing is merged by what it says, and keys stay.
     """
     rules = rules_of(registry, {spec.name for spec in config.backends})
-    if store.meta(RULES) == rules:
+    if store.meta(RULES) == rules or config.case.invalid:
         return False
     said = _by_texts(store, {spec.label: spec.name for spec in config.backends}, registry)
     found = {

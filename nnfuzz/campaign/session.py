@@ -26,6 +26,7 @@ from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
 from nnfuzz.campaign.recorder import DESIGN, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.refusals import refusals
 from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.statistics import summary
@@ -173,6 +174,7 @@ class _Session:
             "cpu_ms": self.loop.cpu_ms(),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
+            **({"refusals": refusals(self.store.tests())} if self.config.case.invalid else {}),
             "seed": self.config.seed,
             "config": self.config.to_json(),
         }
@@ -209,7 +211,7 @@ def _open(
         store.load_answers(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
         ask = partial(_ask_for_habits, pools, store, observer, (config.time_limit or math.inf) / 10)
-        if not thorough:
+        if not thorough and not config.case.invalid:
             ask()  # the producers import PyTorch meanwhile
         prober = _prober(producers, levels, answers, store, observer)
         if thorough and prober.lacks_answers():

@@ -98,7 +98,8 @@ class TestRun(Asking):
             return 1 if known else REPEATS
         if known:
             return 0
-        return 1 if failure.kind is OutcomeKind.EXCEPTION else REPEATS
+        sure = failure.kind in (OutcomeKind.EXCEPTION, OutcomeKind.ACCEPTED)
+        return 1 if sure else REPEATS
 
     def _knows(self, failure: Failure) -> bool:
         return self.services.knows(failure.signature.hash, self.test)
@@ -124,7 +125,7 @@ class TestRun(Asking):
             Outcome(kind, stage, Target(compiler, pipeline=level), label=label)
             for kind, stage, level in ends
         ]
-        (found,) = failures(outcomes, graph=self.case.graph)
+        (found,) = failures(outcomes, graph=self.case.graph, fault=self.case.fault)
         return found
 
     # -- services of the experiment -------------------------------------------------------------

@@ -65,6 +65,7 @@ def fuzz(
     motifs: opt.Motifs = None,
     dynamic: opt.Dynamic = None,
     seed_models: opt.SeedModels = None,
+    invalid: opt.Invalid = None,
     exporter: opt.Exporter = None,
     opset: opt.Opset = None,
     known: opt.Known = None,
@@ -94,6 +95,7 @@ def fuzz(
     nnfuzz fuzz --out campaign --resume --time 8h             go on up to eight hours in total
     nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
+    nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
     nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
     nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
@@ -131,6 +133,7 @@ def fuzz(
         "exclude": listed(exclude) or None,
         "dtypes": chosen_dtypes(dtypes, exclude_dtypes) or None,
         **seeded(seed_models),
+        "invalid": invalid or None,
         "full_check": full_check,
         "probe_seconds": _probe_seconds(probe),
         "learn": learn,

@@ -70,6 +70,15 @@ Dynamic = Annotated[
         "three sizes [default: 0.05].",
     ),
 ]
+Invalid = Annotated[
+    bool | None,
+    typer.Option(
+        "--invalid",
+        help="Models with one deliberate fault each, which a compiler must refuse with an error of "
+        "its own: crashes, hangs, internal errors and acceptance are findings.",
+        show_default=False,
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(

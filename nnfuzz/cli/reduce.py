@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from nnfuzz.report.finding import Finding
 
 
+_SMALL = "invalid models have a handful of operators from the start: there is nothing to reduce"
+
+
 def reduce(
     finding: Annotated[
         Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
@@ -62,7 +65,10 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
 
     with Store.open(folder) as store, Interrupt() as interrupt:
         workers = workers or os.cpu_count() or 1
-        Consent(folder, plugins).require(CampaignConfig.from_json(store.config()).plugins)
+        config = CampaignConfig.from_json(store.config())
+        Consent(folder, plugins).require(config.plugins)
+        if config.case.invalid:
+            raise UsageError(_SMALL)
         found = reduce_campaign(store, note, workers, budget, interrupt.asked)
     for line in findings_table(folder, found):
         typer.echo(line)
@@ -81,6 +87,8 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
         consent = Consent(finding, plugin)
         found = open_finding(finding, consent)
         spec = backend_of(found, backend, plugin, consent)
+        if found.case.fault:
+            raise UsageError(_SMALL)
         with ProducerClient(found.case.id.seed, found.config) as producer:
             producer.check(found.case)
         watch = _shown if sys.stderr.isatty() else _silent

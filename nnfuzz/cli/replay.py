@@ -69,7 +69,8 @@ def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Rep
             return replay_export(found, producer)
         if spec is None:
             raise UsageError("the finding names no backend: say --backend NAME")
-        producer.check(found.case)
+        if not found.case.fault:
+            producer.check(found.case)
         with BackendRunner(spec) as runner:
             return run_again(found, runner, producer.judge)
 

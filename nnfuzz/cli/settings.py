@@ -55,6 +55,8 @@ def make_config(
     from nnfuzz.execute.registry import plugin_name
     from nnfuzz.testcase.case import CaseConfig
 
+    if given.get("invalid"):
+        given = _for_invalid(registry, specs, given)
     rest = dict(given)
     opset = rest.pop("opset", None)
     # Where nobody reads ONNX, no model has to keep away from what an exporter cannot write.
@@ -73,6 +75,27 @@ def make_config(
         known=known_failures(known) if known else (),
         **{"seed": _random_seed(), **default_processes(len(specs)), **rest},
     )
+
+
+_ABOUT_VALID = ("exporters", "dynamic", "seed_models", "motifs", "pipelines", "regressions")
+"""Settings that say how valid models are made and what becomes of their results."""
+
+
+def _for_invalid(
+    registry: BackendRegistry, specs: tuple[BackendSpec, ...], given: dict[str, Any]
+) -> dict[str, Any]:
+    """The settings of a campaign with models that must be refused. Raises: UsageError."""
+    from nnfuzz.testcase.invalid import NODES, SIZES
+
+    if other := [name for name in _ABOUT_VALID if given.get(name)]:
+        option = {"exporters": "exporter"}.get(other[0], other[0]).replace("_", "-")
+        raise UsageError(f"--invalid makes its models itself: leave out --{option}")
+    if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
+        raise UsageError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
+    settled: dict[str, Any] = {"probe_seconds": 0.0, "learn": False, "reduce": False, "throttle": 0}
+    settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
+    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
+    return {**usual, **given, **settled}
 
 
 def _form(registry: BackendRegistry, spec: BackendSpec) -> str:

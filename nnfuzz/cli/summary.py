@@ -171,7 +171,7 @@ def _next(result: Result) -> list[str]:
         return []
     folder = result.folder / result.findings[0].folder
     lines = [f"next: nnfuzz replay {shlex.quote(str(folder))}"]
-    if result.summary["unreduced"]:
+    if result.summary["unreduced"] and "refusals" not in result.summary:
         lines.append(
             f"      nnfuzz reduce {shlex.quote(str(result.folder))} "
             f"({counted(result.summary['unreduced'], 'finding')} not reduced yet)"

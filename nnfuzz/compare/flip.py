@@ -133,6 +133,8 @@ def state_of(outcome: Outcome) -> State:
         return State.WRONG
     if outcome.kind is OutcomeKind.UNSUPPORTED:
         return State.UNSUPPORTED
+    if outcome.kind is OutcomeKind.REFUSED:
+        return State.RIGHT
     if outcome.ok:  # what was built and not run has no opinion on values
         return State.RIGHT if outcome.stage is Stage.EXECUTE else State.UNSUPPORTED
     return State[Stage(outcome.stage).name]

@@ -46,6 +46,7 @@ from nnfuzz.execute.complaint import (
     described,
     read_complaint,
 )
+from nnfuzz.execute.internal import reads_as_internal
 from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
@@ -168,6 +169,9 @@ class Backend(ABC):
     steps: ClassVar[tuple[str, ...]] = ()
     """What may stand behind a level in a drawn pipeline, see `draw_pipeline`: words without any of
     "+, "."""
+    validates: ClassVar[bool] = True
+    """Whether it promises to refuse what is no valid model; else it is none of its faults to take
+    one."""
     preload: ClassVar[tuple[str, ...]] = ()
     issue_form: ClassVar[IssueForm | None] = None  # where bugs are reported, for nnfuzz file
     install: ClassVar[str] = ""  # command that installs the compiler, for the message of `missing`
@@ -383,6 +387,15 @@ class Backend(ABC):
         Default: if `complaint` says so.
         """
         return self.complaint(described(error, stage)).kind is ComplaintKind.UNSUPPORTED
+
+    @classmethod
+    def is_internal(cls, error: CompilerError) -> bool:
+        """Whether an error comes from the inside of the compiler, and is not its answer to a wrong
+        model. Asked for models that must be refused. A function of the text alone.
+
+        Default: by the class and place of the exception (nnfuzz.execute.internal).
+        """
+        return reads_as_internal(error, {name.partition(".")[0] for name in cls.preload})
 
     def repro(self) -> str | None:
         """Source of `def run(model, inputs, level)` for bug reports, None if there is none.

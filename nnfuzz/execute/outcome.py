@@ -17,7 +17,11 @@ __all__ = ["Outcome", "OutcomeKind", "Stage"]
 
 
 class OutcomeKind(StrEnum):
-    """How a stage ended. `unsupported` is what the backend itself says it does not implement."""
+    """How a stage ended. `unsupported` is what the backend itself says it does not implement.
+
+    A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
+    then an error from the inside of the compiler (nnfuzz.execute.internal).
+    """
 
     OK = "ok"
     UNSUPPORTED = "unsupported"
@@ -25,6 +29,8 @@ class OutcomeKind(StrEnum):
     CRASH = "crash"
     TIMEOUT = "timeout"
     MISMATCH = "mismatch"
+    REFUSED = "refused"
+    ACCEPTED = "accepted"
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,6 +131,7 @@ class BackendRunner:
         seconds: float = math.inf,
         expected: Mapping[str, np.ndarray] | None = None,
         watch: bool = False,
+        invalid: bool = False,
     ) -> None:
         """Starts a test case at the given levels (default: the backend's default pair).
 
@@ -139,7 +140,8 @@ class BackendRunner:
         levels after one that does well are taken to do so too. seconds: of each level, where that
         is less than the time limit. expected: outputs; of one that takes many times as much only
         dtype and shape are told (nnfuzz.execute.wire.stand_in). watch: whether the last level tells
-        which passes changed the model, if the backend can. Returns at once.
+        which passes changed the model, if the backend can. invalid: whether the model must be
+        refused. Returns at once.
         Raises: OptionError for an unknown level, RuntimeError while busy.
         """
         levels = list(levels or self.backend.default_levels())
@@ -151,6 +153,7 @@ class BackendRunner:
         self._how = {"without": list(without), "until": until.value, "lazy": lazy}
         if watch:
             self._how["watch"] = True
+        self._how["invalid"] = invalid
         if expected is not None:
             self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
         self._pending, self._done, self._form = levels, [], form

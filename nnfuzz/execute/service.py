@@ -8,7 +8,9 @@ Jobs, by the header's "do":
   run       header {"levels": [...], "without": passes to switch off, "until": stage after which
             all is well, "lazy": whether levels after one that does well are taken to do so too,
             "watch": whether the last level tells which passes changed the model,
-            "expected": bytes by output; of much larger ones only dtype and shape are sent},
+            "expected": bytes by output; of much larger ones only dtype and shape are sent,
+            "invalid": whether the model must be refused: outcomes are then refused or accepted,
+            and outputs are not sent},
             blobs "model" (in the Backend.form) and "input/NAME", at several sizes
             "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial answer per level, an outcome
             with blobs "output/NAME", then an empty reply.
@@ -34,7 +36,7 @@ from nnfuzz.execute.backend import (
     OptionError,
     own_fault,
 )
-from nnfuzz.execute.complaint import ComplaintKind, described
+from nnfuzz.execute.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
@@ -85,6 +87,7 @@ class BackendService:
         self._without: tuple[str, ...] = ()
         self._cpu = 0.0  # of the stages of which no outcome has told yet
         self._until, self._lazy, self._watched = Stage.EXECUTE, False, ""
+        self._invalid = False
         # Imports the compiler before crash handlers are installed.
         self._release = self._backend.release
 
@@ -105,6 +108,7 @@ class BackendService:
         self._until = Stage(header.get("until") or Stage.EXECUTE)
         self._lazy = header.get("lazy", False)
         self._watched = header["levels"][-1] if header.get("watch") else ""
+        self._invalid = header.get("invalid", False)
         expected = header.get("expected")
         inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
         for outcome in self._run(blobs["model"], inputs, header["levels"], report):
@@ -128,6 +132,8 @@ class BackendService:
         return read_source(model, self._spec.plugins, self._backend.device)
 
     def _imported(self, model: bytes) -> Imported:
+        if self._invalid:  # it need not have an interface that can be read
+            return Imported(self._backend.load(model), {}, ())
         given = model if self._backend.form == ONNX else self._source(model)
         return self._backend.import_model(given)
 
@@ -176,6 +182,8 @@ class BackendService:
             # A baseline that is not run to its end would excuse all the others.
             if self._until is self._backend.compiling and level != self._backend.baseline:
                 return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
+            if self._invalid:
+                return self._accepted(program, inputs, level, seconds, report)
             execute = partial(_runs, program, inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
         except NoDevice:
@@ -185,6 +193,27 @@ class BackendService:
         passes = None if fired is None else tuple(fired)
         told: dict[str, Any] = {"outputs": outputs, "passes": passes}
         return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **told)
+
+    def _accepted(
+        self,
+        program: Executable,
+        inputs: Mapping[str, np.ndarray],
+        level: str,
+        seconds: dict[str, float],
+        report: Report,
+    ) -> Outcome:
+        """What comes of running what should not have been built. Raises: _Stopped."""
+        kind = OutcomeKind.ACCEPTED if self._backend.validates else OutcomeKind.OK
+        stage = Stage.EXECUTE
+        try:
+            self._timed(stage, level, seconds, report, lambda: program.program({**inputs}))
+        except NoDevice:
+            stage = Stage.COMPILE
+        except _Stopped as stop:
+            if stop.fields["kind"] is not OutcomeKind.UNSUPPORTED:
+                raise
+            stage = Stage.COMPILE  # it could have been run by somebody else
+        return self._outcome(level, seconds, kind=kind, stage=stage)
 
     def _timed(
         self,
@@ -201,7 +230,7 @@ class BackendService:
         except _NOT_THE_COMPILER:
             raise
         except BaseException as error:  # Rust bindings raise panics outside of Exception
-            if own_fault(error, type(self._backend)):
+            if own_fault(error, type(self._backend)) and not self._invalid:
                 raise AdapterError(f"{type(error).__name__}: {error}") from error
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
@@ -219,6 +248,8 @@ class BackendService:
             complaint = complaint.of_kind(ComplaintKind.ERROR)
         if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
             kind, message = OutcomeKind.CRASH, f"{Outcome.MEMORY_LIMIT}: {message}"
+        elif self._invalid and kind is OutcomeKind.EXCEPTION:
+            kind = self._answer(error, text)
         return {
             "kind": kind,
             "error_type": text.error_type,
@@ -226,6 +257,15 @@ class BackendService:
             "traceback": text.traceback,
             "complaint": complaint,
         }
+
+    def _answer(self, error: BaseException, text: CompilerError) -> OutcomeKind:
+        """What an error is where there has to be one. An adapter that stumbles over the model
+        itself says nothing of its compiler.
+        """
+        if own_fault(error, type(self._backend)):
+            return OutcomeKind.UNSUPPORTED
+        internal = self._backend.is_internal(text)
+        return OutcomeKind.EXCEPTION if internal else OutcomeKind.REFUSED
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
         target, cpu, self._cpu = self._backend.target(level, self._release), self._cpu, 0.0

@@ -72,7 +72,8 @@ class Procedure:
         self.settling = True
         await self._compare()
         self._outcomes = excused(self._outcomes)
-        found = await self._defined(failures(self._outcomes, self._verdict, self.case.graph))
+        found = failures(self._outcomes, self._verdict, self.case.graph, self.case.fault)
+        found = await self._defined(found)
         doubts = await self._repeated(found)
         confirmed = [d.failure for d in doubts if d.certain]
         blames = {f.signature.hash: self._blame(f) for f in confirmed}
@@ -133,7 +134,7 @@ class Procedure:
     async def _defined(self, found: list[Failure]) -> list[Failure]:
         """The failures without errors that a correct compiler may raise as well."""
         errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind in _RAISED]
-        if not errors or not self.case.graph:
+        if not errors or not self.case.graph or self.case.fault:
             return found
         verdict = await self._judged((), ())
         if verdict is None or verdict.defined:

@@ -54,7 +54,8 @@ class Run:
         case, how = self.case, (self.without, self.until, self.lazy)
         source, form = case.source(runner.reads), form_of(case, runner)
         more = form, self.seconds, case.expected
-        runner.submit(source, case.inputs, self.levels, *how, *more, watch=self.watch)
+        flags = {"watch": self.watch, "invalid": case.fault is not None}
+        runner.submit(source, case.inputs, self.levels, *how, *more, **flags)
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:

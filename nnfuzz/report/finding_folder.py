@@ -18,6 +18,7 @@ import numpy as np
 
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
@@ -79,6 +80,7 @@ class _Document:
     outcomes: tuple[Outcome, ...]
     graph: GraphView
     campaign: Mapping[str, Any]
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "outcomes": [outcome.to_json() for outcome in finding.outcomes],
         "graph": case.graph.to_json(),
         "campaign": dict(finding.campaign),
+        "fault": case.fault.to_json() if case.fault else None,
     }
 
 
@@ -221,6 +224,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
         expected=read_npz(below(folder, "expected.npz")),
         exporter=data.exporter,
         opset=data.opset,
+        fault=data.fault,
     )
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.experiment.result import Result
@@ -53,7 +54,7 @@ def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
         answer = Answer.REPRODUCED
     elif seen.failures:
         answer = Answer.DIFFERENT
-    elif all(o.ok for o in seen.outcomes):
+    elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in seen.outcomes):
         answer = Answer.FIXED
     else:
         answer = Answer.UNSUPPORTED

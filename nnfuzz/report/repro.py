@@ -58,8 +58,12 @@ def run(model, inputs, level):
 
 
 def inlined(finding: Finding) -> dict[str, str] | None:
-    """Model and inputs as source, if both are small enough to be written out."""
+    """Model and inputs as source, if both are small enough to be written out. An invalid model is
+    not read here: it stays a file.
+    """
     case = finding.case
+    if case.fault:
+        return None
     inputs = inline_arrays(case.inputs)
     if takes_module(finding):
         return {"inputs": text.Quoted(inputs)} if inputs and module_text(finding) else None
@@ -132,6 +136,8 @@ def repro_script(finding: Finding, program: str | None) -> str:
             index=wrong.worst.index if wrong and wrong.worst else (),
             worst=_worst(finding, wrong),
             timeout=60,
+            invalid=finding.case.fault is not None,
+            error_type=outcome.error_type if outcome else "",
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
         )
     )
@@ -219,7 +225,12 @@ def _expectation(finding: Finding, outcome: Outcome | None) -> str:
         what = f"the process is {outcome.message}" if outcome.signal else outcome.message
     else:
         what = f"{outcome.error_type}: {text.trimmed(outcome.message, 600)}"
+    expected = "the model compiles and runs"
+    if fault := finding.case.fault:
+        expected = f"an error that says what is wrong with the model: {fault}"
+        if failure.kind is OutcomeKind.ACCEPTED:
+            what = "it is accepted"
     return (
-        "Expected: the model compiles and runs. "
+        f"Expected: {expected}. "
         f"Seen at {', '.join(failure.levels)}, stage {failure.stage}: {visible(what)}"
     )

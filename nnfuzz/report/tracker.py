@@ -86,6 +86,8 @@ def _model_text(finding: Finding) -> str:
     """The class of a PyTorch module, without what converts arrays; or the ONNX model."""
     if module := module_text(finding):
         return module.partition("\n\n\n")[0]
+    if finding.case.fault:
+        return invalid_text(finding.case.model)
     return model_text(finding.case.model) if finding.case.model else ""
 
 
@@ -106,6 +108,21 @@ def model_text(model: bytes) -> str:
         names = ", ".join(tensor.name for tensor in large)
         note = f"# Shown as inputs, with their values in model.onnx: {names}\n"
     printed = note + printer.to_text(proto)
+    return text.impersonal(printed) if len(printed) <= MAX_MODEL_TEXT else ""
+
+
+def invalid_text(model: bytes) -> str:
+    """The message of an invalid model as it stands in the file, "" if it is none or long; nobody
+    looks at what it means.
+    """
+    import onnx
+    from google.protobuf import text_format
+    from google.protobuf.message import DecodeError
+
+    try:
+        printed = text_format.MessageToString(onnx.ModelProto.FromString(model))
+    except (DecodeError, UnicodeDecodeError):
+        return ""
     return text.impersonal(printed) if len(printed) <= MAX_MODEL_TEXT else ""
 
 
@@ -142,6 +159,8 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
         return f"The exporter {text.inline(failure.backend)} fails on a valid PyTorch module."
     if wrong is not None:
         return f"{where} returns {_what(wrong)} for output {text.code(wrong.output)}."
+    if finding.case.fault is not None:
+        return _answer(finding, outcome, where)
     if failure.kind is OutcomeKind.TIMEOUT:
         return f"{where} does not finish the stage *{failure.stage}* of a small model."
     if failure.kind is OutcomeKind.CRASH and outcome is not None:
@@ -149,6 +168,25 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
     error = text.code(outcome.error_type) if outcome is not None else "an error"
     what = "module that PyTorch runs" if takes_module(finding) else "model that is valid ONNX"
     return f"{where} raises {error} in stage *{failure.stage}* on a {what}."
+
+
+def _answer(finding: Finding, outcome: Outcome | None, where: str) -> str:
+    """What comes of a model that must be refused, and why it must be."""
+    failure, fault = finding.failure, finding.case.fault
+    assert fault is not None
+    said = {
+        OutcomeKind.ACCEPTED: "accepts an invalid model",
+        OutcomeKind.TIMEOUT: f"does not finish the stage *{failure.stage}* of an invalid model",
+        OutcomeKind.CRASH: "dies of an invalid model",
+    }.get(failure.kind, "answers an invalid model with an error from its inside")
+    if outcome is not None and failure.kind is OutcomeKind.CRASH:
+        said += f" in stage *{failure.stage}* ({text.inline(outcome.message)})"
+    elif outcome is not None and outcome.error_type:
+        said += f": {text.code(outcome.error_type)} in stage *{failure.stage}*"
+    return (
+        f"{where} {said}, where an error that names the fault is due. What is wrong with the "
+        f"model: {text.inline(fault.what)}. Clause: {text.inline(fault.clause)}."
+    )
 
 
 def _sizes(finding: Finding) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.disrupt.fault import PLANTED, Fault
 from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import encode
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
@@ -42,7 +43,8 @@ class CaseConfig:
     seed_digest: of their contents (nnfuzz.testcase.seeds).
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
-    for another one. emphasis: what guidance asks for.
+    for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
+    must be refused (nnfuzz.testcase.invalid).
     """
 
     nodes: int = 10
@@ -50,6 +52,7 @@ class CaseConfig:
     motifs: float = 0.5
     dynamic: float = 0.0
     descend: bool = False
+    invalid: bool = False
     exporter: str = "torchscript"
     opset: int = 20
     others: tuple[tuple[str, int], ...] = ()
@@ -119,7 +122,8 @@ class TestCase:
     time. discarded: graphs that were
     given up for want of inputs before this one. motifs: names of those planted, with "~" behind it
     where one was mutated. generated_for: the exporter whose limits the graph keeps; it is
-    `exporter` unless the model has a symbolic dimension.
+    `exporter` unless the model has a symbolic dimension. fault: why the model must be refused; then
+    the graph is what it was before, and there is nothing to expect.
     """
 
     __test__ = False  # not a pytest class
@@ -138,6 +142,12 @@ class TestCase:
     discarded: int = 0
     motifs: tuple[str, ...] = ()
     generated_for: str = ""
+    fault: Fault | None = None
+
+    @property
+    def planted(self) -> tuple[str, ...]:
+        """What was put into the model on purpose: motifs, or "fault:KIND"."""
+        return self.motifs if self.fault is None else (f"{PLANTED}{self.fault.kind}",)
 
     def source(self, form: str) -> bytes:
         """What a backend gets that reads a form: the model, or a frame of graph and weights (see
@@ -169,6 +179,7 @@ class TestCase:
             "discarded": self.discarded,
             "motifs": list(self.motifs),
             "generated_for": self.generated_for,
+            "fault": self.fault.to_json() if self.fault else None,
         }
         blobs: dict[str, Any] = {"model": self.model}
         for group in _GROUPS:

@@ -29,6 +29,7 @@ from nnfuzz.spec.motif import load_motifs
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
+from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 from nnfuzz.untrusted import making_sense
@@ -87,7 +88,10 @@ class Producer:
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
-        return self.generator_for(index).produce(index, report)
+        generator = self.generator_for(index)
+        if generator.config.invalid:
+            return produce_invalid(generator, index, report)
+        return generator.produce(index, report)
 
     def made(self, id_: TestId, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case that is meant, or why there is none.

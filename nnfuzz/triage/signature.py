@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.normalise import normalise
@@ -32,6 +33,8 @@ HASH_DIGITS = 12
 _DTYPES = frozenset(dtype.value for dtype in DType)
 OTHERS = "others"
 """The part with further complaints of the same message; not in the hash."""
+FAULT = "fault"
+"""The part that names the kind of fault for which a model had to be refused."""
 HABITS = "habits"
 """The part that names a compiler's habits where these explain a mismatch."""
 _TITLE_CHARACTERS = 160
@@ -95,12 +98,16 @@ def failures(
     outcomes: Sequence[Outcome],
     verdict: Verdict | None = None,
     graph: GraphView = NO_GRAPH,
+    fault: Fault | None = None,
 ) -> list[Failure]:
     """Every distinct failure among the outcomes of a test case, by backend in order.
 
     verdict: on the outcomes that are ok; graph: it names
     the operators. Failures of one backend at several levels are one if their errors are.
+    fault: for which the model must be refused.
     """
+    if fault is not None:
+        return wrong_answers(outcomes, fault, words_of(graph))
     found = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
@@ -116,6 +123,41 @@ def export_failure(exporter: str, error_type: str, message: str, traceback: str 
     texts = error_type, shortened(message), shortened(traceback)
     outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(exporter), *texts)
     return failures([outcome])[0]
+
+
+def wrong_answers(
+    outcomes: Sequence[Outcome], fault: Fault, names: Collection[str]
+) -> list[Failure]:
+    """Every failure to refuse a model with a clean error.
+
+    A death or an internal error is known by its place, or else by what it says, whatever the fault
+    was that led there. That a model is accepted, or takes time or memory without end, is known by
+    the kind of fault: one finding for all operators.
+    """
+    found = []
+    for backend in dict.fromkeys(o.backend for o in outcomes):
+        ran = [o for o in outcomes if o.backend == backend]
+        groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
+        for outcome in ran:
+            if outcome.kind in (*FAILURES, OutcomeKind.ACCEPTED):
+                parts = {"kind": outcome.kind.value, **_place(outcome, fault, names)}
+                groups.setdefault(json.dumps(parts), []).append((outcome, parts))
+        for group in groups.values():
+            first, parts = group[0]
+            targets = tuple(outcome.target for outcome, _ in group)
+            title = f"{fault.kind}: {_error_title(parts)}".removesuffix(": ")
+            found.append(_failure(first.kind, first.stage, targets, ran, parts, title))
+    return found
+
+
+def _place(outcome: Outcome, fault: Fault, names: Collection[str]) -> dict[str, Any]:
+    if outcome.kind in (OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT) or outcome.over_memory_limit:
+        return {FAULT: fault.kind}
+    told = error_parts(outcome, (*names, *fault.words()))
+    frames = told["frames"][-1:]
+    place = {"frames": frames} if frames else {"message": told["message"]}
+    kept = {name: told[name] for name in ("error", "signal") if told.get(name)}
+    return {**kept, **place} if any(place.values()) else {**kept, FAULT: fault.kind}
 
 
 def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:
@@ -248,7 +290,7 @@ def _failure(
     backend = ran[0].backend
     levels, all_levels = levels_of(targets), levels_of(o.target for o in ran)
     parts = {"backend": backend, **parts}
-    if not (parts.get("message") or parts.get("frames") or parts.get(HABITS)):
+    if not any(parts.get(name) for name in ("message", "frames", HABITS, FAULT)):
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{shown(levels)} only"
     what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"

@@ -1,0 +1,83 @@
+"""ONNX's own checker and shape inference: what says of a model whether it is valid.
+
+They compute nothing, so that there is nothing to compare of a valid model; an error there is a
+finding all the same. Of a model that must be refused they are asked like any compiler.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnfuzz.execute.backend import Backend, NoDevice, Program
+
+
+class OnnxChecker(Backend):
+    """onnx.checker.check_model with full_check, which runs strict shape inference as well."""
+
+    name = "onnx-checker"
+    levels = ("full",)
+    preload = ("onnx", "onnx.checker")
+    install = "pip install onnx"
+
+    def versions(self) -> dict[str, str]:
+        import onnx
+
+        return {"onnx": onnx.__version__}
+
+    def load(self, model: bytes) -> bytes:
+        """It reads and checks at once: nothing happens here."""
+        return model
+
+    def build(self, module: bytes, level: str) -> Program:
+        import onnx
+
+        onnx.checker.check_model(module, full_check=True)
+        return _nothing_to_run
+
+    def repro(self) -> str:
+        return _REPRO.format(call="onnx.checker.check_model(model, full_check=True)")
+
+
+class OnnxInference(Backend):
+    """onnx.shape_inference.infer_shapes with all checks, and with values where they are known.
+
+    It is no checker: that it takes an invalid model is none of its faults.
+    """
+
+    name = "onnx-inference"
+    levels = ("strict",)
+    preload = ("onnx", "onnx.shape_inference")
+    install = "pip install onnx"
+    validates = False
+
+    def versions(self) -> dict[str, str]:
+        import onnx
+
+        return {"onnx": onnx.__version__}
+
+    def load(self, model: bytes) -> bytes:
+        """It reads and infers at once: nothing happens here."""
+        return model
+
+    def build(self, module: bytes, level: str) -> Program:
+        import onnx
+
+        onnx.shape_inference.infer_shapes(module, check_type=True, strict_mode=True, data_prop=True)
+        return _nothing_to_run
+
+    def repro(self) -> str:
+        options = "check_type=True, strict_mode=True, data_prop=True"
+        return _REPRO.format(call=f"onnx.shape_inference.infer_shapes(model, {options})")
+
+
+_REPRO = """\
+def run(model, inputs, level):
+    import onnx
+
+    {call}
+    return {{}}
+"""
+
+
+def _nothing_to_run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    raise NoDevice

@@ -1,0 +1,1 @@
+"""Models with one deliberate fault, each against a clause of the standard."""

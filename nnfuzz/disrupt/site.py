@@ -1,0 +1,164 @@
+"""A model in which a fault is to be made, and what the makers of faults need to know of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+T = TypeVar("T")
+
+
+@dataclass
+class Site:
+    """A private copy of a valid model with its inputs, which a maker changes in one place.
+
+    operator: of the node where the fault is. data: the bytes of the file, where they are not those
+    of `model` any more.
+    """
+
+    model: ModelProto
+    inputs: dict[str, np.ndarray]
+    rng: random.Random
+    operator: str = ""
+    data: bytes | None = None
+    _schemas: dict[str, onnx.defs.OpSchema | None] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        return self.model.graph
+
+    @property
+    def nodes(self) -> Sequence[NodeProto]:
+        return self.graph.node
+
+    def choice(self, options: Sequence[T]) -> T:
+        return self.rng.choice(options)
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        return self.rng.sample(list(options), len(options))
+
+    @property
+    def opset(self) -> int:
+        """The version of the default domain."""
+        return next((o.version for o in self.model.opset_import if not o.domain), 0)
+
+    def schema(self, node: NodeProto) -> onnx.defs.OpSchema | None:
+        """What the standard says of a node's operator; None for one that it does not know."""
+        if node.domain not in ("", "ai.onnx"):
+            return None
+        if node.op_type not in self._schemas:
+            known = onnx.defs.has(node.op_type, self.opset, "")
+            found = onnx.defs.get_schema(node.op_type, self.opset, "") if known else None
+            self._schemas[node.op_type] = found
+        return self._schemas[node.op_type]
+
+    def known(self) -> Iterator[tuple[NodeProto, onnx.defs.OpSchema]]:
+        """The nodes of the standard's operators with their schemas, in a random order."""
+        for node in self.shuffled(self.nodes):
+            schema = self.schema(node)
+            if schema is not None:
+                yield node, schema
+
+    # -- values -------------------------------------------------------------------------------
+
+    def weight(self, name: str) -> TensorProto | None:
+        """The initializer of a name."""
+        return next((t for t in self.graph.initializer if t.name == name), None)
+
+    def array(self, name: str) -> np.ndarray | None:
+        """What an input or initializer holds; None for a computed value."""
+        if name in self.inputs:
+            return self.inputs[name]
+        tensor = self.weight(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def declared(self, name: str) -> ValueInfoProto | None:
+        """The declaration of a graph input."""
+        return next((value for value in self.graph.input if value.name == name), None)
+
+    def uses(self, name: str) -> int:
+        """How often a value is read, in sub-graphs as well, or returned."""
+        return _uses(self.graph, name)
+
+    def put(self, name: str, array: np.ndarray) -> None:
+        """Gives an input or initializer another value, with its dtype and shape."""
+        tensor, value = self.weight(name), self.declared(name)
+        if tensor is not None:
+            tensor.CopyFrom(numpy_helper.from_array(array, name))
+        if value is not None:
+            type_ = helper.np_dtype_to_tensor_dtype(array.dtype)
+            value.CopyFrom(helper.make_tensor_value_info(name, type_, array.shape))
+        if name in self.inputs:
+            self.inputs[name] = array
+
+    def fix(self, name: str) -> bool:
+        """Makes a graph input an initializer, so that its value belongs to the model; whether it is
+        one now.
+        """
+        value = self.declared(name)
+        if value is not None and name in self.inputs:
+            self.graph.initializer.append(numpy_helper.from_array(self.inputs.pop(name), name))
+            self.graph.input.remove(value)
+        return self.weight(name) is not None
+
+    def some_weight(self, takes: Callable[[np.ndarray], bool] = lambda a: a.size > 0) -> str:
+        """The name of an initializer of plain numbers, which is made of an input if there is none;
+        "" if that cannot be had.
+        """
+        names = [t.name for t in self.graph.initializer] or list(self.inputs)
+        for name in self.shuffled(names):
+            array = self.array(name)
+            if array is not None and array.dtype.kind in "fiu" and takes(array) and self.fix(name):
+                return name
+        return ""
+
+    def tail(self) -> NodeProto:
+        """Puts an Identity behind a graph output, so that there are two nodes one of which reads
+        the other; returns it.
+        """
+        output = self.choice([o.name for o in self.graph.output if self.maker(o.name)])
+        node = self.maker(output)
+        assert node is not None
+        inner = f"{output}_before"
+        node.output[list(node.output).index(output)] = inner
+        for other in self.nodes:
+            _renamed(other, output, inner)
+        self.graph.node.append(helper.make_node("Identity", [inner], [output]))
+        return self.graph.node[-1]
+
+    def maker(self, name: str) -> NodeProto | None:
+        """The node that computes a value."""
+        return next((node for node in self.nodes if name in node.output), None)
+
+    def at(self, node: NodeProto) -> str:
+        """Notes the operator of a node as the place of the fault; returns its name."""
+        self.operator = str(node.op_type)
+        return self.operator
+
+
+def _uses(graph: onnx.GraphProto, name: str) -> int:
+    found = sum(output.name == name for output in graph.output)
+    for node in graph.node:
+        found += list(node.input).count(name)
+        found += sum(_uses(body, name) for a in node.attribute for body in (a.g, *a.graphs))
+    return found
+
+
+def _renamed(node: NodeProto, old: str, new: str) -> None:
+    """Has a node and its bodies read a value under another name."""
+    for position, name in enumerate(node.input):
+        if name == old:
+            node.input[position] = new
+    for attribute in node.attribute:
+        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            for inner in body.node:
+                _renamed(inner, old, new)
+            for output in body.output:
+                if output.name == old:
+                    output.name = new

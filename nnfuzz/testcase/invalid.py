@@ -1,0 +1,61 @@
+"""Test cases that every compiler must refuse: a generated model with one deliberate fault."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from nnfuzz.disrupt.catalogue import KINDS, carriers, disrupted
+from nnfuzz.disrupt.kinds import Kind
+from nnfuzz.spec.draw import Sizes
+from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case_generator import CaseGenerator, Report
+from nnfuzz.testcase.test_id import Numbered, Probe
+
+NODES = 3
+"""Operators per model: what refuses a model looks at one node, or at two that belong together."""
+SIZES = Sizes(max_dim=(1, 24, 12, 8, 6, 4, 4), max_numel=1 << 10)
+"""So small that models can be written out in a report: sizes are of no matter here."""
+ATTEMPTS = 40
+"""Models in which a place for a fault is looked for; most kinds find one in the first or second."""
+
+
+def produce_invalid(generator: CaseGenerator, index: int, report: Report) -> TestCase | NotProduced:
+    """The test case of an index, a function of (seed, index, configuration).
+
+    The kinds of faults take turns. A fault that needs a certain operator is made in a model of that
+    operator alone, others in such a model or a small graph.
+    """
+    kinds = list(KINDS.values())
+    kind = kinds[(generator.seed + index) % len(kinds)]
+    rng, id_ = random.Random(f"{generator.seed}/{index}/fault"), Numbered(generator.seed, index)
+    base: TestCase | NotProduced | None = None
+    keys = _keys(generator, kind)
+    for _ in range(ATTEMPTS if keys else 0):
+        base = _base(generator, kind, keys, rng, report)
+        if isinstance(base, TestCase):
+            found = disrupted(kind, base.model, base.inputs, rng)
+            if found is not None:
+                made = {"model": found.model, "inputs": found.inputs, "fault": found.fault}
+                return replace(base, id=id_, weights={}, expected={}, **made)  # type: ignore[arg-type]
+    if isinstance(base, NotProduced) and base.stage == "fault":
+        return replace(base, id=id_)
+    why = f"none of {ATTEMPTS} models has a place for the fault {kind.name}"
+    return NotProduced(id_, "generate", why, generated_for=generator.config.exporter)
+
+
+def _keys(generator: CaseGenerator, kind: Kind) -> list[str]:
+    """The signatures of operators that a fault can be made in."""
+    names = carriers(kind)
+    keys = generator.catalog.signature_keys()
+    return [key for key in keys if names is None or key.partition("(")[0] in names]
+
+
+def _base(
+    generator: CaseGenerator, kind: Kind, keys: list[str], rng: random.Random, report: Report
+) -> TestCase | NotProduced:
+    """A valid model."""
+    if kind.nodes or (kind.carries is None and rng.random() < 0.5):
+        return generator.produce(rng.randrange(1 << 31), report)
+    key = f"{generator.config.exporter}:{rng.choice(keys)}"
+    return generator.probe(Probe(key, rng.randrange(1 << 31)), report)

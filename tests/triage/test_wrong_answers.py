@@ -1,0 +1,43 @@
+"""What counts as one finding among the answers to models that must be refused."""
+
+from nnfuzz.disrupt.fault import Fault
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import Target
+from nnfuzz.triage.signature import failures
+
+AXIS = Fault("wrong-axis", "axis of Concat is 7", "a clause", "Concat")
+CYCLE = Fault("cycle", "Add reads its own result 'v1'", "a clause", "Add")
+
+
+def outcome(kind, level="O0", **told):
+    return Outcome(kind, Stage.COMPILE, Target("toy", pipeline=level), **told)
+
+
+def keys(fault, *outcomes):
+    return [f.signature.hash for f in failures(outcomes, fault=fault)]
+
+
+def test_a_refusal_is_no_failure():
+    for kind in (OutcomeKind.REFUSED, OutcomeKind.UNSUPPORTED, OutcomeKind.OK):
+        assert not keys(AXIS, outcome(kind))
+
+
+def test_acceptance_is_known_by_the_kind_of_fault():
+    accepted = outcome(OutcomeKind.ACCEPTED)
+    assert keys(AXIS, accepted) == keys(Fault("wrong-axis", "axis of Split is 9", ""), accepted)
+    assert keys(AXIS, accepted) != keys(CYCLE, accepted)
+    both = failures([accepted, outcome(OutcomeKind.ACCEPTED, "O3")], fault=AXIS)
+    assert [f.levels for f in both] == [("O0", "O3")]
+
+
+def test_an_internal_error_is_known_by_its_place_whatever_led_there():
+    trace = '  File "/x/toy/importer.py", line 7, in convert\n    x = attrs["a"]\nKeyError: "a"\n'
+    one = outcome(OutcomeKind.EXCEPTION, error_type="KeyError", message="'a'", traceback=trace)
+    two = outcome(OutcomeKind.EXCEPTION, error_type="KeyError", message="'b'", traceback=trace)
+    assert keys(AXIS, one) == keys(CYCLE, two)
+
+
+def test_a_death_without_words_is_known_by_signal_and_fault():
+    died = outcome(OutcomeKind.CRASH, signal="SIGSEGV", message="killed by SIGSEGV")
+    assert keys(AXIS, died) == keys(AXIS, died)
+    assert keys(AXIS, died) != keys(CYCLE, died)
