@@ -54,8 +54,8 @@ class Run:
         case, how = self.case, (self.without, self.until, self.lazy)
         source, form = case.source(runner.reads), form_of(case, runner)
         more = form, self.seconds, case.expected
-        flags = {"watch": self.watch, "invalid": case.fault is not None}
-        runner.submit(source, case.inputs, self.levels, *how, *more, **flags)
+        watch, invalid = self.watch, case.fault is not None
+        runner.submit(source, case.inputs, self.levels, *how, *more, watch=watch, invalid=invalid)
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:
