@@ -79,6 +79,16 @@ Invalid = Annotated[
         show_default=False,
     ),
 ]
+Rewrites = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="SHARE",
+        help="Share of the models written by nnfuzz itself that are rewritten into other ones with "
+        "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0].",
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(

@@ -18,9 +18,11 @@ from nnfuzz.execute.target import (
     EXPORTED,
     MODULE,
     Target,
+    base_form,
     differing,
     levels_of,
     minimal,
+    rewritten,
     simpler,
 )
 
@@ -92,10 +94,11 @@ class Blame:
 
     @property
     def importer(self) -> bool:
-        """Whether the compiler is right on the same graph in another form."""
+        """Whether the compiler is right on the same graph in another form that other code reads."""
         return (
             self.coordinate is Coordinate.COMPILER
             and self.right is not None
+            and not rewritten(self.wrong.form if self.wrong else "")
             and differing(self.right, self.wrong or Target()) == ("form",)
         )
 
@@ -200,7 +203,8 @@ def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame
     if other is not None:
         evidence = f"{told}; {other} is right on the same form"
         return Blame(Coordinate.COMPILER, other, wrong, evidence)
-    if wrong.form in (DIRECT, MODULE, EXPORTED):  # what nnfuzz itself gives a compiler is trusted
+    # What nnfuzz itself gives a compiler is trusted, rewritten or not.
+    if base_form(wrong.form) in (DIRECT, MODULE, EXPORTED):
         return Blame(Coordinate.COMPILER, right, wrong, told)
     return Blame(Coordinate.FORM, right, wrong, told)
 

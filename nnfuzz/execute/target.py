@@ -6,6 +6,7 @@ The pipeline is a level of the backend, with steps behind it where it was drawn 
 the options that change the backend's behaviour, such as "O1+FoldConstant+FuseOps,opset=18"; the
 form is who wrote the model: an exporter, or nnfuzz itself ("direct");
 or what a compiler takes that reads no ONNX: a "module" of PyTorch, or an "exported" program.
+A form whose model was rewritten has the steps behind it, "direct+times_one#5+function#12".
 """
 
 from __future__ import annotations
@@ -108,6 +109,16 @@ class Target:
     def options(self) -> frozenset[str]:
         """The options in the pipeline, "NAME=VALUE"."""
         return frozenset(self.pipeline.split(",")[1:])
+
+
+def rewritten(form: str) -> bool:
+    """Whether nnfuzz has rewritten the model of a form, see nnfuzz.rewrite."""
+    return "+" in form
+
+
+def base_form(form: str) -> str:
+    """A form without rewrites."""
+    return form.partition("+")[0]
 
 
 def simpler(one: Target, other: Target, levels: Sequence[str] = ()) -> bool:

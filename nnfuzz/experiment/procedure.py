@@ -17,7 +17,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.events import Death, described
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
-from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE
+from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, rewritten
 from nnfuzz.experiment.judgement import (
     blamed,
     comparable_share,
@@ -187,10 +187,11 @@ class Procedure:
         return blamed([*self._outcomes, *self._extra], self._verdict, failure, levels)
 
     def _unclear(self, failure: Failure, blame: Blame) -> bool:
-        """Whether the form may be at fault, and is worth further runs."""
+        """Whether the form may be at fault, or a rewrite decides, and is worth further runs."""
+        form, slow = failure.targets[0].form, failure.kind is OutcomeKind.TIMEOUT
         return (
-            failure.kind is OutcomeKind.MISMATCH
-            and failure.targets[0].form not in OWN_FORMS
+            (failure.kind is OutcomeKind.MISMATCH or (rewritten(form) and not slow))
+            and form not in OWN_FORMS
             and blame.coordinate is Coordinate.COMPILER
             and self.plan.isolates(failure)
         )

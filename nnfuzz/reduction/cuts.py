@@ -18,6 +18,7 @@ from nnfuzz.reduction.subject import (
     rebuilt,
     restricted,
 )
+from nnfuzz.rewrite.forms import form_of, parted
 
 MOST_NEIGHBOURHOODS = 90
 LARGEST = 3
@@ -35,6 +36,23 @@ def propose_direct(subject: Subject) -> Iterator[Edit]:
 
 def apply_direct(subject: Subject, edit: Edit) -> Subject:
     return fixed(subject) if subject.exporter == DYNAMIC else replace(subject, exporter="direct")
+
+
+def propose_rewrites(subject: Subject) -> Iterator[Edit]:
+    """One rewrite of the model alone, each in turn; then without the first half, without the
+    second, and without each of them.
+    """
+    exporter, steps = parted(subject.exporter)
+    alone = [(step,) for step in steps] if len(steps) > 1 else []
+    middle = len(steps) // 2
+    halves = [steps[middle:], steps[:middle]] if len(steps) > 3 else []
+    fewer = [steps[:i] + steps[i + 1 :] for i in range(len(steps)) if len(steps) > 2]
+    for rest in dict.fromkeys([*alone, *halves, *fewer]):
+        yield Edit("rewrites", value=form_of(exporter, rest))
+
+
+def apply_rewrites(subject: Subject, edit: Edit) -> Subject:
+    return replace(subject, exporter=edit.value)
 
 
 # -- outputs ----------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 ORDER = (
-    *("direct", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes", "replacements"),
+    *("direct", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
+    "replacements",
     *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
     *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements"),
 )

@@ -24,6 +24,7 @@ class Pass:
 
 _PASSES = {
     "direct": Pass(cuts.propose_direct, cuts.apply_direct),
+    "rewrites": Pass(cuts.propose_rewrites, cuts.apply_rewrites),
     "halves": Pass(cuts.propose_halves, cuts.apply_outputs),
     "neighbourhoods": Pass(cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),
     "hoisting": Pass(bodies.propose_hoisting, bodies.apply_hoisting),

@@ -33,6 +33,7 @@ from nnfuzz.reduction.explain import explained, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
+from nnfuzz.rewrite.forms import Written, parted, write
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
@@ -128,32 +129,35 @@ class ReduceService(ProducerService):
         if not edits and case.model:
             header, blobs = case.to_frame()
             return {"case": header, **answer}, blobs
-        model, failed = self._exported(case, subject)
+        written, failed = self._exported(case, subject)
+        subject = replace(subject, exporter=written.form)
+        answer = {"measure": subject.measure(), "digest": subject.digest()}
         opset = self._opset(case, subject)
-        header, blobs = _as_case(case, subject, model, opset).to_frame()
+        header, blobs = _as_case(case, subject, written, opset).to_frame()
         return {"case": header, "failed": failed, **answer}, blobs
 
     def _opset(self, case: TestCase, subject: Subject) -> int:
-        return min(case.opset, self.exporters[subject.exporter].opsets[1])
+        return min(case.opset, self.exporters[parted(subject.exporter)[0]].opsets[1])
 
-    def _exported(self, case: TestCase, subject: Subject) -> tuple[bytes, dict[str, str] | None]:
+    def _exported(self, case: TestCase, subject: Subject) -> tuple[Written, dict[str, str] | None]:
         """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
         weights = {name: subject.params[name] for name in subject.graph.weights}
-        export = self.exporters[subject.exporter].export
+        given = weights, subject.params, self._opset(case, subject)
         try:
-            return export(subject.graph, weights, subject.params, self._opset(case, subject)), None
+            return write(subject.exporter, self.exporters, subject.graph, *given), None
         except ExportError as error:
-            return b"", describe(error)
+            return Written(b"", subject.exporter), describe(error)
         except (MaterializeError, OpsetError) as error:
             raise Inapplicable(str(error)) from error
 
 
-def _as_case(case: TestCase, subject: Subject, model: bytes, opset: int) -> TestCase:
+def _as_case(case: TestCase, subject: Subject, written: Written, opset: int) -> TestCase:
     graph = subject.graph
     return replace(
         case,
         graph=graph.view(),
-        model=model,
+        model=written.model,
+        plain=written.plain,
         inputs={name: subject.params[name] for name in graph.inputs},
         weights={name: subject.params[name] for name in graph.weights},
         expected={name: subject.values[name] for name in graph.outputs},

@@ -21,6 +21,8 @@ from nnfuzz.spec.carriers import array, tensor
 from nnfuzz.spec.operator import OpSpec
 
 Measure = tuple[int, ...]
+REWRITES = "+"
+"""Stands in front of every rewrite in the name of a form, see nnfuzz.rewrite.forms."""
 
 
 class Inapplicable(ValueError):
@@ -73,7 +75,7 @@ class Subject:
             sum(t.elements for t in types),
             sum(t.rank for t in types),
             len(graph.weights),
-            int(self.exporter != "direct"),
+            int(self.exporter != "direct") + self.exporter.count(REWRITES),
             sum(array_cost(array) for array in arrays),
         )
 

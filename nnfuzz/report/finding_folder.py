@@ -112,6 +112,8 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     with atomic_folder(folder) as made:
         if case.model:
             (made / "model.onnx").write_bytes(case.model)
+            if case.plain:
+                (made / "plain.onnx").write_bytes(case.plain)
             (made / "repro.py").write_text(repro_script(finding, program), encoding="utf-8")
         for name in ("inputs", "weights", "expected"):
             (made / f"{name}.npz").write_bytes(npz_bytes(getattr(case, name)))
@@ -214,18 +216,24 @@ def _trusted(plugins: Iterable[str], trusted: Trust) -> tuple[str, ...]:
 
 
 def _case(data: _Document, folder: Path) -> TestCase:
-    model = below(folder, "model.onnx")
     return TestCase(
         id=parse_id(data.test),
         graph=data.graph.checked(),
-        model=read_bytes(model) if os.path.lexists(model) else b"",
+        model=_model(folder, "model.onnx"),
         inputs=read_npz(below(folder, "inputs.npz")),
         weights=read_npz(below(folder, "weights.npz")),
         expected=read_npz(below(folder, "expected.npz")),
         exporter=data.exporter,
         opset=data.opset,
         fault=data.fault,
+        plain=_model(folder, "plain.onnx"),
     )
+
+
+def _model(folder: Path, name: str) -> bytes:
+    """What a file of the folder holds; nothing if there is none."""
+    file = below(folder, name)
+    return read_bytes(file) if os.path.lexists(file) else b""
 
 
 def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...]:

@@ -22,6 +22,8 @@ from nnfuzz.report.repro import (
     takes_module,
 )
 from nnfuzz.report.templating import environment
+from nnfuzz.rewrite.catalogue import named
+from nnfuzz.rewrite.forms import parted
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
@@ -66,6 +68,8 @@ def tracker_report(finding: Finding) -> str:
             alone=bool(case.model) and inlined(finding) is not None,
             exit_codes=exit_codes(outcome, failure.kind),
             model_text=_model_text(finding),
+            rewrites=_rewrites(finding),
+            plain_text=model_text(case.plain) if case.plain else "",
             error=_error(outcome) if failed else "",
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
@@ -74,6 +78,14 @@ def tracker_report(finding: Finding) -> str:
             opset=case.opset,
         )
     )
+
+
+def _rewrites(finding: Finding) -> list[dict[str, str]]:
+    """The steps by which the model was rewritten, and why each keeps the meaning."""
+    if not finding.case.plain or takes_module(finding):
+        return []
+    _, steps = parted(finding.case.exporter)
+    return [{"step": str(s), "obligation": named(s.rule).obligation} for s in steps]
 
 
 def _levels(finding: Finding) -> list[dict[str, str]]:

@@ -41,7 +41,8 @@ class CaseConfig:
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
     seed_digest: of their contents (nnfuzz.testcase.seeds).
-    dynamic: share of test cases whose model gets a symbolic dimension, where it can. descend:
+    dynamic: share of test cases whose model gets a symbolic dimension, where it can. rewrites:
+    share of those in the direct form whose model is rewritten (nnfuzz.rewrite). descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
     for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
     must be refused (nnfuzz.testcase.invalid).
@@ -51,6 +52,7 @@ class CaseConfig:
     engine: str = "direct"
     motifs: float = 0.5
     dynamic: float = 0.0
+    rewrites: float = 0.0
     descend: bool = False
     invalid: bool = False
     exporter: str = "torchscript"
@@ -120,10 +122,12 @@ class TestCase:
     each. model: serialized ONNX. inputs, weights, expected: arrays by name, in the dtypes of the
     graph. seconds: per phase (generate, materialize, export, inputs), of wall time; cpu: of CPU
     time. discarded: graphs that were
-    given up for want of inputs before this one. motifs: names of those planted, with "~" behind it
-    where one was mutated. generated_for: the exporter whose limits the graph keeps; it is
-    `exporter` unless the model has a symbolic dimension. fault: why the model must be refused; then
-    the graph is what it was before, and there is nothing to expect.
+    given up for want of inputs before this one. plain: of a rewritten model what it was before,
+    else empty; `exporter` then names the steps (nnfuzz.rewrite.forms). motifs: names of those
+    planted, with "~" behind it where one was mutated. generated_for: the exporter whose limits the
+    graph keeps; it is `exporter` unless the model has a symbolic dimension or was rewritten. fault:
+    why the model must be refused; then the graph is what it was before, and there is nothing to
+    expect.
     """
 
     __test__ = False  # not a pytest class
@@ -142,6 +146,7 @@ class TestCase:
     discarded: int = 0
     motifs: tuple[str, ...] = ()
     generated_for: str = ""
+    plain: bytes = b""
     fault: Fault | None = None
 
     @property
@@ -181,7 +186,7 @@ class TestCase:
             "generated_for": self.generated_for,
             "fault": self.fault.to_json() if self.fault else None,
         }
-        blobs: dict[str, Any] = {"model": self.model}
+        blobs: dict[str, Any] = {"model": self.model, "plain": self.plain}
         for group in _GROUPS:
             blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})
         return header, blobs
@@ -196,7 +201,8 @@ class TestCase:
                 groups[group][name] = value
         told = {name: value for name, value in header.items() if name != "id"}
         fields: dict[str, Any] = {**read_fields(cls, told), **groups}
-        return cls(parse_id(header["id"]), **fields, model=bytes(blobs["model"]))
+        fields |= {"model": bytes(blobs["model"]), "plain": bytes(blobs.get("plain", b""))}
+        return cls(parse_id(header["id"]), **fields)
 
 
 _GROUPS = ("inputs", "weights", "expected")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.execute.target import DIRECT
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
@@ -32,6 +33,9 @@ from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.rewrite.catalogue import RULES
+from nnfuzz.rewrite.forms import form_of
+from nnfuzz.rewrite.rewriting import drawn
 from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.registry import OpRegistry
@@ -101,12 +105,20 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
+        self._rules = self._admitted_rules() if config.rewrites else ()
         self._parents = lru_cache(KEPT)(self._parent)
         self._kept_values = cache(self._with_values)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, parts.motifs)
             self.narrowed = CoverageTargets(narrowed)
+
+    def _admitted_rules(self) -> tuple[str, ...]:
+        """The rewrites that bring in no operator all of whose signatures are refused."""
+        refused = {key.partition("(")[0] for key in self.config.refused}
+        left = {key.partition("(")[0] for key in self.catalog.signature_keys()}
+        gone = refused - left
+        return tuple(name for name, rule in RULES.items() if gone.isdisjoint(rule.uses))
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
@@ -192,6 +204,9 @@ class CaseGenerator:
             with case.phase("export"):
                 export = self._exporters[exporter].export
                 model = export(graph, found.weights, found.inputs, self.config.opset)
+                plain = b""
+                if exporter == DIRECT and isinstance(id_, Numbered):
+                    model, plain, exporter = self._rewritten(model, id_.index)
         except ExportError as error:
             return case.failed(str(error), error, stage="export")
         except Exception as error:
@@ -211,6 +226,7 @@ class CaseGenerator:
             discarded=case.discarded,
             motifs=made.motifs,
             generated_for=self.config.exporter,
+            plain=plain,
         )
 
     def _engine(self, id_: TestId, sized: bool) -> str:
@@ -218,6 +234,16 @@ class CaseGenerator:
         if isinstance(id_, Numbered) and self.mutates_kept(id_.index):
             return "mutate"
         return "symbolic" if sized else self.config.engine
+
+    def _rewritten(self, model: bytes, index: int) -> tuple[bytes, bytes, str]:
+        """The model, what it was before if it was rewritten, and its form; the draw is that of an
+        index alone, so that the share changes no graph.
+        """
+        rng = random.Random(f"{self.seed}/{index}/rewrites")
+        if rng.random() >= self.config.rewrites:
+            return model, b"", DIRECT
+        after, steps = drawn(model, rng, self._rules)
+        return after, model if steps else b"", form_of(DIRECT, steps)
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
         """The graph and what exports it."""

@@ -24,6 +24,7 @@ from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.reading import Unreadable
+from nnfuzz.rewrite.forms import write
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.motif import load_motifs
 from nnfuzz.spec.registry import OpRegistry
@@ -129,7 +130,7 @@ class Producer:
         opset = min(case.opset, opset_range(DIRECT)[1])
         export = self.exporters[DIRECT].export
         model = export(self.load(case), case.weights, case.inputs, opset)
-        return replace(case, model=model, exporter=DIRECT, opset=opset)
+        return replace(case, model=model, plain=b"", exporter=DIRECT, opset=opset)
 
     def expose(self, case: TestCase) -> TestCase:
         """The same model with every computed value as an output, in topological order.
@@ -152,9 +153,17 @@ class Producer:
     def _exported(self, case: TestCase, graph: Graph) -> TestCase:
         """The case with another graph over its inputs and weights."""
         values = execute(graph, tensors({**case.inputs, **case.weights}))
-        model = self.exporters[case.exporter].export(graph, case.weights, case.inputs, case.opset)
+        given = case.weights, case.inputs, case.opset
+        written = write(case.exporter, self.exporters, graph, *given)
         expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
-        return replace(case, graph=graph.view(), model=model, expected=expected)
+        return replace(
+            case,
+            graph=graph.view(),
+            model=written.model,
+            plain=written.plain,
+            exporter=written.form,
+            expected=expected,
+        )
 
     def judge(
         self,

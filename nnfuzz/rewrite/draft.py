@@ -1,0 +1,240 @@
+"""An ONNX model while it is rewritten: what is known of its values, and cuts and stitches in it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.emit import Emitter, renamed
+from nnfuzz.materialize.walk import bodies, graphs, reads
+
+_DTYPES = {dtype.onnx: dtype for dtype in DType}
+_RANDOM = frozenset({"Bernoulli", "Multinomial", "Dropout"})
+"""Operators, beside those named Random..., that may not give the same twice."""
+Build = Callable[["Nodes", str, TensorType, random.Random], str]
+"""(emit, value, its type, rng) -> the name of a value that is always equal to the first."""
+
+
+class Draft:
+    """A model under rewriting; rules change `model` and call `learn` where others go on.
+
+    types: of the values of the main graph whose dtype and shape are known and that have elements.
+    constants: initializers that are no inputs as well.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.learn()
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        return self.model.graph
+
+    @property
+    def opset(self) -> int:
+        """Of the standard's own domain."""
+        domains = {entry.domain: entry.version for entry in self.model.opset_import}
+        return domains.get("", domains.get("ai.onnx", 1))
+
+    def learn(self) -> None:
+        """Looks at the model again: after a change nothing that was known need hold."""
+        self._name_nodes_apart()
+        inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
+        declared = (*inferred.input, *inferred.value_info, *inferred.output)
+        self.types = {value.name: type_ for value in declared if (type_ := _type(value))}
+        inputs = {value.name for value in self.graph.input}
+        tensors = [t for t in self.graph.initializer if t.data_type in _DTYPES]
+        self.types |= {t.name: TensorType(_DTYPES[t.data_type], tuple(t.dims)) for t in tensors}
+        self.constants = {t.name: t for t in self.graph.initializer if t.name not in inputs}
+        self.inputs = [v.name for v in self.graph.input if v.name not in self._initialised()]
+        self.outputs = [value.name for value in self.graph.output]
+        self.taken = names_in(self.graph)
+        self.makers = {n: i for i, node in enumerate(self.graph.node) for n in node.output if n}
+        self._forget({value.name for value in self.graph.value_info} - {*self.makers})
+        self.readers: dict[str, list[int]] = {}
+        for i, node in enumerate(self.graph.node):
+            for name in reads(node):
+                self.readers.setdefault(name, []).append(i)
+
+    def _name_nodes_apart(self) -> None:
+        """Gives nodes of one name others: ONNX wants those of a graph to differ."""
+        seen: set[str] = set()
+        for node in (node for graph in graphs(self.graph) for node in graph.node):
+            if node.name and node.name in seen:
+                fresh = (f"{node.name}_{i}" for i in itertools.count(2))
+                node.name = next(name for name in fresh if name not in seen)
+            seen.add(node.name)
+
+    def _forget(self, names: set[str]) -> None:
+        """Drops the declarations of values that are no longer there."""
+        if names:
+            kept = [value for value in self.graph.value_info if value.name not in names]
+            del self.graph.value_info[:]
+            self.graph.value_info.extend(kept)
+
+    def _initialised(self) -> set[str]:
+        return {tensor.name for tensor in self.graph.initializer}
+
+    # -- what is there ------------------------------------------------------------------------
+
+    def flowing(self) -> list[str]:
+        """Inputs and computed values of a known type that are read, in order of computation."""
+        names = (*self.inputs, *self.makers)
+        return [n for n in names if n in self.types and (n in self.readers or n in self.outputs)]
+
+    def value(self, name: str) -> np.ndarray | None:
+        """A constant's value."""
+        tensor = self.constants.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def maker(self, name: str) -> str:
+        """The operator that computes a value; "" for inputs and constants."""
+        return self.graph.node[self.makers[name]].op_type if name in self.makers else ""
+
+    def dtype(self, name: str) -> DType | None:
+        return self.types[name].dtype if name in self.types else None
+
+    def rank(self, name: str) -> int:
+        """-1 if it is not known."""
+        return self.types[name].rank if name in self.types else -1
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing has."""
+        name = next(n for i in itertools.count(1) if (n := f"{stem}_{i}") not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def emitter(self) -> Nodes:
+        """Collects new nodes, whose names nothing else has; `put` inserts them."""
+        return Nodes(self)
+
+    def put(self, position: int, emit: Nodes) -> None:
+        """Inserts what an emitter has collected in front of a node."""
+        nodes = [*self.graph.node]
+        self.set_nodes([*nodes[:position], *emit.nodes, *nodes[position:]])
+        self.graph.initializer.extend(emit.initializers)
+
+    def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del self.graph.node[:]
+        self.graph.node.extend(kept)
+
+    def rename(self, old: str, new: str, positions: Iterable[int] | None = None) -> None:
+        """Another name for a value, where some nodes read or compute it; default: all."""
+        chosen = range(len(self.graph.node)) if positions is None else positions
+        for i in chosen:
+            label = self.graph.node[i].name
+            renamed(self.graph.node[i], {old: new})
+            self.graph.node[i].name = label
+
+    def detour(self, name: str, build: Build, rng: random.Random) -> None:
+        """Lets some readers of a value, or all, read what is built from it."""
+        emit = self.emitter()
+        after = build(emit, name, self.types[name], rng)
+        position = self.makers[name] + 1 if name in self.makers else 0
+        self.reroute(name, after, emit, position, rng)
+
+    def reroute(
+        self, name: str, after: str, emit: Nodes, position: int, rng: random.Random
+    ) -> None:
+        """Inserts nodes; some readers of a value, or all, then read another one of these."""
+        ends: list[int | str] = [i for i in self.readers.get(name, ()) if i >= position]
+        if name in self.outputs and name in self.makers:
+            ends.append(name)
+        chosen = ends if rng.random() < 0.5 else rng.sample(ends, rng.randint(1, len(ends)))
+        self.rename(name, after, [end for end in chosen if isinstance(end, int)])
+        self.put(position, emit)
+        if name in chosen:  # the model's output keeps its name
+            inner = self.fresh("inner")
+            self.rename(name, inner)
+            self.rename(after, name)
+
+    def replace(self, position: int, emit: Nodes, results: Sequence[str]) -> None:
+        """Puts what was emitted in the place of a node, whose outputs it computes."""
+        node = self.graph.node[position]
+        nodes = [*self.graph.node]
+        made = {name for other in emit.nodes for name in other.output}
+        names: dict[str, str] = {}
+        for result, wanted in zip(results, node.output):
+            if not wanted:
+                continue
+            if result not in made or result in names:
+                result = emit.one("Identity", result)
+            names[result] = wanted
+        new = [renamed(other, names) for other in emit.nodes]
+        self.set_nodes([*nodes[:position], *new, *nodes[position + 1 :]])
+        self.graph.initializer.extend(emit.initializers)
+
+    def replace_constant(self, name: str, emit: Nodes, result: str) -> None:
+        """Lets all readers of a constant read another value, which is emitted at the beginning."""
+        del self.graph.initializer[[t.name for t in self.graph.initializer].index(name)]
+        self.rename(name, result)
+        self.put(0, emit)
+
+    def needs_ir(self, version: int) -> None:
+        """Raises the version of the format to the one that has a feature."""
+        self.model.ir_version = max(self.model.ir_version, version)
+
+
+class Nodes(Emitter):
+    """New nodes and constants for a draft, with names that nothing else in it has."""
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__(draft.opset, draft.types)
+        self._draft = draft
+
+    def one(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Appends a node of one output, whose name it returns."""
+        (name,) = self.several(op_type, 1, *inputs, **attributes)
+        return name
+
+    def several(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
+        """Appends a node of `count` outputs, whose names it returns."""
+        made = self(op_type, *inputs, outputs=count, **attributes)
+        return (made,) if isinstance(made, str) else made
+
+    def _name(self, stem: str) -> str:
+        return self._draft.fresh(stem)
+
+
+def deterministic(node: onnx.NodeProto) -> bool:
+    """Whether a node, with all inside of it, gives the same wherever it runs twice."""
+    inner = (other for body in bodies(node) for graph in graphs(body) for other in graph.node)
+    return not any(n.op_type in _RANDOM or n.op_type.startswith("Random") for n in (node, *inner))
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """Attributes by name, as Python values."""
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
+
+
+def _type(value: onnx.ValueInfoProto) -> TensorType | None:
+    """The type of a declaration, if it is a tensor of known size with elements."""
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
+        return None
+    if tensor.elem_type not in _DTYPES or any(d.dim_value < 1 for d in tensor.shape.dim):
+        return None
+    return TensorType(_DTYPES[tensor.elem_type], tuple(d.dim_value for d in tensor.shape.dim))
+
+
+def names_in(graph: onnx.GraphProto) -> set[str]:
+    """All names of values and nodes, those of sub-graphs included."""
+    return {name for inner in graphs(graph) for name in _own_names(inner)}
+
+
+def _own_names(graph: onnx.GraphProto) -> Iterator[str]:
+    yield graph.name
+    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
+    for node in graph.node:
+        yield from (node.name, *node.input, *node.output)

@@ -1,0 +1,74 @@
+"""A region: a few nodes in a row that leave the main graph, and what crosses its edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from nnfuzz.materialize.emit import renamed
+from nnfuzz.materialize.walk import reads
+from nnfuzz.rewrite.draft import Draft, deterministic
+
+MOST_NODES = 4
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes `start` to `stop` of the main graph, which topological order makes convex.
+
+    inputs: what they read from outside, sub-graphs included. outputs: what is read behind them.
+    """
+
+    start: int
+    stop: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def nodes(self, draft: Draft) -> list[onnx.NodeProto]:
+        """Copies of the nodes."""
+        own = draft.graph.node[self.start : self.stop]
+        return [onnx.NodeProto.FromString(node.SerializeToString()) for node in own]
+
+    def replaced(self, draft: Draft, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Puts nodes in the region's place."""
+        all_ = [*draft.graph.node]
+        draft.set_nodes([*all_[: self.start], *nodes, *all_[self.stop :]])
+
+
+def regions(draft: Draft) -> list[Region]:
+    """All regions of up to MOST_NODES nodes whose outputs have known types."""
+    count = len(draft.graph.node)
+    spans = [(i, j) for i in range(count) for j in range(i + 1, min(i + MOST_NODES, count) + 1)]
+    found = (region(draft, *span) for span in spans)
+    return [r for r in found if r.outputs and all(name in draft.types for name in r.outputs)]
+
+
+def region(draft: Draft, start: int, stop: int) -> Region:
+    nodes = draft.graph.node[start:stop]
+    made = [name for node in nodes for name in node.output if name]
+    read = dict.fromkeys(name for node in nodes for name in reads(node))
+    ends = [
+        n for n in made if n in draft.outputs or any(i >= stop for i in draft.readers.get(n, ()))
+    ]
+    return Region(start, stop, tuple(n for n in read if n not in made), tuple(ends))
+
+
+def repeatable(draft: Draft) -> list[Region]:
+    """Regions that give the same wherever they run again."""
+    return [r for r in regions(draft) if all(map(deterministic, r.nodes(draft)))]
+
+
+def inner(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]]:
+    """The region's nodes with fresh names for its outputs, and these names."""
+    names = {name: draft.fresh("in") for name in region.outputs}
+    return [kept_name(node, names) for node in region.nodes(draft)], [*names.values()]
+
+
+def kept_name(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
+    """The node with other names for values; it keeps its own."""
+    label = node.name
+    renamed(node, names)
+    node.name = label
+    return node

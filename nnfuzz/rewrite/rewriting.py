@@ -1,0 +1,106 @@
+"""Rewrites a model in several steps, drawn or given; each step is a rule and a number.
+
+A model after its steps is a function of the model and the steps. The number chooses the place and
+whatever else the rule draws, so that steps can be left out, and the model can change, while the
+others still say something.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from nnfuzz.rewrite.catalogue import RULES, named
+from nnfuzz.rewrite.draft import Draft
+from nnfuzz.rewrite.region import Region
+
+MOST_STEPS = 6
+MOST_BYTES = 1 << 23
+"""Of a model that is rewritten: each step looks at all of it."""
+_NUMBERS = 1000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One application of a rule. Written RULE#NUMBER."""
+
+    rule: str
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Step:
+        """Raises: ValueError for what is no step, KeyError for an unknown rule."""
+        name, _, number = text.partition("#")
+        return cls(named(name).name, int(number or 0))
+
+    def __str__(self) -> str:
+        return f"{self.rule}#{self.number}"
+
+
+def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, ...]]:
+    """The model after the steps, and those of them that found a place in it.
+
+    Raises: KeyError for an unknown rule.
+    """
+    draft = Draft(onnx.load_model_from_string(model))
+    done = tuple(step for step in steps if _applied(draft, step))
+    return (_serialised(draft), done) if done else (model, ())
+
+
+def drawn(
+    model: bytes, rng: random.Random, rules: Collection[str] = (), most: int = MOST_STEPS
+) -> tuple[bytes, tuple[Step, ...]]:
+    """The model after one to `most` steps that rng draws among some rules; default: all."""
+    if len(model) > MOST_BYTES:
+        return model, ()
+    draft, done = Draft(onnx.load_model_from_string(model)), []
+    names = [name for name in RULES if not rules or name in rules]
+    for _ in range(rng.randint(1, most)):
+        step = _next(draft, names, rng)
+        if step is not None and _applied(draft, step):
+            done.append(step)
+    return (_serialised(draft), tuple(done)) if done else (model, ())
+
+
+def _next(draft: Draft, names: Sequence[str], rng: random.Random) -> Step | None:
+    """A step that has a place in the draft; None if no rule has."""
+    for name in rng.sample(names, len(names)):
+        if RULES[name].sites(draft):
+            return Step(name, rng.randrange(_NUMBERS))
+    return None
+
+
+def _applied(draft: Draft, step: Step) -> bool:
+    rule, rng = named(step.rule), random.Random(str(step))
+    sites = rule.sites(draft)
+    if sites:
+        chosen = min(sites, key=lambda site: _rank(draft, step, site))
+        rule.apply(draft, chosen, rng)
+        draft.learn()
+    return bool(sites)
+
+
+def _rank(draft: Draft, step: Step, site: Any) -> tuple[int, str]:
+    """The site of least rank is taken: one that a smaller model still has is taken there, too."""
+    told = _told(draft, site)
+    return zlib.crc32(f"{step} {told}".encode()), told
+
+
+def _told(draft: Draft, site: Any) -> str:
+    """A site by the names of values, which outlive positions."""
+    if isinstance(site, tuple):
+        return " ".join(_told(draft, part) for part in site)
+    if isinstance(site, Region):
+        return f"{site.stop - site.start} {' '.join(site.outputs)}"
+    if isinstance(site, int) and site < len(draft.graph.node):
+        return " ".join(draft.graph.node[site].output)
+    return str(site)
+
+
+def _serialised(draft: Draft) -> bytes:
+    return draft.model.SerializeToString(deterministic=True)

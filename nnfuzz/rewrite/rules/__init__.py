@@ -1,0 +1,1 @@
+"""The built-in rewrites, by what they change."""

@@ -1,0 +1,316 @@
+"""Where numbers come from: constants held, computed or declared in other ways."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize import protos
+from nnfuzz.rewrite.draft import Draft, Nodes
+from nnfuzz.rewrite.rule import models
+from nnfuzz.rewrite.rules.identities import ints
+
+FAMILY = "data"
+_REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+_PLAIN = (*_REALS, DType.INT32, DType.INT64, DType.BOOL)
+MOST_ELEMENTS = 1 << 14
+
+
+def _held(draft: Draft, name: str) -> np.ndarray:
+    return numpy_helper.to_array(draft.constants[name])
+
+
+def _constants(draft: Draft, *dtypes: DType, rank: int = 0, extent: int = 0) -> list[str]:
+    """Constants that nodes read and that are no outputs, with elements, of these dtypes."""
+    return [
+        name
+        for name in draft.constants
+        if name in draft.types
+        and name in draft.readers
+        and name not in draft.outputs
+        and draft.types[name].dtype in dtypes
+        and rank <= draft.types[name].rank
+        and extent <= max(draft.types[name].sizes, default=0)
+        and 0 < draft.types[name].elements <= MOST_ELEMENTS
+    ]
+
+
+def _floats(draft: Draft) -> list[str]:
+    return _constants(draft, *_REALS)
+
+
+@models(FAMILY, lambda draft: _constants(draft, *_PLAIN), uses=["Constant"])
+def constant_node(draft: Draft, site: str, rng: random.Random) -> None:
+    """An initializer -> the output of a Constant node with the same tensor, or with the same number
+    or list as an attribute."""
+    array, emit = _held(draft, site), draft.emitter()
+    told: dict[str, object] = {"value": array}
+    if rng.random() < 0.5 and array.size and array.ndim < 2:
+        plural = "s" if array.ndim else ""
+        if array.dtype == np.int64:
+            told = {f"value_int{plural}": array.tolist()}
+        elif array.dtype == np.float32:
+            told = {f"value_float{plural}": array.tolist()}
+    draft.replace_constant(site, emit, emit.one("Constant", **told))
+
+
+def _uniform(draft: Draft) -> list[str]:
+    return [name for name in _constants(draft, *_PLAIN) if _alike(_held(draft, name))]
+
+
+def _alike(array: np.ndarray) -> bool:
+    """Whether all elements have the same bits."""
+    return array.tobytes() == array.tobytes()[: array.itemsize] * array.size
+
+
+@models(FAMILY, _uniform, uses=["ConstantOfShape"])
+def constant_of_shape(draft: Draft, site: str, rng: random.Random) -> None:
+    """An initializer whose elements have the same bits -> ConstantOfShape of that element."""
+    array, emit = _held(draft, site), draft.emitter()
+    made = emit.one("ConstantOfShape", ints(emit, *array.shape), value=array.reshape(-1)[:1])
+    draft.replace_constant(site, emit, made)
+
+
+@models(FAMILY, _floats)
+def overridable_input(draft: Draft, site: str, rng: random.Random) -> None:
+    """An initializer -> an initializer that is declared as an input as well, and which nobody
+    overrides: the default of an input is its value."""
+    draft.graph.input.append(protos.value_info(site, draft.types[site]))
+
+
+@models(FAMILY, _floats, uses=["Cast"])
+def constant_cast(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant -> the same numbers in another type that holds them all, and a Cast back, which is
+    exact; -0.0 keeps its sign in floats, and is in no integer."""
+    array, emit = _held(draft, site), draft.emitter()
+    own = draft.types[site].dtype
+    others = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8)
+    fitting = [d for d in others if d is not own and _holds(d, array)] or [own]
+    other = rng.choice(fitting)
+    with np.errstate(all="ignore"):
+        held = emit.const(array.astype(other.numpy), other)
+    draft.replace_constant(site, emit, emit.one("Cast", held, to=own))
+
+
+def _holds(dtype: DType, array: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        other = array.astype(dtype.numpy)
+        back = other.astype(array.dtype)
+    return back.tobytes() == array.tobytes()
+
+
+_SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625, 2.0, 4.0, 2.0**-10, 2.0**-23)
+_EXACT = 1 << 24  # integers up to here are exact in float32
+
+
+def _scale(array: np.ndarray) -> float:
+    """A power of two of which all numbers are small multiples; 0 if there is none."""
+    if array.dtype != np.float32 or not np.isfinite(array).all():
+        return 0.0
+    if np.signbit(array[array == 0]).any():
+        return 0.0
+    for scale in _SCALES:
+        whole = array.astype(np.float64) / scale
+        if (whole == np.round(whole)).all() and np.abs(whole).max(initial=0) <= _EXACT:
+            return scale
+    return 0.0
+
+
+def _quantizable(draft: Draft) -> list[str]:
+    return [n for n in _constants(draft, DType.FLOAT32) if _scale(_held(draft, n))]
+
+
+@models(FAMILY, _quantizable, uses=["DequantizeLinear"])
+def constant_dequantized(draft: Draft, site: str, rng: random.Random) -> None:
+    """A float32 constant of small multiples of a power of two -> DequantizeLinear of these
+    integers: the product with the scale is exact."""
+    array, emit = _held(draft, site), draft.emitter()
+    scale = _scale(array)
+    whole = np.round(array.astype(np.float64) / scale).astype(np.int64)
+    dtype = DType.INT32
+    if np.abs(whole).max(initial=0) <= 60:
+        dtype = rng.choice([DType.INT8, DType.UINT8, DType.INT32])
+    zero = 0
+    if dtype is not DType.INT32:
+        zero = rng.randint(60, 120) if dtype is DType.UINT8 else rng.randint(-5, 5)
+    point = [emit.const(zero, dtype)] if zero or rng.random() < 0.5 else []
+    held = emit.const(whole + zero, dtype)
+    made = emit.one("DequantizeLinear", held, emit.const(scale, DType.FLOAT32), *point)
+    draft.replace_constant(site, emit, made)
+
+
+@models(FAMILY, lambda draft: _constants(draft, *_REALS, rank=2), uses=["Transpose"])
+def constant_transposed(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant -> its transpose, and a Transpose back."""
+    array, emit = _held(draft, site), draft.emitter()
+    perm = rng.sample(range(array.ndim), array.ndim)
+    held = emit.const(array.transpose(perm), draft.types[site].dtype)
+    back = [perm.index(axis) for axis in range(array.ndim)]
+    draft.replace_constant(site, emit, emit.one("Transpose", held, perm=back))
+
+
+@models(FAMILY, lambda draft: _constants(draft, *_REALS, rank=1, extent=2), uses=["Concat"])
+def constant_in_parts(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant -> Concat of two constants that it consists of."""
+    array, emit = _held(draft, site), draft.emitter()
+    axis = rng.choice([i for i, size in enumerate(array.shape) if size > 1])
+    halves = np.split(array, [rng.randint(1, array.shape[axis] - 1)], axis)
+    parts = [emit.const(half, draft.types[site].dtype) for half in halves]
+    draft.replace_constant(site, emit, emit.one("Concat", *parts, axis=axis))
+
+
+@models(FAMILY, lambda draft: _constants(draft, *_REALS, rank=1), uses=["Reshape"])
+def constant_reshaped(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant -> the same elements flat, and a Reshape."""
+    array, emit = _held(draft, site), draft.emitter()
+    held = emit.const(array.reshape(-1), draft.types[site].dtype)
+    draft.replace_constant(site, emit, emit.one("Reshape", held, ints(emit, *array.shape)))
+
+
+def _shared(draft: Draft) -> list[str]:
+    names = [n for n in draft.constants if n not in draft.outputs]
+    return [n for n in names if len(draft.readers.get(n, ())) > 1]
+
+
+@models(FAMILY, _shared)
+def constant_unshared(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant that several nodes read -> a copy of its own for some of them."""
+    copy, readers = onnx.TensorProto(), draft.readers[site]
+    copy.CopyFrom(draft.constants[site])
+    copy.name = draft.fresh("copy")
+    draft.rename(site, copy.name, rng.sample(readers, rng.randint(1, len(readers) - 1)))
+    draft.graph.initializer.append(copy)
+
+
+def _equal_constants(draft: Draft) -> list[tuple[str, str]]:
+    found = []
+    seen: dict[object, Any] = {}
+    for name, tensor in draft.constants.items():
+        if name in draft.outputs or tensor.data_location == TensorProto.EXTERNAL:
+            continue
+        copy = onnx.TensorProto()
+        copy.CopyFrom(tensor)
+        copy.name = ""
+        key = copy.SerializeToString()
+        if key in seen:
+            found.append((seen[key], name))
+        else:
+            seen[key] = name
+    return found
+
+
+@models(FAMILY, _equal_constants)
+def constants_merged(draft: Draft, site: tuple[str, str], rng: random.Random) -> None:
+    """Two equal constants -> one that the readers of both read."""
+    kept, gone = site
+    draft.rename(gone, kept)
+    names = [tensor.name for tensor in draft.graph.initializer]
+    del draft.graph.initializer[names.index(gone)]
+
+
+def _raw(draft: Draft) -> list[str]:
+    return [
+        name
+        for name, tensor in draft.constants.items()
+        if tensor.HasField("raw_data") and draft.types.get(name) and tensor.data_type in _TYPED
+    ]
+
+
+_TYPED = (
+    TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.INT8,
+    TensorProto.UINT8, TensorProto.BOOL, TensorProto.FLOAT16,
+)  # fmt: skip
+
+
+@models(FAMILY, _raw)
+def typed_data(draft: Draft, site: str, rng: random.Random) -> None:
+    """A constant's bytes -> the same numbers in the protobuf field of their type: one encoding or
+    the other, as the format has it."""
+    tensor = draft.constants[site]
+    array = numpy_helper.to_array(tensor).reshape(-1)
+    tensor.ClearField("raw_data")
+    if array.dtype == np.float16:
+        tensor.int32_data.extend(array.view(np.uint16).astype(np.int32).tolist())
+    elif array.dtype == np.float32:
+        tensor.float_data.extend(array.tolist())
+    elif array.dtype == np.float64:
+        tensor.double_data.extend(array.tolist())
+    elif array.dtype == np.int64:
+        tensor.int64_data.extend(array.tolist())
+    else:
+        tensor.int32_data.extend(array.astype(np.int32).tolist())
+
+
+@models(FAMILY, lambda draft: [0])
+def unused_initializer(draft: Draft, site: int, rng: random.Random) -> None:
+    """An initializer that nobody reads -> no difference, whatever its type and size."""
+    dtype = rng.choice([DType.FLOAT32, DType.INT64, DType.FLOAT16, DType.BOOL, DType.UINT8])
+    shape = rng.choice([(), (1,), (3, 5), (2, 0), (1000,)])
+    array = np.zeros(shape, dtype.numpy)
+    draft.graph.initializer.append(protos.tensor(draft.fresh("unused"), array))
+
+
+_SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}
+"""Operators -> the input that says a shape, or so many repetitions."""
+
+
+def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
+    found = []
+    for i, node in enumerate(draft.graph.node):
+        position = _SHAPED.get(node.op_type, 1 << 30)
+        if node.domain in ("", "ai.onnx") and position < len(node.input):
+            array = draft.value(node.input[position])
+            sizes = [] if array is None or array.ndim != 1 else array.tolist()
+            if len(sizes) <= 8 and any(_sources(draft, i, size) for size in sizes):
+                found.append((i, position))
+    return found
+
+
+def _sources(draft: Draft, before: int, size: int) -> list[tuple[str, int]]:
+    """Values that are known in front of a node, and axes along which they have a size."""
+    there = [name for name in (*draft.inputs, *draft.makers) if draft.makers.get(name, -1) < before]
+    return [
+        (name, axis)
+        for name in there
+        if name in draft.types
+        for axis, other in enumerate(draft.types[name].sizes)
+        if other == size
+    ]
+
+
+@models(FAMILY, _shape_arguments, uses=["Shape", "Gather", "Concat"])
+def computed_shape(draft: Draft, site: tuple[int, int], rng: random.Random) -> None:
+    """A constant shape argument of Reshape, Expand, Tile or ConstantOfShape -> Concat of sizes that
+    Shape and Gather read off values of these sizes, and of the numbers that no value has."""
+    i, position = site
+    array = draft.value(draft.graph.node[i].input[position])
+    assert array is not None
+    emit = draft.emitter()
+    parts = []
+    for size in array.tolist():
+        sources = _sources(draft, i, size)
+        parts.append(_size(emit, *rng.choice(sources), rng) if sources else ints(emit, size))
+    made = emit.one("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+    draft.graph.node[i].input[position] = made
+    draft.put(i, emit)
+
+
+def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
+    """A list of one number: how large a value is along an axis."""
+    whole = emit.one("Shape", name)
+    if rng.random() < 0.5:
+        return emit.one("Gather", whole, ints(emit, axis), axis=0)
+    one = emit.one("Gather", whole, emit.const(axis, DType.INT64), axis=0)
+    return emit.one("Unsqueeze", one, ints(emit, 0))
+
+
+RULES = (
+    constant_node, constant_of_shape, overridable_input, constant_cast, constant_dequantized,
+    constant_transposed, constant_in_parts, constant_reshaped, constant_unshared, constants_merged,
+    typed_data, unused_initializer, computed_shape,
+)  # fmt: skip
