@@ -23,6 +23,7 @@ from nnfuzz.cli.metrics import metrics
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
+from nnfuzz.cli.rewrite import rewrite
 from nnfuzz.cli.select import select
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 from nnfuzz.cli.show import show
@@ -85,7 +86,7 @@ def application() -> typer.Typer:
     )
     app.callback()(_top)
     findings = (fuzz, replay, reduce, bisect, report, metrics, file, show)
-    for command in (*findings, generate, select, verify, backends):
+    for command in (*findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper, parser
 
+from nnfuzz.cli.rewrite import rules_told
 from nnfuzz.execute.backend import read_interface
 from nnfuzz.rewrite.catalogue import RULES, named
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
@@ -63,11 +65,9 @@ everything (float[2, 3] x, float[1, 3, 4, 4] image, bool[3] c, int64[2] n) =>
 @pytest.fixture(scope="module")
 def everything() -> bytes:
     model = parser.parse_model(EVERYTHING)
-    raw = [
-        numpy_helper.from_array(numpy_helper.to_array(t), t.name) for t in model.graph.initializer
-    ]
+    weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     del model.graph.initializer[:]
-    model.graph.initializer.extend(raw)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
     onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString()
 
@@ -189,3 +189,8 @@ def reads_negated(model: bytes) -> str:
         and first.op_type == "Neg"
         and first.output[0].startswith("Neg_")
     )
+
+
+def test_the_page_has_the_rules_as_they_are():
+    page = (Path(__file__).parents[2] / "docs" / "REWRITES.md").read_text()
+    assert page.endswith(rules_told() + "\n"), "nnfuzz rewrite --list prints the end of the page"
