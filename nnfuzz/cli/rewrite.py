@@ -20,8 +20,12 @@ def rewrite(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the models that are made.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = DEFAULT_COUNT,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Same seed, same models.")] = 0,
+    count: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many models are made.")
+    ] = DEFAULT_COUNT,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="S", help="Same seed and model, same models.")
+    ] = 0,
     steps: Annotated[
         str,
         typer.Option(metavar="A#1+B#2", help="These steps, as a finding's form names them."),

@@ -18,7 +18,7 @@ PANELS = {
     "max_time budget out resume",
     "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
     "singles dynamic seed_models focus guidance",
-    "How models are written": "exporter opset rewrites",
+    "How models are written": "exporter opset rewrites steps list_",
     "What is reported": "known baseline regressions reduce throttle full_check results junit "
     "summary_md quiet",
     "What compilers do not support": "probe learn fresh",

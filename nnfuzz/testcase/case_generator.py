@@ -240,7 +240,7 @@ class CaseGenerator:
         index alone, so that the share changes no graph.
         """
         rng = random.Random(f"{self.seed}/{index}/rewrites")
-        if rng.random() >= self.config.rewrites:
+        if self.config.invalid or rng.random() >= self.config.rewrites:
             return model, b"", DIRECT
         after, steps = drawn(model, rng, self._rules)
         return after, model if steps else b"", form_of(DIRECT, steps)
