@@ -53,14 +53,14 @@ def check(graph: Graph, result: Found) -> None:
 
 def test_nearly_every_random_graph_has_valid_inputs():
     missed = 0
-    for seed in range(120):
+    for seed in range(60):
         graph = Symbolic(CATALOG, CONFIG).next(random.Random(seed)).graph
         result = search(graph, random.Random(seed))
         if isinstance(result, NotFound):
             missed += 1
         else:
             check(graph, result)
-    assert missed <= 3
+    assert missed <= 2
 
 
 def test_the_same_seed_gives_the_same_arrays():

@@ -98,6 +98,7 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
     raise AssertionError("no case has an error behind a product")
 
 
+@pytest.mark.slow
 def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_wrong(bench):
     registry, spec, _, servers = bench
     config = replace(CONFIG, exporter="torchscript", operators=("Gemm",))
@@ -126,6 +127,7 @@ def test_what_is_no_graph_of_ours_is_tried_operator_by_operator(bench):
     assert evidence.explanations[0] == "MatMul returns its result transposed"
 
 
+@pytest.mark.slow
 def test_of_an_operator_that_is_several_of_onnx_the_wrong_one_is_shown():
     registry, config = BackendRegistry.discover([PLUGIN]), CaseConfig(exporter="direct")
     operands = (("float32", (4, 9)),)

@@ -173,6 +173,7 @@ def servers(registry):
         yield servers
 
 
+@pytest.mark.slow
 def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     tmp_path, findings, registry, servers
 ):

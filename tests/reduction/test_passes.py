@@ -17,7 +17,7 @@ from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
-MOST = 40
+MOST = 16
 FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "pairs", "constants"}
 
 
