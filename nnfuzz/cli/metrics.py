@@ -46,10 +46,11 @@ def metrics(
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE.json", help="Everything, as JSON.")
+        Path | None, typer.Option("--json", metavar="FILE.json", help="Everything, in a JSON file.")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE.html", help="Everything, as one page.")
+        Path | None,
+        typer.Option("--html", metavar="FILE.html", help="Everything, as one HTML page."),
     ] = None,
     backend: Backends = None,
     plugin: Plugins = None,
