@@ -2,18 +2,21 @@
 
 python scripts/bench_hang.py --seconds 35 --turns 1
 
-Both run by turns under the same settings (scripts/sleepers.py). Prints the tests per minute of
-each, their ratio, and how many of the hangs the summary tells. Exit code 1 below --least, or if a
-hang is missing.
+Both run by turns under the same settings (scripts/sleepers.py); with --together at the same time,
+each on half of the cores and on the other half the next turn, so that whatever else the machine does
+slows down both. Prints the tests per minute of each, their ratio, and how many of the hangs the
+summary tells. Exit code 1 below --least, or if a hang is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +29,10 @@ def main() -> int:
     rates: dict[str, list[float]] = {"awake": [], "sleepy": []}
     planted = told = 0
     for turn in range(options.turns):
-        for name, found in rates.items():
-            out, log = folder / f"{name}-{turn}", folder / f"hangs-{turn}"
-            summary = _campaign(options, name, out, log)
-            found.append(60 * summary["tests"] / summary["seconds"])
-            print(f"{name}: {found[-1]:.0f} tests/min, hangs {summary['hangs']}", flush=True)
+        log = folder / f"hangs-{turn}"
+        for name, summary in _turn(options, folder, turn, log).items():
+            rates[name].append(60 * summary["tests"] / summary["seconds"])
+            print(f"{name}: {rates[name][-1]:.0f} tests/min, hangs {summary['hangs']}", flush=True)
         planted += len(set(log.read_text().split())) if log.exists() else 0
         told += sum(summary["hangs"].values()) + sum(summary["hangs_of_survey"].values())
     ratio = sum(rates["sleepy"]) / sum(rates["awake"])
@@ -43,6 +45,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=35.0, help="of each campaign")
     parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--together", action="store_true", help="both at the same time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least", type=float, default=0.9, help="ratio that is good enough")
     parser.add_argument("--out", help="folder of the campaigns; it must not exist yet")
@@ -50,12 +53,32 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _campaign(options: argparse.Namespace, name: str, out: Path, log: Path) -> dict[str, Any]:
-    """The summary. Raises: CalledProcessError if the campaign fails; findings are no failure."""
+def _turn(
+    options: argparse.Namespace, folder: Path, turn: int, log: Path
+) -> dict[str, dict[str, Any]]:
+    """The summary of each campaign."""
+    names = ("awake", "sleepy")
+    cores = sorted(os.sched_getaffinity(0))
+    shares = [cores, cores]
+    if options.together:
+        shares = [cores[::2], cores[1::2]] if turn % 2 else [cores[1::2], cores[::2]]
+    with ThreadPoolExecutor(2 if options.together else 1) as pool:
+        run = [
+            pool.submit(_campaign, options, name, folder / f"{name}-{turn}", log, share)
+            for name, share in zip(names, shares, strict=True)
+        ]
+        return {name: future.result() for name, future in zip(names, run, strict=True)}
+
+
+def _campaign(
+    options: argparse.Namespace, name: str, out: Path, log: Path, cores: list[int]
+) -> dict[str, Any]:
+    """The summary of one on some cores. Raises: CalledProcessError if the campaign fails; findings are no failure."""
     backend = f"{name},log={log}" if name == "sleepy" else name
     fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", backend, "--quiet"]
     fuzz += ["--plugin", str(PLUGIN), "--time", f"{options.seconds}s", "--seed", str(options.seed)]
     fuzz += ["--probe", "0", "--no-reduce", "--out", str(out), *options.rest]
+    fuzz = ["taskset", "--cpu-list", ",".join(map(str, cores)), *fuzz]
     done = subprocess.run(fuzz, stdout=subprocess.DEVNULL)
     if done.returncode not in (0, 1):
         raise subprocess.CalledProcessError(done.returncode, fuzz)

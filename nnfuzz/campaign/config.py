@@ -10,6 +10,7 @@ from typing import Any
 
 from nnfuzz.execute.registry import BackendSpec, labelled
 from nnfuzz.reading import Unreadable, read
+from nnfuzz.shard import Shard
 from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 2
@@ -21,6 +22,7 @@ LIMITS = (
     "producers",
     "reduce",
     "known",
+    "share",
 )
 PROBES_PER_SECOND = 50
 """That a campaign with --tests takes for a second of probing, so that no clock decides: about what
@@ -88,10 +90,13 @@ class CampaignConfig:
     (`probed_first`). learn: whether `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
-    reduce: whether findings are reduced. throttle: how often a failure must occur before generation
-    keeps away from the operators that it is associated with; 0 for never. guidance: whether what
-    tests show decides what is generated more often (nnfuzz.campaign.guidance). regressions: whether
-    only what one of two releases gets wrong and the other one right is a finding.
+    shard: "2/8" if only that part of the indexes is tested (nnfuzz.shard). share: folder or URL
+    where the parts tell each other what they learn (nnfuzz.campaign.exchange); without it each
+    learns from its own tests. reduce: whether findings are reduced. throttle: how often a failure
+    must occur before generation keeps away from the operators that it is associated with; 0 for
+    never. guidance: whether what tests show decides what is generated more often
+    (nnfuzz.campaign.guidance). regressions: whether only what one of two releases gets wrong and
+    the other one right is a finding.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -111,6 +116,8 @@ class CampaignConfig:
     regressions: bool = False
     guidance: bool = False
     pipelines: float = 0.0
+    shard: str = ""
+    share: str = ""
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
 
@@ -129,6 +136,8 @@ class CampaignConfig:
             )
         if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
             raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
+        if self.share and self.part.whole:
+            raise ConfigError("--share is for the parts of a campaign: add --shard 1/2")
         for name in ("full_check", "pipelines"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"--{name.replace('_', '-')} is a share between 0 and 1")
@@ -150,6 +159,14 @@ class CampaignConfig:
         """What the pipeline of a test is drawn with; None where it runs at the usual levels."""
         rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")
         return rng if rng.random() < self.pipelines else None
+
+    @property
+    def part(self) -> Shard:
+        """The part of the indexes that is tested. Raises: ConfigError."""
+        try:
+            return Shard.parse(self.shard) if self.shard else Shard()
+        except ValueError as error:
+            raise ConfigError(f"--shard {error}") from error
 
     @property
     def timed(self) -> bool:

@@ -10,11 +10,13 @@ through its tests again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.guidance import Feedback, NoFeedback
+from nnfuzz.campaign.exchange import Exchange, Restrained, Told
+from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
 from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import ProducerPool
@@ -44,7 +46,9 @@ class Epochs:
         throttle: Throttle,
         observer: Observer,
         feedback: Feedback,
+        exchange: Exchange | None = None,
     ) -> None:
+        """exchange: with the other parts of the campaign, of which this one leads."""
         self.number = -1
         self.refused: set[str] = set(config.case.refused)
         self.throttle = throttle
@@ -61,51 +65,87 @@ class Epochs:
         self.feedback = feedback
         self._emphases: dict[int, Emphasis] = {}
         """By epoch; two are enough, since what is learnt is of the epoch before."""
+        self._exchange = exchange
+        self._published = 0  # the epoch before which the own tests are told to the other parts
+
+    follows = False
+    """Whether another part of the campaign decides."""
+
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        """What generation keeps away from by now, by item."""
+        return self.throttle.avoided
 
     @property
     def end(self) -> int:
         """The first index that is not in the current epoch."""
         return begins(self.number + 1)
 
-    def advance(self, next_index: int) -> None:
+    @property
+    def owed(self) -> bool:
+        """Whether other parts of the campaign still wait for an epoch that this one decides."""
+        limit = self._config.tests_limit
+        return self._exchange is not None and limit is not None and self.end < limit
+
+    def advance(self, next_index: float) -> None:
         """Begins the next epoch, and learns for the one after it, as far as that can be done.
 
-        next_index: the first one that was not handed out yet.
+        next_index: the first one that was not handed out yet; infinite if there are no more.
         """
+        self.publish()
         while self._prober.idle:
             if self._learned < self.number:
                 if not self._learn():
                     return
-            elif next_index >= self.end:
+            elif next_index >= self.end and (math.isfinite(next_index) or self.owed):
                 self._begin()
             else:
                 return
+
+    def publish(self) -> None:
+        """Tells the other parts what was seen in the epochs of which all own tests are recorded."""
+        while self._exchange and self._recorder.recorded.length >= begins(self._published + 1):
+            first, end = begins(self._published), begins(self._published + 1)
+            seen = self._store.seen(first, end) if self._config.guidance else []
+            told = Told(tuple(self._store.observed(first, end)), tuple(seen))
+            self._exchange.tell(self._published, told)
+            self._published += 1
+            if self.follows:
+                self._store.drop_graphs(first, end, ())
 
     def _learn(self) -> bool:
         """Takes the tests of the epoch before the current one, once they are all recorded."""
         first, end = begins(self._learned), begins(self._learned + 1)
         if self._recorder.recorded.length < end:
             return False
+        told = self._told_of(first, end)
+        if told is None:
+            return False
         self._learned += 1
-        tests = self._store.observed(first, end)
         if self._config.learn and self._more():
-            self._prober.learn(tests, begins(self.number + 1), most=end - first)
-        self._throttle(tests)
-        self._guide(first, end)
+            self._prober.learn(told.tests, begins(self.number + 1), most=end - first)
+        self._throttle(told.tests)
+        self._guide(told.seen, first, end)
         return True
 
-    def _guide(self, first: int, end: int) -> None:
+    def _told_of(self, first: int, end: int) -> Told | None:
+        """What the tests of an epoch have shown; None while other parts have not told theirs."""
+        if self._exchange:
+            return self._exchange.told(self._learned)
+        seen = self._store.seen(first, end) if self._config.guidance else []
+        return Told(tuple(self._store.observed(first, end)), tuple(seen))
+
+    def _guide(self, seen: Iterable[Seen], first: int, end: int) -> None:
         """Takes the tests of an epoch for what shall be generated more often."""
         emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
         if isinstance(self.feedback, NoFeedback):
             self._store.drop_graphs(first, end, ())
             return
         exporters = {case.exporter for case in emphasis.kept}
-        seen = [
+        self.feedback.observe(
             replace(s, mutated=s.exporter in exporters and emphasis.mutates(seed, s.index))
-            for s in self._store.seen(first, end)
-        ]
-        self.feedback.observe(seen)
+            for s in seen
+        )
         self._store.drop_graphs(first, end, self.feedback.keeps)
 
     def _more(self) -> bool:
@@ -125,15 +165,19 @@ class Epochs:
         changed = bool(reasons) or avoided != self._avoided or not self.number
         self._avoided = avoided
         self._emphases[self.number] = emphasis
-        if changed or emphasis != before:
-            self._store.set_epoch(self.number, self.refused, reasons, avoided, emphasis)
-            case = replace(
-                self._config.case,
-                refused=tuple(sorted(self.refused)),
-                avoid=tuple(row.item for row in avoided),
-                emphasis=emphasis,
-            )
-            self._producers.configure(self.number, case)
+        changed |= emphasis != before
+        restraints = Restrained(tuple(sorted(self.refused)), reasons, tuple(avoided), emphasis)
+        if self._exchange:
+            self._exchange.decide(self.number, restraints if changed else None)
+        if changed:
+            self._restrain(restraints)
+
+    def _restrain(self, by: Restrained) -> None:
+        """Has test cases be made so from the current epoch on."""
+        self._store.set_epoch(self.number, by.refused, by.reasons, by.avoided, by.emphasis)
+        avoid = tuple(row.item for row in by.avoided)
+        case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
+        self._producers.configure(self.number, case)
 
     def _new_refusals(self) -> dict[str, str]:
         """Signatures that turned out not to be supported, with the reasons."""
@@ -185,6 +229,32 @@ class Epochs:
         """Says it, unless an earlier session has."""
         if self.number >= self._last:
             self._observer.note(text)
+
+
+class FollowingEpochs(Epochs):
+    """Those of a part of a campaign whose epochs another part decides. It asks for no probes."""
+
+    follows = True
+
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        return self._avoided
+
+    @property
+    def owed(self) -> bool:
+        return False
+
+    def advance(self, next_index: float) -> None:
+        self.publish()
+        while math.isfinite(next_index) and next_index >= self.end:
+            assert self._exchange is not None
+            decided = self._exchange.decided(self.number + 1)
+            if decided is None:
+                return
+            self.number += 1
+            for by in decided:
+                self.refused, self._avoided = {*by.refused}, [*by.avoided]
+                self._restrain(by)
 
 
 def _some(keys: Collection[str], count: int = 4) -> str:

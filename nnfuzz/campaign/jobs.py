@@ -8,6 +8,7 @@ from functools import partial
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import Job
 from nnfuzz.execute.events import Death, Fault, Reply
+from nnfuzz.shard import Shard
 from nnfuzz.testcase.service import produce_job, produced_as
 from nnfuzz.testcase.test_id import Numbered, TestId
 
@@ -29,9 +30,13 @@ class JobSource:
         done: Collection[int],
         prober: Prober,
         produced: Produced,
+        part: Shard = Shard(),  # noqa: B008 (frozen)
     ) -> None:
-        """limit: tests of the campaign; None: no end. done: the indexes of earlier sessions."""
+        """limit: tests of the campaign; None: no end. done: the indexes of earlier sessions. part:
+        of the indexes, beyond which there are none.
+        """
         self.end = 0
+        self._part = part
         self._seed = seed
         self._limit = limit
         self._done = done
@@ -72,5 +77,5 @@ class JobSource:
 
     def _take(self) -> None:
         self.next_index += 1
-        while self.next_index in self._done:
+        while self.next_index in self._done or not self._part.owns(self.next_index):
             self.next_index += 1

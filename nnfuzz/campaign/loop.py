@@ -91,13 +91,14 @@ class Loop:
         self._probe_first()
         self.cpu.begin()
         while not self._over():
-            self.epochs.advance(self._jobs.next_index)
+            self.epochs.advance(self._jobs.next_index if self._jobs.left else math.inf)
             self._jobs.end = self.epochs.end
             if self._held_up():
                 for pool in self.backends:
                     pool.aside.give_up_probes()
             self._step(self._next_job)
         self._settle()
+        self.epochs.publish()
         self.recorder.complete = True
         self.recorder.store.stop_clock()
         self.cpu.end()
@@ -134,6 +135,8 @@ class Loop:
 
         A campaign that goes on asks for what it asked for in the beginning.
         """
+        if self.epochs.follows:
+            return
         store, deadline = self.recorder.store, math.inf
         if store.last_epoch() >= 0:
             self.prober.ask(store.probed_first())
@@ -156,7 +159,8 @@ class Loop:
         if self._overtime:
             limit = max(self._suspects.indexes, default=-1) + 1
             done = set(range(limit)) - self._suspects.indexes
-        return JobSource(self.config.seed, limit, done, self.prober, self._produced)
+        part = self.config.part
+        return JobSource(self.config.seed, limit, done, self.prober, self._produced, part)
 
     def _next_job(self) -> Job | None:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""
@@ -210,7 +214,10 @@ class Loop:
 
     def _wait(self) -> None:
         due = max(LEAST_TICK_SECONDS, min(pool.due for pool in self.backends))
-        for sandbox, event in wait(self._sandboxes(), min(TICK_SECONDS, due)):
+        sandboxes = self._sandboxes()
+        if not any(sandbox.busy for sandbox in sandboxes):
+            time.sleep(LEAST_TICK_SECONDS)  # other parts of the campaign are waited for
+        for sandbox, event in wait(sandboxes, min(TICK_SECONDS, due)):
             if not self.producers.feed(sandbox, event) and not self.reducer.feed(sandbox, event):
                 any(pool.feed(sandbox, event) for pool in self.backends)
         if time.monotonic() - self._last_tick > TICK_SECONDS:
@@ -236,7 +243,9 @@ class Loop:
             return True
         if self._time_is_up() and not self._overtime:
             return True
-        return not self._probing and not self._jobs.left and not self._busy()
+        if self._probing or self._jobs.left or self._busy():
+            return False
+        return not self.epochs.owed
 
     def _time_is_up(self) -> bool:
         limit = self.config.time_limit
@@ -351,12 +360,12 @@ class Loop:
             faults=self.faults,
             refused=len(self.epochs.refused),
             sut_share=self.sut_share(),
-            tests_limit=self.config.tests_limit,
+            tests_limit=self._own_limit,
             decided=self.prober.decided(),
             signatures=len(self.prober.keys),
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
-            avoided=len(self.epochs.throttle.avoided),
+            avoided=len(self.epochs.avoided),
             waiting=tuple(str(w) for pool in self.backends for w in pool.aside.waiting()),
             suspects=len(self.recorder.unconfirmed),
         )
@@ -365,6 +374,12 @@ class Loop:
         if self._reduce_until is not None:
             return "reducing"
         return "probing" if self._probing else "fuzzing"
+
+    @property
+    def _own_limit(self) -> int | None:
+        """How many indexes this part of the campaign has; None for no end."""
+        limit = self.config.tests_limit
+        return None if limit is None else self.config.part.of(limit)
 
     def _reducing_left(self) -> float:
         """Seconds until the reductions after the last test end."""
@@ -376,6 +391,6 @@ class Loop:
         ends = []
         if self.config.time_limit is not None:
             ends.append(self.config.time_limit - seconds)
-        if self.config.tests_limit is not None and rate:
-            ends.append((self.config.tests_limit - self.recorder.figures.indexes) / rate)
+        if self._own_limit is not None and rate:
+            ends.append((self._own_limit - self.recorder.figures.indexes) / rate)
         return max(0.0, min(ends)) if ends else None

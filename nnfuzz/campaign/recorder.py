@@ -40,6 +40,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.report.files import remove_partial
 from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
+from nnfuzz.shard import Shard
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 from nnfuzz.triage.keys import Key, KeyKind
@@ -108,15 +109,16 @@ class Recorder:
         variables: Mapping[str, Sequence[int]] | None = None,
         declared: Mapping[str, Sequence[Deviation]] = NO_HABITS,
         regressions: bool = False,
+        part: Shard = Shard(),  # noqa: B008 (frozen)
     ) -> None:
         """known: lines of a file of known failures. variables: see
         nnfuzz.campaign.support.signature_keys. declared: habits that compilers have by design, by
-        backend: what they explain is no finding. regressions: see CampaignConfig.
+        backend: what they explain is no finding. regressions, part: see CampaignConfig.
         """
         self.store = store
         hangs = store.hangs()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = Prefix(store.done() | late)
+        self.recorded = Prefix(store.done() | late, part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from nnfuzz.shard import Shard
+
 FIRST, LONGEST = 16, 256
 """Tests in the first epoch, so that a short campaign learns as well; and in a late one, so that
 waiting for its stragglers, once per epoch, costs little."""
@@ -38,10 +40,13 @@ def place_of(index: int) -> int:
 
 
 class Prefix:
-    """How many of the first indexes are there without a gap: `length`."""
+    """How many of the first indexes are there without a gap: `length`. part: of the
+    campaign; indexes of other parts count as there.
+    """
 
-    def __init__(self, indexes: Iterable[int] = ()) -> None:
+    def __init__(self, indexes: Iterable[int] = (), part: Shard = Shard()) -> None:  # noqa: B008
         self.length = 0
+        self._part = part
         self._later = set(indexes)
         self._grow()
 
@@ -51,6 +56,6 @@ class Prefix:
             self._grow()
 
     def _grow(self) -> None:
-        while self.length in self._later:
-            self._later.remove(self.length)
+        while self.length in self._later or not self._part.owns(self.length):
+            self._later.discard(self.length)
             self.length += 1

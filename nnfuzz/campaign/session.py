@@ -17,7 +17,8 @@ from typing import Any
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.changes import keep_releases
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.epochs import Epochs
+from nnfuzz.campaign.epochs import Epochs, FollowingEpochs
+from nnfuzz.campaign.exchange import Exchange
 from nnfuzz.campaign.guidance import Guidance, NoFeedback
 from nnfuzz.campaign.loop import Loop
 from nnfuzz.campaign.observer import Observer, counted
@@ -141,7 +142,7 @@ class _Session:
 
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
-        now = {row.item for row in self.loop.epochs.throttle.avoided}
+        now = {row.item for row in self.loop.epochs.avoided}
         return [row for row in self.store.ever_avoided() if row.item not in now]
 
     def result(self) -> Result:
@@ -167,7 +168,7 @@ class _Session:
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
             "support_tables": self.support_used,
-            "avoided": [asdict(row) for row in self.loop.epochs.throttle.avoided],
+            "avoided": [asdict(row) for row in self.loop.epochs.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
             "reduce_seconds_after_campaign": round(self.loop.reducer.after_campaign, 3),
@@ -227,12 +228,15 @@ def _open(
             prober.variables,
             {name: declared(backend) for name, backend in kinds},
             config.regressions,
+            config.part,
         )
         reducer = Reducer(config, recorder, observer.note)
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
         feedback = Guidance() if config.guidance else NoFeedback()
-        epochs = Epochs(config, recorder, producers, prober, throttle, observer, feedback)
+        exchange = Exchange.of(config, versions.flat())
+        kind = FollowingEpochs if exchange and not exchange.leads else Epochs
+        epochs = kind(config, recorder, producers, prober, throttle, observer, feedback, exchange)
         loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
         yield _Session(config, store, recorder, loop, prober, versions, support, used)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import UsageError, writing
+from nnfuzz.shard import Shard
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.verify import Result
@@ -26,7 +26,6 @@ SummaryMd = Annotated[
         help="Write them as Markdown, such as the summary of a job: $GITHUB_STEP_SUMMARY.",
     ),
 ]
-_SHARD = re.compile(r"(\d+)/(\d+)")
 
 
 def write_reports(
@@ -61,12 +60,9 @@ def write(file: Path, data: bytes) -> None:
             write_atomically(file, data)
 
 
-def shard(text: str | None) -> tuple[int, int]:
-    """ "2/8" -> (1, 8): the first of the parts is 0. Raises: UsageError."""
-    if text is None:
-        return 0, 1
-    match = _SHARD.fullmatch(text)
-    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= count:
-        raise UsageError(f"--shard {text!r} is none: write 2/8 for the second of eight parts")
-    return number - 1, count
+def shard(text: str | None) -> Shard:
+    """What --shard says; everything by default. Raises: UsageError."""
+    try:
+        return Shard() if text is None else Shard.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--shard {error}") from error

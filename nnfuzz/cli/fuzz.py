@@ -86,6 +86,8 @@ def fuzz(
     learn: opt.Learn = None,
     workers: opt.Workers = None,
     producers: opt.Producers = None,
+    shard: opt.ShardOf = None,
+    share: opt.Share = None,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
@@ -97,6 +99,7 @@ def fuzz(
     nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
     nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
+    nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --share /nfs/tvm --out part2
     nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
     nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
@@ -114,6 +117,8 @@ def fuzz(
         raise UsageError(f"--focus makes seed models for a new campaign: leave out {other}")
     if pr and time is None and tests is None:
         time = PR_TIME
+    if shard and seed is None and not resume:
+        raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
     if seed_models or focus:
         exporter = exporter or "direct"
     given = {
@@ -127,6 +132,8 @@ def fuzz(
         "seed": seed,
         "workers": workers,
         "producers": producers,
+        "shard": shard,
+        "share": share,
         "levels": listed(level) or None,
         "pipelines": pipelines,
         "exporters": exporting(exporter, opset) if exporter else None,
@@ -291,7 +298,8 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 def refuse_finished(store: Store, config: CampaignConfig) -> None:
     """Raises: UsageError if there is nothing left to do within the limits."""
     limit = config.tests_limit
-    tests = limit is not None and len([i for i in store.done() if i < limit]) >= limit
+    done = len([index for index in store.done() if limit is None or index < limit])
+    tests = limit is not None and done >= config.part.of(limit)
     seconds = store.seconds_before()
     if store.unconfirmed() or not _is_summarised(store):
         return  # hangs are decided, and what was killed at its end is ended, whatever limits say

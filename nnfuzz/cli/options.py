@@ -236,6 +236,23 @@ Pipelines = Annotated[
         "such [default: 0.5, 0 with --level].",
     ),
 ]
+ShardOf = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="K/N",
+        help="Run the K-th of N parts of the campaign; nnfuzz merge puts them together.",
+    ),
+]
+Share = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR|URL",
+        help="Where the parts of --shard tell each other what they learn, so that they make the "
+        "tests that one process would: a folder that all see, or an address that fsspec knows "
+        "[default: each part learns from its own tests].",
+    ),
+]
 Baseline = Annotated[
     Path | None,
     typer.Option(

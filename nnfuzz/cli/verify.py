@@ -91,10 +91,10 @@ def verify(
     from nnfuzz.execute.registry import BackendRegistry
 
     expected = _known(known, baseline)
-    place, count = shard(part)
+    chosen = shard(part)
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
-    tests = _tests(folder)[place::count]
+    tests = [test for index, test in enumerate(_tests(folder)) if chosen.owns(index)]
     found = _run(tests, spec, listed(level), expected, seconds)
     notes = expected.notes(found)
     if results is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
+from nnfuzz.campaign.config import ConfigError
 from nnfuzz.campaign.schedule import begins
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 
-TESTS = 130
+TESTS, PARTS = 130, 3
 
 
 def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
@@ -72,3 +74,39 @@ def test_an_interruption_does_not_matter(alone, tmp_path, stop):
     (tests, *_), _ = campaign(folder, stop=stop)
     assert stop <= len(tests) < TESTS
     assert campaign(folder)[0] == alone[1]
+
+
+def in_parts(folder, **more):
+    """What each part has made; they run at the same time."""
+    share = str(folder / "share")
+    with ThreadPoolExecutor(PARTS) as pool:
+        made = [
+            pool.submit(campaign, folder / str(k), shard=f"{k}/{PARTS}", share=share, **more)
+            for k in range(1, PARTS + 1)
+        ]
+        return [future.result()[0] for future in made]
+
+
+def test_parts_make_the_test_cases_of_one_process(alone, tmp_path):
+    tests, avoided, findings, probes = alone[1]
+    parts = in_parts(tmp_path)
+    assert sorted(test for part in parts for test in part[0]) == tests
+    assert [len(part[0]) for part in parts] == [44, 43, 43] and len(tests) == TESTS
+    assert all(part[1] == avoided for part in parts)
+    assert set().union(*(part[2] for part in parts)) == findings.keys()
+    assert [part[3] for part in parts] == [probes, [], []]
+
+
+def test_a_part_that_was_interrupted_goes_on(alone, tmp_path):
+    in_parts(tmp_path, stop=10)
+    parts = in_parts(tmp_path)
+    assert sorted(test for part in parts for test in part[0]) == alone[1][0]
+
+
+def test_another_campaign_is_not_mixed_in(tmp_path):
+    more = {"share": str(tmp_path / "share"), "tests": 4, "probe_seconds": 0.0}
+    campaign(tmp_path / "a", shard="1/1000", **more)
+    with pytest.raises(ConfigError, match="another number of parts"):
+        campaign(tmp_path / "b", shard="2/3", **more)
+    with pytest.raises(ConfigError, match="another settings"):
+        campaign(tmp_path / "c", shard="2/1000", throttle=7, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.campaign.schedule import LONGEST, Prefix, begins, epoch_of, place_of
+from nnfuzz.shard import Shard
 
 
 def test_epochs_grow_and_stop_growing():
@@ -25,3 +26,12 @@ def test_a_prefix_grows_over_what_came_early():
     assert prefix.length == 2
     prefix.add(2)
     assert prefix.length == 4
+
+
+def test_a_prefix_does_not_wait_for_other_parts():
+    prefix = Prefix([1], Shard(2, 3))
+    assert prefix.length == 4
+    prefix.add(7)
+    assert prefix.length == 4
+    prefix.add(4)
+    assert prefix.length == 10

@@ -84,7 +84,7 @@ def test_what_is_not_begun_in_time_is_skipped(folders):
     assert code == 0 and re.search(r"skipped 4x: not begun: the time was over", told)
 
 
-@pytest.mark.parametrize("text", ["", "3", "0/3", "4/3", "1/0", "a/b", "1/2/3"])
+@pytest.mark.parametrize("text", ["", "3", "01/2", "0/3", "4/3", "1/0", "a/b", "1/2/3"])
 def test_bad_shards(text):
     with pytest.raises(UsageError, match="write 2/8"):
         shard(text)

@@ -1,0 +1,43 @@
+"""The K-th of N parts of numbered things: every N-th of them, so that parts are alike."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FORM = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Written "2/8": the second of eight. number: from 1 on. Raises: ValueError."""
+
+    number: int = 1
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.count:
+            raise ValueError(f"{self} is no part: write 2/8 for the second of eight parts")
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Raises: ValueError."""
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no part: write 2/8 for the second of eight parts")
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def owns(self, index: int) -> bool:
+        """Whether it has the thing of an index, from 0 on."""
+        return index % self.count == self.number - 1
+
+    @property
+    def whole(self) -> bool:
+        return self.count == 1
+
+    def of(self, total: int) -> int:
+        """How many of the first so many things it has."""
+        return len(range(self.number - 1, total, self.count))
