@@ -3,8 +3,8 @@
 python scripts/bench_hang.py --seconds 35 --turns 1
 
 Both run by turns under the same settings (scripts/sleepers.py); with --together at the same time,
-each on half of the cores and on the other half the next turn, so that whatever else the machine does
-slows down both. Prints the tests per minute of each, their ratio, and how many of the hangs the
+each on half of the cores and on the other half the next turn, so that whatever else the machine
+does slows down both. Prints the tests per minute of each, their ratio, and how many of the hangs the
 summary tells. Exit code 1 below --least, or if a hang is missing.
 """
 
@@ -73,7 +73,10 @@ def _turn(
 def _campaign(
     options: argparse.Namespace, name: str, out: Path, log: Path, cores: list[int]
 ) -> dict[str, Any]:
-    """The summary of one on some cores. Raises: CalledProcessError if the campaign fails; findings are no failure."""
+    """The summary of one on some cores.
+
+    Raises: CalledProcessError if the campaign fails; findings are no failure.
+    """
     backend = f"{name},log={log}" if name == "sleepy" else name
     fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", backend, "--quiet"]
     fuzz += ["--plugin", str(PLUGIN), "--time", f"{options.seconds}s", "--seed", str(options.seed)]
