@@ -3,8 +3,8 @@
 python scripts/bench_hang.py --seconds 35 --turns 1
 
 Both run by turns under the same settings (scripts/sleepers.py); with --together at the same time,
-each on half of the cores and on the other half the next turn, so that whatever else the machine
-does slows down both. Prints the tests per minute of each, their ratio, and how many of the hangs the
+each on half of the cores and on the other half the next turn, so that other work of the machine
+slows down both. Prints the tests per minute of each, their ratio, and how many of the hangs the
 summary tells. Exit code 1 below --least, or if a hang is missing.
 """
 

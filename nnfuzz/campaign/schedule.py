@@ -50,6 +50,11 @@ class Prefix:
         self._later = set(indexes)
         self._grow()
 
+    @property
+    def later(self) -> tuple[int, ...]:
+        """Those that are there behind a gap, sorted."""
+        return tuple(sorted(self._later))
+
     def add(self, index: int) -> None:
         if index >= self.length:
             self._later.add(index)

@@ -268,6 +268,7 @@ def _focus(
 
 def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.sources import SOURCES
     from nnfuzz.campaign.store import Store
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.settings import known_failures
@@ -278,6 +279,8 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     given = dict(asked.given)
     store = Store.open(asked.out)
     try:
+        if store.meta(SOURCES) is not None:
+            raise UsageError(f"{asked.out} was put together by nnfuzz merge: go on with its parts")
         stored = CampaignConfig.from_json(store.config())
         Consent(asked.out, asked.plugins).require(stored.plugins)
         registry = BackendRegistry.discover(stored.plugins)

@@ -19,7 +19,9 @@ from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
 from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
+from nnfuzz.cli.merge import merge
 from nnfuzz.cli.metrics import metrics
+from nnfuzz.cli.publish import publish
 from nnfuzz.cli.reduce import reduce
 from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
@@ -85,8 +87,9 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    findings = (fuzz, replay, reduce, bisect, report, metrics, file, show)
-    for command in (*findings, generate, select, verify, rewrite, backends):
+    fuzzing = (fuzz, merge, publish)
+    findings = (replay, reduce, bisect, report, metrics, file, show)
+    for command in (*fuzzing, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

@@ -1,0 +1,281 @@
+"""Puts the parts of a campaign together: rows and folders of finding, each once.
+
+Neither the order of the parts nor how often one is given matters: of two rows of one thing the same
+one stays whichever comes first, and epochs are named by what holds in them. So the parts of parts
+may be put together, and a part again that has gone on meanwhile. Which findings are one cause is
+not decided here: the rules of a campaign decide it of its rows (nnfuzz.campaign.rows.merged).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.config import LIMITS, CampaignConfig
+from nnfuzz.campaign.depot import Depot
+from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
+from nnfuzz.campaign.recorder import DESIGN, arrange, mend
+from nnfuzz.campaign.rekeying import RULES
+from nnfuzz.campaign.remerge import renew_variants
+from nnfuzz.campaign.rows import FindingRow, ReductionRow
+from nnfuzz.campaign.segments import unpacked
+from nnfuzz.campaign.sources import ADDED, SOURCES, Figures, newest, sources_of
+from nnfuzz.campaign.statistics import Statistics, summary
+from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
+from nnfuzz.reading import Unreadable
+from nnfuzz.report.files import PARTIAL, atomic_folder, write_atomically
+from nnfuzz.untrusted import below
+
+REPLACED = ".merged-over-"
+"""Prefix of the folder that a newer one is about to replace."""
+
+
+class MergeError(Unreadable):
+    """Campaigns that are no parts of one; the message names the reason."""
+
+
+def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None]) -> Store:
+    """Writes what the campaigns hold into a new one, or over an earlier result of this, which then
+    counts as one of them; it is there whole or not at all. Returns it, open.
+
+    sources: folders of campaigns, or depots of segments (nnfuzz.campaign.segments).
+
+    Raises: MergeError, StoreError.
+    """
+    settle(out)
+    if (out / FILE).exists():
+        sources = [*sources, out]
+        with Store.open(out) as store:
+            if store.meta(SOURCES) is None:
+                raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
+    elif out.exists() and any(out.iterdir()):
+        raise MergeError(f"{out} holds other files: choose another --out")
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folders = [folder for source in sources for folder in campaigns_in(str(source), scratch)]
+        # Whatever is named twice is locked and read once.
+        places = dict.fromkeys(folder.resolve() for folder in folders)
+        parts = [stack.enter_context(Store.open(place)) for place in places]
+        check_alike(parts)
+        with _in_place_of(out) as made, Store.create(made, {}) as target:
+            for part in parts:
+                add(target, part)
+            finish(target, parts, note)
+    return Store.open(out)
+
+
+def campaigns_in(source: str, scratch: Path) -> list[Path]:
+    """The folder of a campaign itself, or those of the segments that a depot holds, unpacked.
+
+    Raises: MergeError, Unreadable.
+    """
+    if "://" not in source and os.path.lexists(Path(source, FILE)):
+        return [Path(source)]
+    found = unpacked(Depot(source), scratch)
+    if not found:
+        raise MergeError(f"{source} is no campaign, and holds no segments of one")
+    return found
+
+
+def settle(out: Path) -> None:
+    """Ends what a kill has interrupted: the earlier result is there, or the newer one."""
+    for old in out.parent.glob(f"{REPLACED}{out.name}"):
+        if out.exists():
+            shutil.rmtree(old)
+        else:
+            os.replace(old, out)
+
+
+@contextmanager
+def _in_place_of(out: Path) -> Iterator[Path]:
+    """A folder that takes the place of another one, or of none, once the block has ended well."""
+    if out.exists() and not any(out.iterdir()):
+        out.rmdir()
+    if not out.exists():
+        with atomic_folder(out) as made:
+            yield made
+        return
+    newer = out.with_name(f"{PARTIAL}merged-{out.name}")
+    shutil.rmtree(newer, ignore_errors=True)
+    with atomic_folder(newer) as made:
+        yield made
+    old = out.with_name(f"{REPLACED}{out.name}")
+    os.replace(out, old)
+    os.replace(newer, out)
+    shutil.rmtree(old)
+
+
+# -- are they parts of one campaign? --------------------------------------------------------------
+
+
+def check_alike(parts: Sequence[Store]) -> None:
+    """Raises: MergeError if settings differ, or if a test case of one index does."""
+    first, *others = parts
+    wanted = _settings(first)
+    for other in others:
+        differing = [name for name, value in _settings(other).items() if wanted[name] != value]
+        if differing:
+            raise MergeError(
+                f"{other.folder} and {first.folder} are no parts of one campaign: they differ in "
+                + ", ".join(sorted(differing))
+            )
+    digests: dict[int, tuple[str, Path]] = {}
+    for part in parts:
+        for index, digest in part.digests():
+            known, where = digests.setdefault(index, (digest, part.folder))
+            if known != digest:
+                raise MergeError(
+                    f"{where} and {part.folder} have different test cases of index {index}: parts "
+                    "of one campaign are made with --shard"
+                )
+
+
+def _settings(store: Store) -> dict[str, Any]:
+    left_out = {*LIMITS, "shard"}
+    config = CampaignConfig.from_json(store.config()).to_json()
+    return {name: value for name, value in config.items() if name not in left_out}
+
+
+def _together(parts: Sequence[Store]) -> CampaignConfig:
+    """The settings of the whole: limits that all of them keep."""
+    configs = [CampaignConfig.from_json(part.config()) for part in parts]
+    times = [config.time_limit for config in configs]
+    tests = [config.tests_limit for config in configs]
+    return replace(
+        configs[0],
+        shard="",
+        share="",
+        time_limit=None if None in times else max(t for t in times if t is not None),
+        tests_limit=None if None in tests else max(n for n in tests if n is not None),
+        workers=max(config.workers for config in configs),
+        producers=max(config.producers for config in configs),
+        reduce=any(config.reduce for config in configs),
+        known=tuple(sorted({line for config in configs for line in config.known})),
+    )
+
+
+# -- one part more --------------------------------------------------------------------------------
+
+
+def add(target: Store, part: Store) -> None:
+    """Adds what a part holds and the target lacks."""
+    known = target.reductions()
+    mine = {row.signature: (row, known.get(row.signature)) for row in target.signatures()}
+    reductions, suspects = part.reductions(), part.suspects()
+    target.add_rows_of(part)
+    for row in part.signatures():
+        reduction = reductions.get(row.signature)
+        before = mine.get(row.signature)
+        if before is not None and _order(*before) <= _order(row, reduction):
+            target.date_finding(row.signature, row.found_at)
+            continue
+        found_at = min(row.found_at, before[0].found_at) if before else row.found_at
+        place = f"{FINDINGS}/{Path(row.folder).name}"
+        _copy(below(part.folder, row.folder), target.folder / place)
+        row = replace(row, folder=place, found_at=found_at)
+        target.take_finding(row, reduction, suspects.get(row.signature, ""))
+
+
+def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
+    """Which of two rows of a signature stays: as in one campaign, one that is reduced stays, else
+    the first one in the order of tests and probes.
+    """
+    reduced = reduction is not None and not reduction.reason
+    told = json.dumps(reduction.to_json(), sort_keys=True) if reduction else ""
+    return not reduced, row.place, str(row.test), row.title, row.party, told
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A folder of a finding, in place of another one."""
+    shutil.rmtree(target, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+
+
+# -- what holds for the whole ---------------------------------------------------------------------
+
+
+def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -> None:
+    """Settings, figures and order of the whole."""
+    target.set_meta("config", _together(parts).to_json())
+    for name in ("versions", "releases"):
+        target.set_meta(name, _versions([part.meta(name, {}) for part in parts]))
+    target.set_meta("habits", _habits([part.meta("habits", {}) for part in parts]))
+    rules = {part.meta(RULES) for part in parts}
+    if len(rules) == 1 and None not in rules:
+        target.set_meta(RULES, rules.pop())
+    else:
+        note("the parts were keyed by different rules of triage: nnfuzz reduce keys them anew")
+    sources: dict[str, Figures] = {}
+    for part in parts:
+        for name, figures in sources_of(part).items():
+            sources[name] = newest(sources.get(name, figures), figures)
+    target.set_meta(SOURCES, dict(sorted(sources.items())))
+    for place in FOLDERS:
+        mend(target.folder / place)
+    arrange(target)
+    renew_variants(target)
+    text = json.dumps(merged_summary(target), indent=1) + "\n"
+    write_atomically(target.folder / SUMMARY, text.encode())
+
+
+def _versions(told: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """By name; where parts differ, all of them."""
+    found: dict[str, set[str]] = {}
+    for versions in told:
+        for name, version in versions.items():
+            found.setdefault(name, set()).update(version.split(" | "))
+    return {name: " | ".join(sorted(versions)) for name, versions in sorted(found.items())}
+
+
+def _habits(told: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    found: dict[str, set[str]] = {}
+    for habits in told:
+        for backend, own in habits.items():
+            found.setdefault(backend, set()).update(json.dumps(habit) for habit in own)
+    return {name: [json.loads(text) for text in sorted(own)] for name, own in sorted(found.items())}
+
+
+def merged_summary(store: Store) -> dict[str, Any]:
+    """The content of summary.json of campaigns that were put together. seconds: of all parts."""
+    figures = Statistics()
+    for row in store.tests():
+        figures.add(row)
+    config, sources = CampaignConfig.from_json(store.config()), store.meta(SOURCES, {})
+    shares, buckets = store.sut_shares(), store.buckets()
+    hangs: Counter[str] = Counter()
+    for told in sources.values():
+        hangs.update(told["hangs_of_survey"])
+    added = {name: sum(told[name] for told in sources.values()) for name in ADDED}
+    extra = {
+        **findings_figures(store),
+        **added,
+        "sources": sources,
+        "faults": sum(event.kind == "fault" for event in store.events()),
+        "flaky": buckets.get("flaky", 0),
+        "flaky_failures": [vars(row) for row in store.flaky()],
+        "hangs": dict(Counter(row.status.value for row in store.hangs())),
+        "hangs_of_survey": dict(hangs),
+        "by_design": buckets.get(DESIGN, 0),
+        "known_unseen": [],
+        "unconfirmed_hangs": [row.to_json() for row in store.unconfirmed()],
+        "refused": len(store.reasons()),
+        "avoided": [vars(row) for row in store.ever_avoided()],
+        "avoided_before": [],
+        "sut_shares": {name: round(share, 4) for name, share in shares.items()},
+        "versions": store.meta("versions", {}),
+        "habits": {s.label: list(map(str, store.habits(s.label) or ())) for s in config.backends},
+        "seed": config.seed,
+        "config": config.to_json(),
+    }
+    mean = sum(shares.values()) / len(shares) if shares else 0.0
+    return summary(figures, store.findings(), store.seconds_before(), mean, extra)

@@ -1,0 +1,150 @@
+"""Segments: what is new in a campaign, as one file that is named by its content and never changes.
+
+A segment is a small campaign in an archive: the tests since the last one, and the findings that
+are new or have changed, with their folders. Whoever puts all segments of some nodes together
+(nnfuzz.campaign.merging) has their campaigns. A node may publish while it fuzzes; what it has
+published is noted beside its campaign, once that is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.depot import Depot
+from nnfuzz.campaign.rows import FindingRow, ReductionRow
+from nnfuzz.campaign.schedule import Prefix
+from nnfuzz.campaign.sources import SOURCES, figures_of, name_of
+from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.report.files import write_atomically
+from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
+
+NOTE = "published.json"
+"""In a campaign's folder: what each depot has of it."""
+META = ("config", "versions", "releases", "habits", "rules")
+_SUFFIX = ".segment.zip"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a depot has of a campaign: the tests below an index and some later ones; digests of the
+    rows and reductions of findings, by signature.
+    """
+
+    below: int = 0
+    later: tuple[int, ...] = ()
+    findings: dict[str, str] = field(default_factory=dict)
+
+
+def publish(folder: Path, url: str) -> str | None:
+    """Writes what a depot lacks of a campaign, which may be running; the name of the segment, or
+    None if nothing is new. Raises: StoreError, Unreadable.
+    """
+    depot, told = Depot(url), _noted(folder)
+    before = told.get(url, Published())
+    with Store.open(folder, write=False) as store, tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / "part"
+        with Store.create(made, {}) as part:
+            part.add_rows_of(store)
+            done = part.done()
+            sent = {index for index in done if index < before.below or index in before.later}
+            part.forget_tests(sent)
+            changed = _add_findings(part, store, before)
+            for name in META:
+                if (value := store.meta(name)) is not None:
+                    part.set_meta(name, value)
+            part.set_meta(SOURCES, {name_of(store): figures_of(store)})
+        if done == sent and not changed:
+            return None
+        data = _packed(made)
+        there = Prefix(done, CampaignConfig.from_json(store.config()).part)
+    name = hashlib.sha256(data).hexdigest() + _SUFFIX
+    depot.put(name, data)
+    told[url] = Published(there.length, there.later, {**before.findings, **changed})
+    text = json.dumps({place: vars(known) for place, known in told.items()}, indent=1)
+    write_atomically(folder / NOTE, text.encode())
+    return name
+
+
+def unpacked(depot: Depot, scratch: Path) -> list[Path]:
+    """The campaigns in the segments of a depot, below a folder. Raises: Unreadable."""
+    found = []
+    for name in depot.names(""):
+        if name.endswith(_SUFFIX):
+            data = depot.get(name) or b""
+            if hashlib.sha256(data).hexdigest() + _SUFFIX != name:
+                raise Unreadable(f"{depot.url}/{name} is damaged: its content has another name")
+            found.append(scratch / name.removesuffix(_SUFFIX))
+            if not found[-1].exists():
+                with making_sense(f"{depot.url}/{name}"):
+                    _unpack(data, found[-1])
+    return found
+
+
+def _noted(folder: Path) -> dict[str, Published]:
+    path = folder / NOTE
+    return read(dict[str, Published], read_json(path)) if path.exists() else {}
+
+
+def _add_findings(part: Store, store: Store, before: Published) -> dict[str, str]:
+    """Those that are new or have changed; their digests by signature."""
+    reductions, suspects, added = store.reductions(), store.suspects(), {}
+    for row in store.signatures():
+        reduction = reductions.get(row.signature)
+        digest = _digest(row, reduction)
+        place = f"{FINDINGS}/{Path(row.folder).name}"
+        if before.findings.get(row.signature) == digest:
+            continue
+        try:
+            shutil.copytree(below(store.folder, row.folder), part.folder / place)
+        except (OSError, shutil.Error):  # it moves just now: next time
+            shutil.rmtree(part.folder / place, ignore_errors=True)
+            continue
+        moved = FindingRow(**{**vars(row), "folder": place})
+        part.take_finding(moved, reduction, suspects.get(row.signature, ""))
+        added[row.signature] = digest
+    return added
+
+
+def _digest(row: FindingRow, reduction: ReductionRow | None) -> str:
+    told = [str(row.test), row.place, row.title, reduction.to_json() if reduction else None]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _packed(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files(folder):
+            archive.write(path, path.relative_to(folder).as_posix())
+    return buffer.getvalue()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    yield folder / FILE
+    for place in FOLDERS:
+        yield from sorted(p for p in (folder / place).rglob("*") if p.is_file())
+
+
+def _unpack(data: bytes, folder: Path) -> None:
+    """Raises: Unreadable, and whatever a damaged archive causes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if sum(member.file_size for member in members) > MAX_BYTES:
+            raise Unreadable(f"it unpacks to more than {MAX_BYTES:,} bytes")
+        for member in members:
+            path = below(folder, member.filename)
+            if member.filename != FILE and Path(member.filename).parts[0] not in FOLDERS:
+                raise Unreadable(f"{member.filename!r} is in no segment")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(member) as source, path.open("xb") as file:
+                shutil.copyfileobj(source, file)

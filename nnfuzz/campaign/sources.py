@@ -1,0 +1,53 @@
+"""The parts that a merged campaign consists of: their names, and figures that only they know."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nnfuzz.campaign.post_reduction import SUMMARY
+from nnfuzz.campaign.store import Store
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.untrusted import read_json
+
+SOURCES = "sources"
+"""In the meta table of what was put together: figures of each part, by its name."""
+ADDED = ("full_checks", "full_check_finds", "reduce_seconds", "reduce_seconds_after_campaign")
+"""Figures of a summary that are sums over parts, and stand nowhere else."""
+Figures = dict[str, Any]
+
+
+def sources_of(part: Store) -> dict[str, Figures]:
+    """Of a part itself, or of those that it consists of."""
+    told = part.meta(SOURCES)
+    return {name_of(part): figures_of(part)} if told is None else read(dict[str, Figures], told)
+
+
+def name_of(part: Store) -> str:
+    """The same wherever the campaign lies, and however far it has gone on."""
+    config = part.config()
+    text = json.dumps([config.get("seed"), config.get("shard"), part.began()])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def figures_of(part: Store) -> Figures:
+    """What the summary of a part says, and nothing else does."""
+    try:
+        told = read(dict[str, Any], read_json(part.folder / SUMMARY))
+    except Unreadable:
+        told = {}
+    about = {"shard": part.config().get("shard", ""), "tests": len(part.done())}
+    figures = {name: told.get(name, 0) for name in ADDED}
+    hangs = told.get("hangs_of_survey", {})
+    return {**about, **figures, "hangs_of_survey": hangs, "cpu_ms": told.get("cpu_ms", {})}
+
+
+def newest(first: Figures, second: Figures) -> Figures:
+    """Of the figures of one part, those after more tests."""
+    return max(first, second, key=_size)
+
+
+def _size(figures: Mapping[str, Any]) -> tuple[int, str]:
+    return int(figures.get("tests", 0)), json.dumps(figures, sort_keys=True)

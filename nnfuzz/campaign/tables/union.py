@@ -1,0 +1,168 @@
+"""Takes over what another campaign's file holds.
+
+Of two rows for one thing the lesser one stays, by its columns in order, so that it does not matter
+which of them came first. A test is there once, with all that belongs to it: the first recorded one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from nnfuzz.campaign.rows import FindingRow, ReductionRow
+from nnfuzz.campaign.tables.database import dumps
+from nnfuzz.campaign.tables.findings import Findings
+from nnfuzz.campaign.tables.hangs import Hangs
+from nnfuzz.campaign.tables.restraints import Restraints
+from nnfuzz.campaign.tables.schema import FILE
+
+EPOCH_BYTES = 6
+"""Of SHA-256, which names an epoch by what holds in it: SQLite's integers have eight."""
+_OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
+_KEYED = {
+    "probes": (("key", "instance", "backend"), ("before", "answers")),
+    "occurrences": (("signature", "test"), ("bucket", "kind", "idx")),
+    "repeats": (("signature", "test"), ("levels", "repeated", "tried", "title")),
+}
+"""Table -> its key and its other columns, the first of which decide which row stays."""
+LEFT_OUT = ("keepable",)
+"""Tables that only a campaign that goes on needs."""
+_HANG = "level stage seconds epoch signature exporter items late status idx".split()
+
+
+class Union(Findings, Hangs, Restraints):
+    """A file that rows of others are added to."""
+
+    def digests(self) -> Iterator[tuple[int, str]]:
+        """Index and digest of every test."""
+        yield from self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
+
+    def began(self) -> float:
+        """When the first session did, in seconds of Unix time; 0 if there was none."""
+        return float(
+            self._db.execute("SELECT coalesce(min(started), 0) FROM sessions").fetchone()[0]
+        )
+
+    def add_rows_of(self, part: Union) -> None:
+        """Everything but findings and the settings, all or nothing."""
+        self._db.execute("ATTACH DATABASE ? AS part", [str(part.folder / FILE)])
+        try:
+            with self._transaction():
+                self._name_epochs(part)
+                self._add_tests()
+                for table, (key, rest) in _KEYED.items():
+                    self._add_least(table, key, rest, ", ".join((*key, *rest)), f"part.{table}")
+                told = ", ".join("new" if name == "epoch" else name for name in _HANG)
+                hangs = "part.hangs JOIN temp.epoch_of ON old = epoch"
+                self._add_least(
+                    "hangs", ("test", "backend"), _HANG, f"test, backend, {told}", hangs
+                )
+                self._db.execute(
+                    "INSERT OR IGNORE INTO main.reductions SELECT * FROM part.reductions WHERE "
+                    "signature NOT IN (SELECT signature FROM main.findings "
+                    "UNION SELECT signature FROM part.findings)"
+                )
+                self._add_sessions()
+                self._add_events()
+        finally:
+            self._db.execute("DROP TABLE IF EXISTS temp.epoch_of")
+            self._db.execute("DROP TABLE IF EXISTS temp.taken")
+            self._db.execute("DETACH DATABASE part")
+
+    def forget_tests(self, indexes: Iterable[int]) -> None:
+        """Removes the rows of tests, and what belongs to them alone."""
+        with self._transaction():
+            rows = [(index,) for index in indexes]
+            for table in _OF_TESTS:
+                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", rows)
+            self._db.execute("DELETE FROM texts WHERE digest NOT IN (SELECT digest FROM errors)")
+        self._db.execute("VACUUM")
+
+    def take_finding(self, row: FindingRow, reduction: ReductionRow | None, refined: str) -> None:
+        """In place of what there was of its signature. refined: what it is suspected to be of."""
+        with self._transaction():
+            self._add_finding(row)
+            for table in ("reductions", "suspects"):
+                self._db.execute(f"DELETE FROM {table} WHERE signature = ?", [row.signature])
+            if reduction is not None:
+                self.add_reduction(reduction)
+            if refined:
+                self.suspect(row.signature, refined)
+
+    def date_finding(self, signature: str, found_at: float) -> None:
+        """Notes that it was found earlier."""
+        query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
+        self._db.execute(query, [found_at, signature])
+
+    def _name_epochs(self, part: Union) -> None:
+        """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
+        self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
+        query = "SELECT epoch FROM {0}.tests UNION SELECT epoch FROM {0}.hangs UNION SELECT id"
+        query += " FROM {0}.epochs"
+        for (epoch,) in self._db.execute(query.format("part")).fetchall():
+            row = part._row(epoch)
+            found = "SELECT refused, reasons, emphasis FROM part.epochs WHERE id = ?"
+            held = self._db.execute(found, [row]).fetchone() or ("[]", "{}", "{}")
+            query_ = "SELECT item, signature, why, share FROM part.avoided WHERE epoch = ?"
+            avoided = self._db.execute(f"{query_} ORDER BY item", [row]).fetchall()
+            told = dumps([*held, avoided]).encode()
+            name = int.from_bytes(hashlib.sha256(told).digest()[:EPOCH_BYTES], "big")
+            self._db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, ?, ?)", [name, *held])
+            self._db.executemany(
+                "INSERT OR IGNORE INTO avoided VALUES (?, ?, ?, ?, ?)",
+                [(name, *entry) for entry in avoided],
+            )
+            self._db.execute("INSERT INTO epoch_of VALUES (?, ?)", [epoch, name])
+
+    def _add_tests(self) -> None:
+        self._db.execute(
+            "CREATE TEMP TABLE taken AS SELECT p.idx FROM part.tests p "
+            "LEFT JOIN main.tests m USING (idx) WHERE m.idx IS NULL "
+            "OR (p.at, p.outcomes, p.seconds) < (m.at, m.outcomes, m.seconds)"
+        )
+        for table in _OF_TESTS:
+            where = "WHERE idx IN (SELECT idx FROM temp.taken)"
+            self._db.execute(f"DELETE FROM main.{table} {where}")
+            columns, rows = "*", f"part.{table}"
+            if table == "tests":
+                columns = "idx, status, new, at, outcomes, seconds, comparable, digest, exporter"
+                columns, rows = columns + ", items", f"{rows} JOIN temp.epoch_of ON old = epoch"
+            self._db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM {rows} {where}")
+        self._db.execute("INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts")
+
+    def _add_least(
+        self, table: str, key: Sequence[str], rest: Sequence[str], columns: str, rows: str
+    ) -> None:
+        """Adds rows; of two with the same key the one with the lesser other columns stays, which
+        for hangs is a decided one.
+        """
+        compared = [name for name in rest if name != "idx"]
+        own, new = ([f"{place}.{name}" for name in compared] for place in (table, "excluded"))
+        if table == "hangs":
+            own.insert(0, f"{table}.status = 'unconfirmed'")
+            new.insert(0, "excluded.status = 'unconfirmed'")
+        changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
+        self._db.execute(
+            f"INSERT INTO main.{table} ({', '.join((*key, *rest))}) SELECT {columns} FROM {rows} "
+            f"WHERE true ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes} "
+            f"WHERE (0, {', '.join(new)}) < (0, {', '.join(own)})"
+        )
+
+    def _add_sessions(self) -> None:
+        """By when they began; of one that was copied while it went on, the longer one."""
+        columns = "started, seconds, workers, sut"
+        found: dict[float, tuple[float, int, str]] = {}
+        for place in ("main", "part"):
+            for started, *rest in self._db.execute(f"SELECT {columns} FROM {place}.sessions"):
+                found[started] = max(found.get(started, (-1.0, 0, "")), tuple(rest))
+        self._db.execute("DELETE FROM main.sessions")
+        query = f"INSERT INTO main.sessions ({columns}) VALUES (?, ?, ?, ?)"
+        self._db.executemany(query, [(began, *rest) for began, rest in sorted(found.items())])
+
+    def _add_events(self) -> None:
+        columns = "at, test, kind, backend, stage, signal, message, details"
+        query = f"SELECT {columns} FROM main.events UNION SELECT {columns} FROM part.events"
+        rows = sorted(self._db.execute(query).fetchall())
+        self._db.execute("DELETE FROM main.events")
+        marks = ", ".join("?" * 8)
+        self._db.executemany(f"INSERT INTO main.events ({columns}) VALUES ({marks})", rows)

@@ -1,0 +1,53 @@
+"""`nnfuzz merge A B --out C`: the parts of a campaign as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, OK, tell
+
+
+def merge(
+    parts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PART...",
+            help="Folders of campaigns, or folders and addresses where nnfuzz publish has written.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the whole; an earlier result of this command gets what is new.",
+        ),
+    ],
+) -> None:
+    """Put the parts of a campaign together: its tests, findings and counts, each once.
+
+    \b
+    nnfuzz merge part1 part2 part3 --out whole
+    nnfuzz merge part3 --out whole                        part3 has gone on meanwhile
+    nnfuzz merge s3://bucket/tvm --out whole              what the nodes have published
+
+    Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --shard. Neither
+    their order nor how often one is given matters. The result is a campaign for every command but
+    fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
+    code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
+    """
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.merging import merge
+    from nnfuzz.campaign.post_reduction import SUMMARY
+    from nnfuzz.campaign.session import Result
+    from nnfuzz.cli.summary import print_summary
+    from nnfuzz.untrusted import read_json
+
+    with merge(parts, out, tell) as store:
+        findings = store.findings()
+        result = Result(store.folder, read_json(out / SUMMARY), findings, store.reasons())
+        print_summary(result, CampaignConfig.from_json(store.config()))
+    raise typer.Exit(FINDINGS if findings else OK)
