@@ -89,18 +89,13 @@ def in_parts(folder, **more):
 
 def test_parts_make_the_test_cases_of_one_process(alone, tmp_path):
     tests, avoided, findings, probes = alone[1]
+    in_parts(tmp_path, stop=10)  # each is interrupted, and goes on
     parts = in_parts(tmp_path)
     assert sorted(test for part in parts for test in part[0]) == tests
     assert [len(part[0]) for part in parts] == [44, 43, 43] and len(tests) == TESTS
     assert all(part[1] == avoided for part in parts)
     assert set().union(*(part[2] for part in parts)) == findings.keys()
     assert [part[3] for part in parts] == [probes, [], []]
-
-
-def test_a_part_that_was_interrupted_goes_on(alone, tmp_path):
-    in_parts(tmp_path, stop=10)
-    parts = in_parts(tmp_path)
-    assert sorted(test for part in parts for test in part[0]) == alone[1][0]
 
 
 def test_another_campaign_is_not_mixed_in(tmp_path):
