@@ -32,6 +32,7 @@ AWAY = 1e-3
 
 @operator
 class Abs(Unary):
+    edges = True
     unexportable = (HALF_PROMOTED,)
     inputs = (In("T", NUMBERS),)
     whole = "kept"
@@ -47,6 +48,7 @@ class Abs(Unary):
 
 @operator
 class Neg(Decreasing):
+    edges = True
     inputs = (In("T", (*FLOATS, *SIGNED)),)
     whole = "kept"
     torch = staticmethod(torch.neg)
@@ -74,6 +76,7 @@ class Sign(Increasing):
 
 @operator
 class Add(Modular):
+    edges = True
     torch = staticmethod(torch.add)
     monotone = (1, 1)
 
@@ -83,6 +86,7 @@ class Add(Modular):
 
 @operator
 class Sub(Modular):
+    edges = True
     torch = staticmethod(torch.sub)
     monotone = (1, -1)
 
@@ -101,6 +105,7 @@ class Sub(Modular):
 
 @operator
 class Mul(Modular):
+    edges = True
     joining = "factor"
     torch = staticmethod(torch.mul)
 
@@ -121,6 +126,7 @@ class Div(Arithmetic):
     Source: ONNX Div-14.
     """
 
+    edges = True
     rounding = (4, 0)
     joining = "first"
 
@@ -301,6 +307,7 @@ class Pow(Broadcasting):
 
 @operator
 class Reciprocal(Branched):
+    edges = True
     torch = staticmethod(torch.reciprocal)
     rounding = (4, 0)
     exactness = "rounded"

@@ -66,6 +66,7 @@ class LessOrEqual(Comparison):
 class OnFinite(Unary):
     """IsInf, IsNaN: False for every value that can be compared, as these are finite."""
 
+    edges = True
     weight = 0.3
     inputs = (In("T", FLOATS),)
     output = DType.BOOL
@@ -116,6 +117,7 @@ class IsInf(OnFinite):
 class Logical(Binary):
     """Booleans in, booleans out."""
 
+    edges = True
     inputs = (In("T", BOOLS), In("T"))
     codomain = (0, 1)
 
@@ -157,6 +159,7 @@ class Xor(Logical):
 
 @operator
 class Not(Unary):
+    edges = True
     inputs = (In("T", BOOLS),)
     proxy = staticmethod(torch.neg)
     torch = staticmethod(torch.logical_not)
@@ -170,6 +173,7 @@ class Not(Unary):
 
 @operator
 class Where(Broadcasting):
+    edges = True
     inputs = (In("B", BOOLS), In("T", ALL), In("T"))
     torch = staticmethod(torch.where)
     modular = True

@@ -42,6 +42,7 @@ class Log(Increasing):
 
 @operator
 class Sqrt(Increasing):
+    edges = True
     torch = staticmethod(torch.sqrt)
     within = (0.0, math.inf)
     valid = ((0.0, math.inf),)
@@ -197,11 +198,13 @@ class ToInteger(Increasing):
 
 @operator
 class Floor(ToInteger):
+    edges = True
     torch = staticmethod(torch.floor)
 
 
 @operator
 class Ceil(ToInteger):
+    edges = True
     torch = staticmethod(torch.ceil)
 
 

@@ -33,6 +33,7 @@ class Resizing(DataMovement):
     the same source positions. Source: ONNX Resize-19; torch.nn.functional.interpolate.
     """
 
+    edges = False
     whole = method = ""
     named = 0
     """Whether the spatial axes are named, all others left out."""

@@ -89,6 +89,15 @@ Rewrites = Annotated[
         "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0].",
     ),
 ]
+Edges = Annotated[
+    bool | None,
+    typer.Option(
+        "--edges",
+        help="Inputs with NaN, infinities, signed zeros and subnormals; compared where ONNX or "
+        "IEEE 754 decides. Without --operators, those alone that decide.",
+        show_default=False,
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(

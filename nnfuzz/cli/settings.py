@@ -77,7 +77,16 @@ def make_config(
     )
 
 
-_ABOUT_VALID = ("exporters", "dynamic", "seed_models", "motifs", "pipelines", "regressions")
+_ABOUT_VALID = (
+    "exporters",
+    "dynamic",
+    "seed_models",
+    "motifs",
+    "pipelines",
+    "regressions",
+    "edges",
+    "rewrites",
+)
 """Settings that say how valid models are made and what becomes of their results."""
 
 

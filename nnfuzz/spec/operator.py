@@ -61,6 +61,11 @@ class OpSpec(Typed, Numeric):
     """The operator that this one is a mode of: with the same inputs and outputs, but for the
     attribute that makes the mode. The reducer tries it instead."""
 
+    edges: ClassVar[bool] = False
+    """Whether IEEE 754 or ONNX decides what comes of NaN, infinities and signed zeros: arithmetic
+    that is rounded once, comparison, selection by a condition, movement of data. ONNX says nothing
+    of NaN in a maximum, in a sum of many, in a function."""
+
     # -- meaning ------------------------------------------------------------------------------
 
     @per_input

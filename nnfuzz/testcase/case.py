@@ -45,7 +45,9 @@ class CaseConfig:
     share of those in the direct form whose model is rewritten (nnfuzz.rewrite). descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
     for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
-    must be refused (nnfuzz.testcase.invalid).
+    must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
+    like (nnfuzz.inputs.edges); then only operators that decide on these are used unless some are
+    named.
     """
 
     nodes: int = 10
@@ -55,6 +57,7 @@ class CaseConfig:
     rewrites: float = 0.0
     descend: bool = False
     invalid: bool = False
+    edges: bool = False
     exporter: str = "torchscript"
     opset: int = 20
     others: tuple[tuple[str, int], ...] = ()

@@ -24,6 +24,7 @@ from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.resizing import Resizable
+from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
@@ -201,6 +202,8 @@ class CaseGenerator:
                 case.discarded += 1
             if isinstance(found, NotFound):
                 return case.failed(found.reason, stage="inputs")
+            if self.config.edges:
+                found = _at_edges(graph, random.Random(rng.random()), found)
             with case.phase("export"):
                 export = self._exporters[exporter].export
                 model = export(graph, found.weights, found.inputs, self.config.opset)
@@ -257,8 +260,19 @@ class CaseGenerator:
         return self._plain(made) if whole is None else (whole, DYNAMIC)
 
 
+def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
+    """The same with edge values in the inputs, unless PyTorch refuses to compute with them."""
+    given = at_edges(graph, rng, found.inputs)
+    try:
+        outputs = expected(graph, {**given, **found.weights})
+    except (ArithmeticError, RuntimeError):  # an integer divided by zero
+        return found
+    return replace(found, inputs=given, outputs=outputs)
+
+
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
-    chosen = registry.select(config.operators or registry)
+    usual = [spec.name for spec in registry.specs() if spec.edges or not config.edges]
+    chosen = registry.select(config.operators or usual)
     excluded = set(registry.select(config.exclude))
     return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
 

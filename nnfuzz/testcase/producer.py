@@ -10,6 +10,7 @@ import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.deviating import explanation
+from nnfuzz.compare.edges import at_edges, beyond
 from nnfuzz.compare.envelope import enveloped
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
@@ -186,6 +187,8 @@ class Producer:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
         envelope, sure = enveloped(graph, params)
+        if beyond(params):
+            envelope = at_edges(graph, params, envelope)
         found = verdict(envelope, everything, groups.values())
         told = {
             target: explanation(own, graph, params, outputs[target])

@@ -195,6 +195,7 @@ class Variadic(Broadcasting):
 class Comparison(Broadcasting):
     """Two tensors in, booleans out; False may become True where the intervals overlap."""
 
+    edges = True
     monotone = (1, -1)
 
     output = DType.BOOL

@@ -23,6 +23,7 @@ class DataMovement(RankChanging):
     inputs: ClassVar[tuple[In, ...]] = (In("T", ALL),)
     modular = True
     whole = "kept"
+    edges = True
     mixes: ClassVar[bool] = False
     """Whether elements are interpolated and may leave the bounds of the input."""
 

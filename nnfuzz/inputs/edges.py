@@ -1,0 +1,60 @@
+"""Values at the edges of a dtype in inputs that were found: NaN, infinities, signed zeros,
+subnormals, the greatest and smallest numbers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph
+from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.spec.carriers import array
+
+FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
+"""8-bit floats lack infinities, or more."""
+SHARE = 0.2
+"""Of the elements of a tensor; the others stay what they are, so that there is more to compare."""
+
+
+def at_edges(
+    graph: Graph, rng: random.Random, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The inputs with edge values in some elements of each; weights are left alone.
+
+    Floats, and integers that are read only where ONNX decides on any value (OpSpec.edges).
+    """
+    return {name: _edged(graph, name, rng, given) for name, given in inputs.items()}
+
+
+def _edged(graph: Graph, name: str, rng: random.Random, given: np.ndarray) -> np.ndarray:
+    dtype = graph.type(name).dtype
+    plain = all(node.op.edges for node in graph.nodes if name in node.inputs)
+    if dtype in FLOATS:
+        values = float_edges(dtype)
+    elif dtype.is_int and dtype.native and plain:
+        values = [int(end) for end in dtype.limits]
+    else:
+        return given
+    made = np.array(given)
+    count = max(1, round(made.size * SHARE)) if made.size else 0
+    for place in rng.sample(range(made.size), count):
+        made.flat[place] = rng.choice(values)
+    return made
+
+
+def float_edges(dtype: DType) -> list[float]:
+    info = ml_dtypes.finfo(dtype.numpy)
+    most, least = float(info.max), float(info.smallest_subnormal)
+    ends = [most, float(info.tiny), least]
+    return [np.nan, np.inf, -np.inf, 0.0, -0.0, *ends, *(-end for end in ends)]
+
+
+def expected(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What PyTorch computes: outputs by name."""
+    values = execute(graph, tensors({n: params[n] for n in (*graph.inputs, *graph.weights)}))
+    return {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

@@ -1,0 +1,76 @@
+"""NaN and infinities: asked for where they are decided, masked where they are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnfuzz.compare.edges import at_edges, beyond
+from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.verdict import compare
+from nnfuzz.inputs.edges import expected
+
+X = np.array([[np.nan, np.inf, -np.inf, 1.0], [0.0, -0.0, 1e-42, 2.0]], np.float32)
+
+
+def bounds(build, *operators, x=X):
+    """The envelopes of a chain of operators over x, and what PyTorch computes."""
+    b = build(x=x)
+    name = "x"
+    for operator in operators:
+        name = b.add(operator, *((name, "x") if operator in ("Add", "Sub", "Max") else (name,)))
+    graph, params = b.done(name)
+    assert beyond(params)
+    return at_edges(graph, params, envelopes(graph, params)), expected(graph, params)
+
+
+def wrong(found, outputs, change):
+    (name,) = outputs
+    return compare(found, {name: change(outputs[name].copy())})
+
+
+def put(place, value):
+    def change(y):
+        y[place] = value
+        return y
+
+    return change
+
+
+@pytest.mark.parametrize("operators", [["Neg"], ["Neg", "Add"], ["Add", "Sub"], ["Sqrt"]])
+def test_what_pytorch_computes_agrees(build, operators):
+    found, outputs = bounds(build, *operators)
+    assert not wrong(found, outputs, lambda y: y)
+
+
+def test_nan_and_infinities_are_asked_for(build):
+    found, outputs = bounds(build, "Neg")
+    for place, value in (((0, 0), 0.0), ((0, 1), np.inf), ((0, 2), np.nan), ((1, 3), np.nan)):
+        assert wrong(found, outputs, put(place, value))
+
+
+def test_a_subnormal_number_may_be_flushed(build):
+    found, outputs = bounds(build, "Neg")
+    assert not wrong(found, outputs, put((1, 2), 0.0))
+
+
+def test_a_comparison_with_nan_is_decided(build):
+    found, outputs = bounds(build, "IsNaN")
+    assert wrong(found, outputs, put((0, 0), False))
+
+
+def test_what_onnx_does_not_decide_is_masked_with_all_behind_it(build):
+    """ONNX does not say what the maximum of NaN and a number is."""
+    found, outputs = bounds(build, "Max", "Neg")
+    assert not wrong(found, outputs, put((0, 0), 7.0))
+    assert not any(envelope.comparable.any() for envelope in found.values())
+
+
+def test_other_operators_count_where_nothing_is_at_an_edge(build):
+    found, _ = bounds(build, "Exp", x=np.array([[np.nan, 1.0]], np.float32))
+    assert not any(envelope.comparable.any() for envelope in found.values())
+    b = build(x=X, y=np.array([1.0, 2.0], np.float32))
+    b.add("Neg", "x")
+    name = b.add("Exp", "y")
+    graph, params = b.done(name)
+    assert at_edges(graph, params, envelopes(graph, params))[name].comparable.all()
