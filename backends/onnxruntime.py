@@ -30,6 +30,7 @@ from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.execute.target import Pipeline
 
+from .gone import gone
 from .issue_forms import ONNX_RUNTIME
 from .onnxruntime_options import (
     FREE,
@@ -249,9 +250,16 @@ class OnnxRuntime(Backend):
         return self._program(module, level, passes)
 
     def _program(
-        self, module: bytes, level: str, passes: Collection[str], severity: int = 3
+        self,
+        module: bytes,
+        level: str,
+        passes: Collection[str],
+        severity: int = 3,
+        after: str = "",
     ) -> Program:
-        plain, steps = self._session(module, level, passes, severity), Pipeline.parse(level).steps
+        """after: file for the optimised model."""
+        steps = Pipeline.parse(level).steps
+        plain = self._session(module, level, passes, severity, after=after)
         ends = (*plain.get_inputs(), *plain.get_outputs())
         once = _run_foreign if any(value.type in _FOREIGN for value in ends) else _run
 
@@ -268,13 +276,16 @@ class OnnxRuntime(Backend):
     watched: ClassVar[float] = 0.5
 
     def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
-        """Transformers by the log, which costs hardly anything; the rules inside of them are not
-        told.
+        """Transformers by the log, with the operators that are not in the optimised model; which of
+        them has taken what, and the rules inside of them, is not told.
         """
-        with _captured() as log:
-            program = self._program(module, level, (), severity=1)
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as after:
+            with _captured() as log:
+                program = self._program(module, level, (), severity=1, after=after.name)
+            groups = gone(module, after.read())
         fired = dict.fromkeys(name for name, count in _FIRED.findall(log()) if count != "0")
-        return program, [name for name in fired if name not in _ALWAYS]
+        names = [name for name in fired if name not in _ALWAYS]
+        return program, [f"{n}({group})" if group else n for n in names for group in groups]
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
         """Transformers by the log, in the order in which they changed the model for the last time
@@ -309,8 +320,9 @@ class OnnxRuntime(Backend):
         passes: Collection[str],
         severity: int = 3,
         sizes: Mapping[str, int] | None = None,
+        after: str = "",
     ) -> Any:
-        """sizes: of symbolic dimensions, to be fixed."""
+        """sizes: of symbolic dimensions, to be fixed. after: file for the optimised model."""
         import onnxruntime as ort
 
         pipeline, options = Pipeline.parse(level), ort.SessionOptions()
@@ -320,6 +332,8 @@ class OnnxRuntime(Backend):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = severity
+        if after:
+            options.optimized_model_filepath = after
         for key, value in EXACT:
             options.add_session_config_entry(key, value)
         configure(options, pipeline.steps)

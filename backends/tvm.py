@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -151,6 +152,12 @@ class _Module:
     source: Any = None  # of what is no ONNX
 
 
+_WHOLE = frozenset({"sequential", "_pipeline"})
+"""Passes that run others."""
+_BARE = re.compile(r"^relax\.(nn\.|image\.)?|\btir_|(?<=_)tir_|\d+(?=_|$)")
+_FUSED = "fused_"
+
+
 class Tvm(Backend):
     """from_onnx -> relax.build -> relax.VirtualMachine, single-threaded."""
 
@@ -215,8 +222,10 @@ class Tvm(Backend):
     watched: ClassVar[float] = 0.5
 
     def build_watched(self, module: _Module, level: str) -> tuple[Program, list[str]]:
-        """By comparing the module before and after every pass."""
-        watch = _watch()
+        """By comparing the module before and after every pass: the operators that are gone, and the
+        functions that were made of several, in words of Relax.
+        """
+        watch = _watch(patterns=True)
         program = self._build(module, level, [watch])
         return program, list(dict.fromkeys(watch.changed))
 
@@ -358,8 +367,39 @@ def _main(machine: Any, pipeline: Pipeline) -> Callable[..., Any]:
     return run
 
 
-def _watch() -> Any:
-    """A pass instrument that notes which passes change the module, and which did not return."""
+def _called(module: Any) -> Counter[str]:
+    """Operators and functions that the Relax functions of a module call, by their bare names."""
+    from tvm import relax
+
+    found: Counter[str] = Counter()
+
+    def visit(expression: Any) -> None:
+        if isinstance(expression, relax.Call):
+            called = expression.op
+            if getattr(called, "name", "") == "relax.call_tir":
+                called = expression.args[0]
+            name = getattr(called, "name_hint", None) or getattr(called, "name", None) or ""
+            found[_BARE.sub("", name)] += 1
+
+    for function in module.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    return found
+
+
+def _pattern(before: Any, after: Any) -> list[str]:
+    """What was fused, else what is gone; [""] if it is neither."""
+    old, new = _called(before), _called(after)
+    fused = [name for name in new - old if name.startswith(_FUSED)]
+    return [name.removeprefix(_FUSED) for name in fused] or sorted(old - new) or [""]
+
+
+def _watch(patterns: bool = False) -> Any:
+    """A pass instrument that notes which passes change the module, and which did not return.
+
+    patterns: whether it notes as well what they changed; passes that consist of others are then
+    left out.
+    """
     import tvm
     import tvm_ffi
 
@@ -375,7 +415,14 @@ def _watch() -> Any:
         def run_after_pass(self, module: Any, info: Any) -> None:
             name, before = self.open.pop()
             if not tvm_ffi.structural_equal(before, module, map_free_vars=True):
-                self.changed.append(name)
+                self.changed += told(name, before, module)
+
+    def told(name: str, before: Any, after: Any) -> list[str]:
+        if not patterns:
+            return [name]
+        if name in _WHOLE:
+            return []
+        return [f"{name}({p})" if p else name for p in _pattern(before, after)]
 
     return Watch()
 

@@ -4,10 +4,10 @@
     .venv/bin/python scripts/bench_guidance.py --planted --tests 800 --seeds 0,1,2
 
 With --backend, campaigns run by turns, and their stores say how many different vertices there
-were, and with which operators, edges and dtypes passes have changed a model. Passes are read of the
-same tests in both (Backend.watched). One that changes nine of ten models says nothing and is left
-out. With --planted, the toy compiler of scripts/planted has all of its wrong rewrites and kernels,
-each by itself, and tells as passes which of them apply: counted are models until each is found.
+were, and which operators of which dtypes passes have taken away. Passes are read of the same tests
+in both (Backend.watched). One that changes nine of ten models says nothing and is left out. With
+--planted, the toy compiler of scripts/planted has all of its wrong rewrites and kernels, each by
+itself, and tells which of them apply: counted are models until each is found.
 Counts, and no times: the load of the machine does not matter.
 """
 
@@ -30,10 +30,11 @@ from nnfuzz.campaign.guidance import Guidance, Seen
 from nnfuzz.campaign.schedule import begins
 from nnfuzz.campaign.store import Store
 from nnfuzz.compare.cheap import cheap
+from nnfuzz.execute.outcome import parsed_pass
 from nnfuzz.execute.target import Target
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, features
-from nnfuzz.metrics.patterns import edge_patterns, operator_patterns, pass_patterns
+from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 from nnfuzz.testcase.case import TestCase
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -68,21 +69,23 @@ def counted(
     graphs: Mapping[int, Features], passes: Mapping[int, Mapping[str, tuple[str, ...]]]
 ) -> Counts:
     """What some tests reach, the passes of those that told them."""
-    fired = Counter(name for told in passes.values() for names in told.values() for name in names)
+    fired = Counter(
+        name
+        for told in passes.values()
+        for name in {parsed_pass(t)[0] for names in told.values() for t in names}
+    )
     usual = {name for name, times in fired.items() if times >= COMMON * len(passes)}
-    operators: set[tuple[str, str, str]] = set()
-    edges: set[tuple[str, str, str]] = set()
+    found: set[PassPattern] = set()
     for index, told in passes.items():
-        own = {label: set(names) - usual for label, names in told.items()}
-        named = (f"{op}({dtype})" for op, dtype in operator_patterns(graphs[index]))
-        operators |= set(pass_patterns(own, named))
-        edges |= set(pass_patterns(own, edge_patterns(graphs[index])))
+        own = {label: [t for t in names if parsed_pass(t)[0] not in usual]
+               for label, names in told.items()}  # fmt: skip
+        found |= set(pass_patterns(own, graphs[index]))
     return {
         "tests": len(graphs),
         "told": len(passes),
         "passes": len(fired),
-        "pass, operator, dtype": len(operators),
-        "pass, edge, dtype": len(edges),
+        "pass, pattern": len({key[:3] for key in found}),
+        "pass, pattern, dtype": len(found),
         "vertices": len(set().union(*(graph.vertices() for graph in graphs.values()))),
         "nodes": sum(len(graph.nodes) for graph in graphs.values()),
     }
@@ -141,7 +144,7 @@ class Hunt:
             return
         self.models += 1
         self._judge(case, base)
-        fired = tuple(c.name for c in self.bench.changes if c.apply(program) is not None)
+        fired = tuple(told for c in self.bench.changes for told in _applied(c, program))
         kept = KeptCase(index, case.exporter, case.graph)
         mutated = emphasis.mutates(self.seed, index)
         told = {"planted": fired}
@@ -161,6 +164,15 @@ class Hunt:
             outputs = {target: doubtful[name] for target, name in targets.items()}
             wrong = self.bench.producer.judge(case, outputs).mismatches
             self.first |= {targets[t]: self.models for t in targets if wrong[t]}
+
+
+def _applied(change: Any, program: Any) -> Iterator[str]:
+    """What the toy compiler tells of a change as a pass: the operators that it makes others of."""
+    changed = change.apply(program)
+    if changed is not None:
+        nodes = [id(node) for node in changed.nodes]
+        gone = sorted({node.op for node in program.nodes if id(node) not in nodes})
+        yield f"{change.name}({'+'.join(gone)})"
 
 
 def planted_by_turns(tests: int, seeds: Sequence[int]) -> Iterator[dict]:

@@ -19,18 +19,21 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nnfuzz.execute.outcome import parsed_pass
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features
-from nnfuzz.metrics.patterns import operator_patterns
+from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 
 DISCOUNT = 0.9
 """Of what an earlier epoch counts in the next one: a half after seven of them."""
 CONFIDENCE = 0.25
 """Factor on the width of confidence bounds; rewards are scaled to a mean of 1."""
+POWER = 1.0
+"""Of a bound's ratio to the mean of all: how much better arms are preferred."""
 PRIOR = 8.0
 """Tests of average reward that every arm is taken to have had: a few of them say little."""
 LEAST, MOST = 0.25, 4.0
@@ -39,8 +42,8 @@ KEPT = 16
 """Cases that are kept for mutation: their graphs are part of the configuration of an epoch."""
 MOST_NODES = 40
 """Of a kept graph, with those that mutation has added."""
-FIRST_SHARE, MOST_SHARE = 0.25, 0.5
-"""Of tests that mutate kept cases, before it is known what they give, and at most."""
+FIRST_SHARE, LEAST_SHARE, MOST_SHARE = 0.1, 0.02, 0.5
+"""Of tests that mutate kept cases: before it is known what they give, at least and at most."""
 SEEN_BITS = 27
 """Of the table of vertices: 16 MB; after ten million of them, 7 % of new ones look old."""
 
@@ -124,17 +127,15 @@ class _Arms:
         """On frequencies, by arm: bounds over their mean, within limits."""
         bounds = self.bounds()
         mean = math.fsum(bounds.values()) / len(bounds) if bounds else 1.0
-        return {name: within(bound / mean) for name, bound in bounds.items()}
+        return {name: within((bound / mean) ** POWER) for name, bound in bounds.items()}
 
 
 class Guidance:
     """The one implementation of Feedback that has an opinion."""
 
     def __init__(self) -> None:
-        self.novel = 0
-        """(compiler, pass, operator, dtype) so far."""
         self._vertices = _Table()
-        self._patterns: set[tuple[str, str, str, str]] = set()
+        self._patterns: set[PassPattern] = set()
         self._looked: Counter[str] = Counter()
         self._fired: Counter[tuple[str, str]] = Counter()
         """Tests of which passes of a compiler were read, and those in which one changed something:
@@ -178,24 +179,27 @@ class Guidance:
         )
 
     def _learn(self, test: Seen, passes: Mapping[str, tuple[str, ...]]) -> None:
-        """Rewards what a test consists of for the passes that are new with it."""
-        fired = [(compiler, name) for compiler, names in passes.items() for name in set(names)]
+        """Rewards what a test consists of for what passes have changed for the first time."""
         self._looked.update(passes.keys())
-        patterns = sorted(operator_patterns(test.features))
-        gains = dict.fromkeys(patterns, 0.0)
-        for compiler, name in sorted(fired):
-            self._fired[compiler, name] += 1
-            rarity = math.log2((self._looked[compiler] + 1) / self._fired[compiler, name])
-            for op, dtype in patterns:
-                if (found := (compiler, name, op, dtype)) not in self._patterns:
-                    self._patterns.add(found)
-                    gains[op, dtype] += rarity
-                    self.novel += 1
-        worth = math.fsum(gains.values())
-        for op in sorted({op for op, _ in patterns}):
-            self._operators.add(op, math.fsum(gains[p] for p in patterns if p[0] == op))
-        for dtype in sorted({dtype for _, dtype in patterns}):
-            self._dtypes.add(dtype, math.fsum(gains[p] for p in patterns if p[1] == dtype))
+        for compiler, every in passes.items():
+            self._fired.update({(compiler, parsed_pass(told)[0]) for told in every})
+        by_operator: defaultdict[str, float] = defaultdict(float)
+        by_dtype: defaultdict[str, float] = defaultdict(float)
+        worth = 0.0
+        for found, nodes in sorted(pass_patterns(passes, test.features).items()):
+            if found not in self._patterns:
+                self._patterns.add(found)
+                compiler, name, _, dtype = found
+                reward = math.log2((self._looked[compiler] + 1) / self._fired[compiler, name])
+                worth += reward
+                by_dtype[dtype] += reward
+                for op in {node.op for node in nodes}:
+                    by_operator[op] += reward
+        nodes = test.features.nodes
+        for op in sorted({node.op for node in nodes}):
+            self._operators.add(op, by_operator[op])
+        for dtype in sorted({node.dtypes.partition(",")[0] for node in nodes}):
+            self._dtypes.add(dtype, by_dtype[dtype])
         for motif in sorted({name.rstrip("~") for name in test.motifs}):
             self._motifs.add(motif, worth)
         self._ways.add("mutate" if test.mutated else "make", worth)
@@ -208,8 +212,8 @@ class Guidance:
         bounds = self._ways.bounds()
         if len(bounds) < 2:
             return FIRST_SHARE
-        share = bounds["mutate"] / (bounds["mutate"] + bounds["make"])
-        return min(MOST_SHARE, max(FIRST_SHARE / 5, share))
+        share = FIRST_SHARE * (bounds["mutate"] / bounds["make"]) ** 2
+        return min(MOST_SHARE, max(LEAST_SHARE, share))
 
 
 class _Table:
@@ -235,8 +239,3 @@ def _rounded(factors: Mapping[str, float]) -> dict[str, float]:
     """For the configuration; what is left as it is need not be said."""
     told = {name: round(factor, 3) for name, factor in sorted(factors.items())}
     return {name: factor for name, factor in told.items() if factor != 1.0}
-
-
-def sampled(tests: Sequence[Seen]) -> int:
-    """How many tests told of passes."""
-    return sum(test.passes is not None for test in tests)

@@ -13,7 +13,7 @@ from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nnfuzz.campaign.store import Store
     from nnfuzz.execute.runner import BackendRunner
@@ -154,7 +154,7 @@ def _of_models(
     return Counted(_name(folder), tally, left_out), of_onnx()
 
 
-def _add(tally: Tally, graph: GraphView, passes: Sequence[tuple[str, str]]) -> None:
+def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) -> None:
     from dataclasses import replace
 
     from nnfuzz.ir.features import features
@@ -163,15 +163,13 @@ def _add(tally: Tally, graph: GraphView, passes: Sequence[tuple[str, str]]) -> N
     tally.add(features(replace(graph, nodes=nodes)), passes)
 
 
-def _passes(runners: Sequence[BackendRunner], file: Path) -> list[tuple[str, str]]:
-    """(compiler, pass) that changes the model; compilers that do not take it tell nothing."""
+def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
+    """What compilers tell of the passes that change the model; none if they do not take it."""
     from nnfuzz.untrusted import read_bytes
 
-    told = []
-    for runner in runners:
-        names = runner.told_passes(read_bytes(file), runner.backend.default_levels()[-1])
-        told += [(runner.name, name) for name in names or ()]
-    return told
+    data = read_bytes(file) if runners else b""
+    told = {r.name: r.told_passes(data, r.backend.default_levels()[-1]) for r in runners}
+    return {name: found for name, found in told.items() if found is not None}
 
 
 def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:
@@ -184,8 +182,7 @@ def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Count
     tally, missing = Tally(only), list[str]()
     passes = store.passes()
     for index, graph in as_far_as(store.features(), "the graphs of tests", missing):
-        told = passes.get(index, {})
-        tally.add(graph, [(label, name) for label, names in told.items() for name in names])
+        tally.add(graph, passes.get(index, {}))
     known = of_specs(OpRegistry.load().specs())
     return Counted(_name(folder), tally, dict.fromkeys(missing, "damaged")), known
 

@@ -24,7 +24,7 @@ from nnfuzz.corpus.layout import (
     write_test,
 )
 from nnfuzz.corpus.selection import Budget, Candidate, select
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.outcome import OutcomeKind, parsed_pass
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import read
@@ -58,7 +58,8 @@ class Source:
             outcomes = runner.run(model, test.data_sets()[0].inputs, watch=True)
             refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
             seconds += sum(sum(o.seconds.values()) for o in outcomes)
-            passes += [f"{runner.name}: {found}" for found in outcomes[-1].passes or ()]
+            fired = {parsed_pass(told)[0] for told in outcomes[-1].passes or ()}
+            passes += [f"{runner.name}: {name}" for name in sorted(fired)]
         if runners and refused == len(runners):
             return None
         size = sum(path.stat().st_size for path in _files(test))

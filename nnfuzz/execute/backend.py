@@ -360,10 +360,11 @@ class Backend(ABC):
     as cost less than 3 % of the time of all tests."""
 
     def build_watched(self, module: Any, level: str) -> tuple[Program, Collection[str]]:
-        """The same as `build`, and the names of the passes that changed the module on the way.
+        """The same as `build`, and which passes changed the module on the way.
 
-        These alone: what only may have changed it is left out, whether or not it can be switched
-        off. Optional. Raises: NotImplementedError if it cannot be told.
+        What is told of one is its name, or "NAME(A+B)" where connected operators A and B are gone
+        behind it, once for every such group; in words of ONNX if possible. What only may have
+        changed the module is left out. Optional. Raises: NotImplementedError.
         """
         raise NotImplementedError(f"{self.name} does not tell what its passes do")
 

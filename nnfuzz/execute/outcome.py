@@ -97,3 +97,11 @@ class Outcome:
     ) -> Outcome:
         """The inverse of to_json; the outputs travel beside it. Raises: Unreadable."""
         return replace(read(cls, data), outputs=outputs)
+
+
+def parsed_pass(told: str) -> tuple[str, str]:
+    """The name of a pass, and what it has changed, out of what a backend tells of it
+    (Backend.build_watched).
+    """
+    name, _, pattern = told.partition("(")
+    return name, pattern.rstrip(")")

@@ -101,11 +101,19 @@ def _others(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
             *("boundary values", "attributes", SHARE, between),
             "values that are 0 or 1, mean over numeric attributes",
         ),
-        *(
-            Measure(f"passes of {name}", "passes", COUNT, len(found), "that changed some model")
-            for name, found in sorted(tally.passes.items())
-        ),
+        *(m for name in sorted(tally.passes) for m in _passes(tally, name)),
     ]
+
+
+def _passes(tally: Tally, name: str) -> list[Measure]:
+    """Of a compiler."""
+    found = tally.patterns[name]
+    told = [
+        (f"passes of {name}", len(tally.passes[name]), "that changed some model"),
+        (f"patterns of {name}", len({key[:3] for key in found}), "passes and what they took away"),
+        (f"dtypes of {name}", len(found), "the same with dtypes"),
+    ]
+    return [Measure(title, "passes", COUNT, count, text) for title, count, text in told]
 
 
 def boundary_share(counts: Mapping[str, int]) -> float | None:

@@ -1,39 +1,40 @@
-"""What a pass was seen with: the operator patterns of the graphs that it changed."""
+"""What passes have changed: operators that are gone behind them, and their dtypes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from nnfuzz.ir.edges import edge_key
-from nnfuzz.ir.features import Features
+from nnfuzz.execute.outcome import parsed_pass
+from nnfuzz.ir.features import Features, NodeFeatures
 
-PassPattern = tuple[str, str, str]
-"""Compiler, pass and pattern: an operator with a dtype, or an edge with one."""
-
-
-def operator_patterns(graph: Features) -> set[tuple[str, str]]:
-    """Operators with the dtype of their first input."""
-    return {(node.op, node.dtypes.partition(",")[0]) for node in graph.nodes}
-
-
-def edge_patterns(graph: Features) -> set[str]:
-    """Edges (nnfuzz.ir.edges) with the dtype of the reader's first input."""
-    nodes = graph.nodes
-    return {
-        edge_key(nodes[a].op, nodes[b].op, nodes[b].dtypes.partition(",")[0])
-        for a, b in graph.edges
-    }
+PassPattern = tuple[str, str, str, str]
+"""Compiler, pass, pattern and dtype."""
 
 
 def pass_patterns(
-    passes: Mapping[str, Iterable[str]], patterns: Iterable[str]
-) -> Iterator[PassPattern]:
-    """Every pass with every pattern of the graph that it changed.
+    passes: Mapping[str, Iterable[str]], graph: Features
+) -> dict[PassPattern, tuple[NodeFeatures, ...]]:
+    """What the passes of compilers have changed in a graph -> the nodes that it may have been.
 
-    passes: by compiler. Compilers do not tell which nodes a pass has changed, so a pattern is one
-    of those that were there.
+    passes: by compiler, what was told. A pattern is operators with "+" between; the dtype is that
+    of the first input of nodes of one of them, "" where no operator of the graph has such a name.
     """
-    patterns = sorted(patterns)
-    for compiler, names in passes.items():
-        for name in names:
-            yield from ((compiler, name, pattern) for pattern in patterns)
+    found: dict[PassPattern, tuple[NodeFeatures, ...]] = {}
+    for compiler, told in passes.items():
+        for name, pattern in map(parsed_pass, told):
+            nodes = _meant(pattern, graph)
+            for dtype in sorted({_dtype(node) for node in nodes}) or [""]:
+                of_dtype = tuple(node for node in nodes if _dtype(node) == dtype)
+                found[compiler, name, pattern, dtype] = of_dtype
+    return found
+
+
+def _meant(pattern: str, graph: Features) -> list[NodeFeatures]:
+    """Nodes of operators of a pattern; some of ours are one mode of an operator of ONNX."""
+    names = tuple(pattern.lower().split("+")) if pattern else ()
+    found = [node for node in graph.nodes if node.op.lower().startswith(names)]
+    return found or [n for n in graph.nodes if any(m.startswith(n.op.lower()) for m in names)]
+
+
+def _dtype(node: NodeFeatures) -> str:
+    return node.dtypes.partition(",")[0]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
+from nnfuzz.execute.outcome import parsed_pass
 from nnfuzz.ir.features import Features, NodeFeatures
+from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 
+NO_PASSES: Mapping[str, Collection[str]] = MappingProxyType({})
 DEGREES = 5
 """Most inputs that are told apart of operators that take any number, as in Isra's evaluation."""
 
@@ -34,9 +38,10 @@ class Tally:
         """(operator, attribute) -> class of value -> nodes."""
         self.passes: dict[str, Counter[str]] = defaultdict(Counter)
         """Compiler -> pass -> graphs that it changed."""
+        self.patterns: dict[str, set[PassPattern]] = defaultdict(set)
 
-    def add(self, graph: Features, passes: Iterable[tuple[str, str]] = ()) -> None:
-        """Adds a graph. passes: (compiler, pass) that changed it."""
+    def add(self, graph: Features, passes: Mapping[str, Collection[str]] = NO_PASSES) -> None:
+        """Adds a graph. passes: by compiler, what it told of those that changed the graph."""
         kept = {i for i, node in enumerate(graph.nodes) if self._counts(node)}
         edges = [edge for edge in graph.edges if kept.issuperset(edge)]
         part = Features(graph.nodes, tuple(edges))
@@ -52,8 +57,9 @@ class Tally:
         readers = Counter(maker for maker, _ in graph.edges)
         for place in kept:
             self._add(graph.nodes[place], readers[place])
-        for compiler, name in set(passes):
-            self.passes[compiler][name] += 1
+        for compiler, told in passes.items():
+            self.passes[compiler].update({parsed_pass(one)[0] for one in told})
+            self.patterns[compiler].update(pass_patterns({compiler: told}, graph))
 
     def _counts(self, node: NodeFeatures) -> bool:
         return not self._only or node.op in self._only

@@ -19,7 +19,7 @@ def graph(op, dtype="float32", size=4):
 
 def test(index, op, passes=None, dtype="float32", size=4, motifs=(), mutated=False):
     view = graph(op, dtype, size)
-    told = None if passes is None else {"toy": tuple(passes)}
+    told = None if passes is None else {"toy": tuple(f"{name}({op})" for name in passes)}
     kept = KeptCase(index, "direct", view) if passes else None
     return Seen(index, features(view), motifs, told, "direct", mutated, kept, (f"{op}({dtype})",))
 
@@ -101,4 +101,4 @@ def test_a_test_case_depends_on_kept_graphs_only_if_it_mutates_one():
 @pytest.mark.parametrize("digest", ["00000000", "ffffffff"])
 def test_any_digest_has_a_place(digest):
     guidance = learnt([Seen(0, Features((NodeFeatures("Add", "int8", digest),), ()))])
-    assert guidance.novel == 0
+    assert guidance.emphasis() == NO_EMPHASIS

@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_named_and_left_out(folder, tmp_path):
 def test_a_campaign_tells_of_its_passes(tmp_path):
     with Store.create(tmp_path / "c", {}) as store:
         node = NodeFeatures("Cast", "int8", "0badcafe", "2x3", ("to=more",))
-        row = TestRow(1, "run", 0, features=Features((node,), ()), passes={"toy": ("fold",)})
+        row = TestRow(1, "run", 0, features=Features((node,), ()), passes={"toy": ("fold(Cast)",)})
         store.record(Record(row))
     code, told = nnfuzz(tmp_path / "c")
     assert code == 0 and "passes of toy" in told

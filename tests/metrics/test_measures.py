@@ -10,7 +10,7 @@ from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.metrics.comparison import Comparison, Counted
 from nnfuzz.metrics.measures import boundary_share, measures
-from nnfuzz.metrics.patterns import edge_patterns, operator_patterns, pass_patterns
+from nnfuzz.metrics.patterns import pass_patterns
 from nnfuzz.metrics.tally import Tally
 from nnfuzz.metrics.vocabulary import Vocabulary, of_onnx
 
@@ -76,16 +76,18 @@ def test_boundaries_are_zero_and_one():
     assert boundary_share({'"SAME_UPPER"': 3}) is None
 
 
-def test_passes_go_with_the_patterns_of_the_graph():
-    found = graph(4)
-    assert operator_patterns(found) == {
-        ("Concat", "float32"),
-        ("Relu", "float32"),
-        ("Add", "float32"),
+def test_what_passes_take_away_has_the_dtypes_of_the_graph():
+    told = {"toy": ["fuse(Concat+Relu)", "fold(Strange)", "sweep"], "other": []}
+    assert {key: [n.op for n in nodes] for key, nodes in pass_patterns(told, graph(4)).items()} == {
+        ("toy", "fuse", "Concat+Relu", "float32"): ["Concat", "Relu", "Relu"],
+        ("toy", "fold", "Strange", ""): [],
+        ("toy", "sweep", "", ""): [],
     }
-    assert "Relu->Add(float32)" in edge_patterns(found)
-    pairs = set(pass_patterns({"toy": ["fuse"], "other": []}, ["Add", "Relu"]))
-    assert pairs == {("toy", "fuse", "Add"), ("toy", "fuse", "Relu")}
+
+
+def test_words_of_compilers_are_close_to_those_of_onnx():
+    tell = lambda word: {k[3] for k in pass_patterns({"toy": [f"p({word})"]}, graph(4))}  # noqa: E731
+    assert tell("relu") == tell("adding") == {"float32"} and tell("gelu") == {""}
 
 
 def test_the_operators_of_onnx():
@@ -96,11 +98,15 @@ def test_the_operators_of_onnx():
 
 def test_two_folders_are_told_side_by_side():
     one, two = Tally(), Tally()
-    one.add(graph(4), [("toy", "fuse"), ("toy", "fuse")])
+    one.add(graph(4), {"toy": ["fuse(Relu)", "fuse(Add)"]})
     two.add(graph(5))
     both = Comparison([Counted("a<b>", one, {}), Counted("b", two, {"x": "torn"})], VOCABULARY)
     rows = {row.measure.name: row.shown for row in both.rows()}
-    assert rows["models"] == ("1", "1") and rows["passes of toy"] == ("1", None)
+    assert (
+        rows["models"] == ("1", "1")
+        and rows["passes of toy"] == ("1", None)
+        and rows["patterns of toy"] == ("2", None)
+    )
     assert both.missing() == ["Abs"]
     data = json.loads(json.dumps(both.to_json()))
     first, second = data["folders"]

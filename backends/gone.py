@@ -1,0 +1,44 @@
+"""Which operators of a model are gone in what a compiler has made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST = 4
+"""Operators of a group that is told as a whole; of a larger one, its edges are told."""
+
+
+def gone(before: bytes, after: bytes) -> list[str]:
+    """Groups of connected nodes that are gone, as "A+B"; [""] if none is.
+
+    A node is there if an operator of its name computes its first output.
+    """
+    import onnx
+
+    old, new = (list(onnx.load_model_from_string(data).graph.node) for data in (before, after))
+    there = {(node.op_type, *node.output[:1]) for node in new}
+    lost = [node for node in old if (node.op_type, *node.output[:1]) not in there]
+    made = {name: place for place, node in enumerate(lost) for name in node.output if name}
+    edges = [(made[i], place) for place, node in enumerate(lost) for i in node.input if i in made]
+    told: dict[str, None] = {}
+    for group in _connected(len(lost), edges):
+        ops = [lost[place].op_type for place in group]
+        if len(ops) <= MOST:
+            told["+".join(sorted(ops))] = None
+        else:
+            inside = [(a, b) for a, b in edges if a in group]
+            told |= dict.fromkeys(
+                "+".join(sorted((lost[a].op_type, lost[b].op_type))) for a, b in inside
+            )
+    return list(told) or [""]
+
+
+def _connected(count: int, edges: Sequence[tuple[int, int]]) -> list[set[int]]:
+    """The components of a graph of so many nodes."""
+    of = {place: {place} for place in range(count)}
+    for a, b in edges:
+        if of[a] is not of[b]:
+            of[a] |= of[b]
+            for place in of[b]:
+                of[place] = of[a]
+    return list({id(group): group for group in of.values()}.values())
