@@ -37,7 +37,7 @@ from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.report.files import remove_partial
+from nnfuzz.report.files import PARTIAL, remove_partial
 from nnfuzz.report.finding_folder import folder_name
 from nnfuzz.report.variants import write_variants
 from nnfuzz.shard import Shard
@@ -513,6 +513,11 @@ def _replacing(folder: Path) -> Iterator[Path]:
         os.replace(folder, old)
     yield folder
     shutil.rmtree(old, ignore_errors=True)
+
+
+def leftovers(findings: Path) -> list[Path]:
+    """What `mend` would put back or remove."""
+    return sorted([*findings.glob(f"{_REPLACED}*"), *findings.glob(f"{PARTIAL}*")])
 
 
 def mend(findings: Path) -> None:

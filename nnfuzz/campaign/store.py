@@ -18,9 +18,9 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps, loads
 from nnfuzz.campaign.tables.errors import Errors
+from nnfuzz.campaign.tables.repairs import Repairs
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
-from nnfuzz.campaign.tables.union import Union
 from nnfuzz.campaign.tables.watched import Watched
 from nnfuzz.ir.features import Features
 from nnfuzz.testcase.test_id import Probe, parse_id
@@ -30,7 +30,7 @@ Outcomes = dict[str, dict[str, str | dict[str, str]]]
 __all__ = ["FILE", "Store", "StoreError"]
 
 
-class Store(Sessions, Union, Errors, Watched):
+class Store(Sessions, Repairs, Errors, Watched):
     """The open file of a campaign: its tests, and all that is known beside them."""
 
     def record(self, record: Record) -> None:

@@ -15,6 +15,7 @@ from nnfuzz.cli.backends import backends
 from nnfuzz.cli.bisect import bisect
 from nnfuzz.cli.check import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
+from nnfuzz.cli.doctor import doctor
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
 from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
@@ -87,7 +88,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    fuzzing = (fuzz, merge, publish)
+    fuzzing = (fuzz, merge, publish, doctor)
     findings = (replay, reduce, bisect, report, metrics, file, show)
     for command in (*fuzzing, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)

@@ -72,7 +72,7 @@ class Database:
         if not os.path.lexists(path):
             raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
         _check_files(folder)
-        lock = _lock(folder) if write else None
+        lock = hold(folder) if write else None
         db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
         db.text_factory = lambda data: data.decode(errors="replace")
         store = cls(folder, db, lock)
@@ -116,7 +116,7 @@ class Database:
         if found != ["ok"]:
             raise StoreError(
                 f"{path} is damaged ({found[0].splitlines()[-1]}): nnfuzz report shows what there "
-                "is of it; start a new campaign"
+                f"is of it, and nnfuzz doctor --repair {self.folder} keeps what can be read"
             )
         for name in [*FOLDERS, *folders]:
             place = below(self.folder, name)
@@ -172,8 +172,11 @@ def _write(path: Path, config: dict[str, Any]) -> None:
     os.replace(draft, path)
 
 
-def _lock(folder: Path) -> IO[str]:
-    """Held until it is closed or the process ends in whatever way."""
+def hold(folder: Path) -> IO[str]:
+    """The lock of a campaign, held until it is closed or the process ends in whatever way.
+
+    Raises: StoreError if another process holds it.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         lock = open(os.open(folder / LOCK, flags, 0o644), "w")  # noqa: SIM115 (held)

@@ -1,0 +1,191 @@
+"""Looks for what is wrong with the folder of a campaign, and mends it.
+
+A kill leaves nothing that a campaign does not mend by itself when it goes on. This is for the rest:
+damaged disks, half-made copies, folders that somebody has moved or deleted. Nothing is thrown away
+that could be a finding: what belongs to no row is put aside, and of a damaged file what can be read
+is kept, beside the file itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nnfuzz.campaign.merging import REPLACED, settle
+from nnfuzz.campaign.observer import counted
+from nnfuzz.campaign.recorder import leftovers, mend
+from nnfuzz.campaign.store import FILE, Store, StoreError
+from nnfuzz.campaign.tables.database import hold
+from nnfuzz.campaign.tables.rescue import damage, rescue
+from nnfuzz.campaign.tables.schema import FOLDERS
+
+FINDING = "finding.json"
+ORPHANS = "orphans"
+"""Where folders are put that no finding has."""
+RESCUED, DAMAGED = f"{FILE}.rescued", f"{FILE}.damaged"
+LOG = f"{FILE}-wal"
+LARGE_LOG = 64 << 20
+"""Bytes of a write-ahead log that something has kept from being taken over."""
+SHOWN = 3  # names that a line tells
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, and what `mend` does about it; it may be called until the next one is asked
+    for.
+    """
+
+    what: str
+    remedy: str
+    mend: Callable[[], object]
+
+
+def problems(folder: Path) -> Iterator[Problem]:
+    """What is wrong with a campaign that is not running, one after the other: what hides the rest
+    comes first, and alone if it is not mended.
+
+    Raises: StoreError if there is no campaign, another process works on it, or another version has
+    made it.
+    """
+    yield from _interrupted(folder)
+    if not (folder / FILE).exists():
+        raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
+    with hold(folder):
+        if told := damage(folder / FILE):
+            remedy = f"keep what can be read, and the damaged file as {DAMAGED}"
+            yield Problem(f"{FILE} is damaged: {told}", remedy, partial(_rescue, folder))
+            if damage(folder / FILE):
+                return
+    with Store.open(folder) as store:
+        yield from _leftovers(store)
+        yield from _moved(store)
+        yield from _gone(store)
+        yield from _orphans(store)
+        yield from _rows(store)
+        yield from _log(store)
+
+
+def _interrupted(folder: Path) -> Iterator[Problem]:
+    """Merging, or an earlier repair."""
+    if folder.with_name(f"{REPLACED}{folder.name}").exists():
+        yield Problem(
+            f"nnfuzz merge was interrupted when it replaced {folder}",
+            "keep the newer result if it is there, else the older one",
+            partial(settle, folder),
+        )
+    if (folder / RESCUED).exists() and not (folder / FILE).exists():
+        end = partial(os.replace, folder / RESCUED, folder / FILE)
+        yield Problem("a repair was interrupted", "go on with it", end)
+
+
+def _rescue(folder: Path) -> None:
+    (folder / RESCUED).unlink(missing_ok=True)
+    rescue(folder / FILE, folder / RESCUED)
+    os.replace(folder / FILE, folder / DAMAGED)
+    for suffix in ("-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(folder / f"{FILE}{suffix}", folder / f"{DAMAGED}{suffix}")
+    os.replace(folder / RESCUED, folder / FILE)
+
+
+# -- files and folders ----------------------------------------------------------------------------
+
+
+def _leftovers(store: Store) -> Iterator[Problem]:
+    """What killed writers have left."""
+    places = [store.folder / place for place in FOLDERS]
+    if found := [path.name for place in places for path in leftovers(place)]:
+
+        def clean() -> None:
+            for place in places:
+                mend(place)
+
+        told = f"{counted(len(found), 'leftover')} of killed writers: {_some(found)}"
+        yield Problem(told, "remove them, or put back what they were about to replace", clean)
+
+
+def _moved(store: Store) -> Iterator[Problem]:
+    """Findings whose folder lies in another place of the campaign."""
+    there = {path.name: place for place, path in _folders(store) if (path / FINDING).is_file()}
+    owned = {row.folder for row in store.signatures()}
+    found = {}
+    for row in store.signatures():
+        place = there.get(Path(row.folder).name)
+        if not (store.folder / row.folder / FINDING).is_file() and place and place not in owned:
+            found[row.signature] = row.folder, place
+    if found:
+
+        def follow() -> None:
+            for signature, (old, place) in found.items():
+                shutil.rmtree(store.folder / old, ignore_errors=True)
+                store.move_finding(signature, place)
+
+        places = _some(place for _, place in found.values())
+        told = f"{counted(len(found), 'finding')} elsewhere than noted: {places}"
+        yield Problem(told, "note where they are", follow)
+
+
+def _gone(store: Store) -> Iterator[Problem]:
+    """Findings without a folder."""
+    rows = store.signatures()
+    if gone := [row for row in rows if not (store.folder / row.folder / FINDING).is_file()]:
+
+        def forget() -> None:
+            for row in gone:
+                store.forget_finding(row.signature)
+
+        told = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
+        yield Problem(told, "forget them until they occur again; their occurrences stay", forget)
+
+
+def _orphans(store: Store) -> Iterator[Problem]:
+    """Folders without a finding."""
+    owned = {row.folder for row in store.signatures()}
+    if found := [path for place, path in _folders(store) if place not in owned]:
+
+        def put_aside() -> None:
+            (store.folder / ORPHANS).mkdir(exist_ok=True)
+            for path in found:
+                target = store.folder / ORPHANS / path.name
+                shutil.rmtree(target, ignore_errors=True)
+                os.replace(path, target)
+
+        told = f"{counted(len(found), 'folder')} of no finding: {_some(p.name for p in found)}"
+        yield Problem(told, f"move them to {ORPHANS}/", put_aside)
+
+
+def _folders(store: Store) -> Iterator[tuple[str, Path]]:
+    """All folders that may be of findings, as rows name them."""
+    for place in FOLDERS:
+        for path in sorted((store.folder / place).glob("[!.]*")):
+            if path.is_dir():
+                yield f"{place}/{path.name}", path
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+def _rows(store: Store) -> Iterator[Problem]:
+    """Rows that belong to nothing, or cannot be read."""
+    for noun, count, remove in store.strays():
+        yield Problem(counted(count, noun), "remove", remove)
+    if unread := store.unreadable_tests():
+        told = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
+        remedy = "forget them: nnfuzz fuzz --resume runs them again"
+        yield Problem(told, remedy, partial(store.forget_tests, unread))
+
+
+def _log(store: Store) -> Iterator[Problem]:
+    path = store.folder / LOG
+    if path.exists() and (size := path.stat().st_size) > LARGE_LOG:
+        yield Problem(f"{LOG} has {size >> 20} MB", "take it over", store.checkpoint)
+
+
+def _some(names: Iterable[str]) -> str:
+    found = list(names)
+    return ", ".join(found[:SHOWN]) + (", ..." if found[SHOWN:] else "")

@@ -1,0 +1,80 @@
+"""Rows that belong to nothing or cannot be read, and what it takes to do without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from nnfuzz.campaign.rows import TestRow
+from nnfuzz.campaign.tables.database import loads
+from nnfuzz.campaign.tables.union import Union
+from nnfuzz.ir.features import Features
+from nnfuzz.reading import Unreadable
+
+_NO_TEST = "idx NOT IN (SELECT idx FROM tests)"
+_STRAYS = {
+    "graph without its test": ("features", _NO_TEST),
+    "list of motifs without its test": ("motifs", _NO_TEST),
+    "list of passes without its test": ("passes", _NO_TEST),
+    "kept graph without its test": ("keepable", _NO_TEST),
+    "error without its test": ("errors", _NO_TEST),
+    "error without its text": ("errors", "digest NOT IN (SELECT digest FROM texts)"),
+    "restraint without its epoch": ("avoided", "epoch NOT IN (SELECT id FROM epochs)"),
+    "suspect without its finding": (
+        "suspects",
+        "signature NOT IN (SELECT signature FROM findings)",
+    ),
+    "repetition without its occurrence": (
+        "repeats",
+        "(signature, test) NOT IN (SELECT signature, test FROM occurrences)",
+    ),
+}
+"""By what they are called: table and condition."""
+
+
+class Repairs(Union):
+    """A file that is looked through."""
+
+    def strays(self) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+        """What belongs to nothing: its name, how many, and what removes them."""
+        for name, (table, condition) in _STRAYS.items():
+            where = f"FROM {table} WHERE {condition}"
+            count = self._db.execute(f"SELECT count(*) {where}").fetchone()[0]
+            if count:
+                yield name, count, partial(self._db.execute, f"DELETE {where}")
+
+    def unreadable_tests(self) -> list[int]:
+        """The indexes of tests whose rows do not say what they should."""
+        query = """
+            SELECT idx, status, epoch, outcomes, seconds, comparable, graph
+            FROM tests LEFT JOIN features USING (idx) ORDER BY idx"""
+        found = []
+        for index, status, epoch, outcomes, seconds, comparable, graph in self._db.execute(query):
+            try:
+                kept = {"outcomes": outcomes, "seconds": seconds}
+                TestRow(index, status, epoch, comparable=comparable, **_parsed(kept))
+                if graph is not None:
+                    loads(Features, graph)
+            except Unreadable:
+                found.append(index)
+        return found
+
+    def forget_finding(self, signature: str) -> None:
+        """Removes it with what came of its reduction; its occurrences stay."""
+        with self._transaction():
+            for table in ("findings", "reductions", "suspects"):
+                self._db.execute(f"DELETE FROM {table} WHERE signature = ?", [signature])
+
+    def checkpoint(self) -> None:
+        """Takes over the write-ahead log into the file, and empties it."""
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _parsed(texts: dict[str, str]) -> dict[str, Any]:
+    """Raises: Unreadable."""
+    kinds: dict[str, Any] = {
+        "outcomes": dict[str, dict[str, str | dict[str, str]]],
+        "seconds": dict[str, float],
+    }
+    return {name: loads(kinds[name], text) for name, text in texts.items()}

@@ -1,0 +1,41 @@
+"""`nnfuzz doctor CAMPAIGN`: is a campaign's folder in order?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, OK
+
+
+def doctor(
+    campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+) -> None:
+    """Check the folder of a campaign that is not running: its database, folders and leftovers.
+
+    \b
+    nnfuzz doctor campaign
+    nnfuzz doctor campaign --repair
+
+    Nothing is thrown away that could be a finding: folders of no finding are put aside, and a
+    damaged database is kept beside what could be read of it. Exit code 0 if all is well or mended,
+    1 if not, 2 if there is no campaign or it is running.
+    """
+    from nnfuzz.campaign.doctor import problems
+    from nnfuzz.text import visible
+
+    count = 0
+    for problem in problems(campaign):
+        count += 1
+        typer.echo(visible(problem.what))
+        if repair:
+            problem.mend()
+        typer.echo(visible(f"  {'done' if repair else 'remedy'}: {problem.remedy}"))
+    if not count:
+        typer.echo(f"{campaign} is in order")
+    elif not repair:
+        typer.echo(f"nnfuzz doctor --repair {campaign} mends it")
+    raise typer.Exit(FINDINGS if count and not repair else OK)
