@@ -30,7 +30,8 @@ _FLAGS = {
 }
 _UNSUPPORTED = re.compile(
     r"\bUNSUPPORTED_|API Usage Error|plugin not found|\bunsupported\b|not supported"
-    r"|\bonly\b[^.\n]*\b(?:allow|support)|\bmust (?:be|have)\b.*\btype\b|HW-specific",
+    r"|\bonly\b[^.\n]*\b(?:allow|support)|\bmust (?:be|have)\b.*\btype\b|HW-specific"
+    r"|has no runners that implement it|initializer \S* ?cannot be imported",
     re.IGNORECASE,
 )
 """What its parser and its layers do not take. An "API Usage Error" is TensorRT's own category for
@@ -39,6 +40,12 @@ _NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
 """Where there is no GPU, every message ends with the complaint that there is no driver."""
 _CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaError")
 """Logged by the parser around a cause, or as a summary of it."""
+_BUILDING = re.compile(
+    r"Error Code \d+: [\w ]+ \((?:\[(?P<file>\w+\.\w+):\d+: [^\]]*\] )?"
+    r"(?:\w+Exception: (?P<place>\w+\.\w+):\d+: )?(?P<said>.*?)\s*(?:In \w+ at \S+\)|\)?\Z)",
+    re.DOTALL,
+)
+"""What a part of the builder says, between the way on which its complaint came."""
 _PARSED = re.compile(r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<said>.*)", re.S)
 _REPRO = """\
 def run(model, inputs, level):
@@ -122,9 +129,12 @@ class TensorRT(Backend):
         error = replace(error, message=_NOISE.sub("", error.message).strip())
         found = _PARSED.fullmatch(error.message) if "ParserError" in error.error_type else None
         read = read_complaint(error)
-        if found is None:
-            refused = "BuilderError" in error.error_type and _UNSUPPORTED.search(error.message)
+        if found is None and "BuilderError" in error.error_type:
+            refused = _UNSUPPORTED.search(error.message)
+            read = _built(read, error.message)
             return read.of_kind(ComplaintKind.UNSUPPORTED) if refused else read
+        if found is None:
+            return read
         refuses = _UNSUPPORTED.search(f"{found['code']}\n{found['said']}")
         kind = ComplaintKind.UNSUPPORTED if refuses else ComplaintKind.ERROR
         operators = (found["operator"],) if found["operator"] else ()
@@ -179,6 +189,15 @@ class TensorRT(Backend):
 
     def _choose(self, trt: Any, config: Any) -> None:
         """Says what to build for; by default the GPU at hand."""
+
+
+def _built(read: Complaint, message: str) -> Complaint:
+    """The builder's complaint without the layers, and their names, that it was dealing with."""
+    found = _BUILDING.search(message)
+    if found is None or not found["said"]:
+        return read
+    said = found["said"].rpartition("Error is:")[2].strip()
+    return replace(read, subject=said, location=found["place"] or found["file"] or read.location)
 
 
 class TensorRTForRTX(TensorRT):

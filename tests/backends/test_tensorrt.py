@@ -117,3 +117,38 @@ def test_conformance_on_a_gpu():
         pytest.skip("no GPU")
     fates = check_backend("tensorrt-rtx")
     assert fates["add"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("kind", "logged", "said", "place"),
+    [
+        (
+            ComplaintKind.ERROR,
+            "Myelin ([myelin_graph.h:1295: attachExceptionMsgToGraph] MyelinCheckException: "
+            "deconv_lowering.cpp:34: CHECK(is_tensor()) failed.  In compileGraph at /_src/a.cpp:2)",
+            "CHECK(is_tensor()) failed.",
+            "deconv_lowering.cpp",
+        ),
+        (
+            ComplaintKind.ERROR,
+            "Myelin ([shape.cpp:175: ~op_constraints_msg_streamer_t] \nError during shape inference"
+            " of\na_normalized : f32[] = inorm(a, b)\nError is:\nelements must be > 1 but got1 "
+            "In compileGraph at /_src/a.cpp:2012)",
+            "elements must be > 1 but got1",
+            "shape.cpp",
+        ),
+        (
+            ComplaintKind.UNSUPPORTED,
+            "Internal Error (Assertion !layerImpls.empty() failed. Nms_4_0 has no runners that "
+            "implement it In getSupportedFormats at /_src/b.cpp:48)",
+            "Assertion !layerImpls.empty() failed. Nms_4_0 has no runners that implement it",
+            "",
+        ),
+    ],
+)
+def test_the_builder_tells_what_is_wrong_and_where(kind, logged, said, place):
+    message = f"IBuilder::buildSerializedNetwork: Error Code 1: {logged}"
+    error = CompilerError(Stage.COMPILE, "nnfuzz.backends.tensorrt.BuilderError", message)
+    found = TensorRT.complaint(error)
+    assert (found.kind, found.subject) == (kind, said)
+    assert not place or found.location == place
