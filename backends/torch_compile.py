@@ -135,7 +135,10 @@ class TorchCompile(Backend):
     levels = ("eager", *_BACKENDS)
     steps = tuple(f"{name}={value}" for name, values in _SETTINGS.items() for value in values)
     issue_form = PYTORCH
-    preload = ("torch", "torch._dynamo", "torch._inductor.compile_fx", "nnfuzz.execute.modules")
+    preload = (
+        *("torch", "torch._dynamo", "torch._inductor.compile_fx", "nnfuzz.execute.modules"),
+        "nnfuzz.backends.torch_warm",
+    )
     environment: ClassVar = {
         "TORCHINDUCTOR_CACHE_DIR": str(_CACHE),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
