@@ -23,6 +23,7 @@ LIMITS = (
     "reduce",
     "known",
     "share",
+    "disk",
 )
 PROBES_PER_SECOND = 50
 """That a campaign with --tests takes for a second of probing, so that no clock decides: about what
@@ -92,11 +93,11 @@ class CampaignConfig:
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" if only that part of the indexes is tested (nnfuzz.shard). share: folder or URL
     where the parts tell each other what they learn (nnfuzz.campaign.exchange); without it each
-    learns from its own tests. reduce: whether findings are reduced. throttle: how often a failure
-    must occur before generation keeps away from the operators that it is associated with; 0 for
-    never. guidance: whether what tests show decides what is generated more often
-    (nnfuzz.campaign.guidance). regressions: whether only what one of two releases gets wrong and
-    the other one right is a finding.
+    learns from its own tests. disk: bytes that the folder may take; 0 for no limit. reduce: whether
+    findings are reduced. throttle: how often a failure must occur before generation keeps away from
+    the operators that it is associated with; 0 for never. guidance: whether what tests show decides
+    what is generated more often (nnfuzz.campaign.guidance). regressions: whether only what one of
+    two releases gets wrong and the other one right is a finding.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -118,6 +119,7 @@ class CampaignConfig:
     pipelines: float = 0.0
     shard: str = ""
     share: str = ""
+    disk: int = 0
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from nnfuzz.campaign.disk import LARGE_LOG, log_bytes
 from nnfuzz.campaign.merging import REPLACED, settle
 from nnfuzz.campaign.observer import counted
 from nnfuzz.campaign.recorder import leftovers, mend
@@ -28,9 +29,6 @@ FINDING = "finding.json"
 ORPHANS = "orphans"
 """Where folders are put that no finding has."""
 RESCUED, DAMAGED = f"{FILE}.rescued", f"{FILE}.damaged"
-LOG = f"{FILE}-wal"
-LARGE_LOG = 64 << 20
-"""Bytes of a write-ahead log that something has kept from being taken over."""
 SHOWN = 3  # names that a line tells
 
 
@@ -181,9 +179,8 @@ def _rows(store: Store) -> Iterator[Problem]:
 
 
 def _log(store: Store) -> Iterator[Problem]:
-    path = store.folder / LOG
-    if path.exists() and (size := path.stat().st_size) > LARGE_LOG:
-        yield Problem(f"{LOG} has {size >> 20} MB", "take it over", store.checkpoint)
+    if (size := log_bytes(store.folder)) > LARGE_LOG:
+        yield Problem(f"{FILE}-wal has {size >> 20} MB", "take it over", store.checkpoint)
 
 
 def _some(names: Iterable[str]) -> str:

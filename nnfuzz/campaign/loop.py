@@ -20,6 +20,7 @@ from typing import Any
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.cpu import CpuMeter
+from nnfuzz.campaign.disk import DiskBudget
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import JobSource
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
@@ -76,6 +77,7 @@ class Loop:
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
         self._jobs = self._job_source()
+        self._disk = DiskBudget(recorder.store, config.disk, observer.note)
         self._runs: set[TestRun] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
@@ -239,7 +241,7 @@ class Loop:
         return not (self.producers.busy or any(pool.at_work for pool in self.backends))
 
     def _over(self) -> bool:
-        if self._stopped():
+        if self._stopped() or self._disk.exceeded(self.recorder.recorded.length):
             return True
         if self._time_is_up() and not self._overtime:
             return True

@@ -12,7 +12,15 @@ from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
-from nnfuzz.cli.values import chosen_dtypes, chosen_engine, duration, exporting, listed, seeded
+from nnfuzz.cli.values import (
+    chosen_dtypes,
+    chosen_engine,
+    duration,
+    exporting,
+    listed,
+    seeded,
+    size,
+)
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -89,6 +97,7 @@ def fuzz(
     producers: opt.Producers = None,
     shard: opt.ShardOf = None,
     share: opt.Share = None,
+    disk: opt.Disk = None,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
@@ -135,6 +144,7 @@ def fuzz(
         "producers": producers,
         "shard": shard,
         "share": share,
+        "disk": size(disk, "--disk") if disk is not None else None,
         "levels": listed(level) or None,
         "pipelines": pipelines,
         "exporters": exporting(exporter, opset) if exporter else None,

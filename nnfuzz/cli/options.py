@@ -262,6 +262,15 @@ Share = Annotated[
         "[default: each part learns from its own tests].",
     ),
 ]
+Disk = Annotated[
+    str | None,
+    typer.Option(
+        metavar="10g",
+        help="What the folder may take. At this size the oldest tests that agree lose their "
+        "statistics; when that is not enough, the campaign ends. Findings stay "
+        "[default: no limit].",
+    ),
+]
 Baseline = Annotated[
     Path | None,
     typer.Option(

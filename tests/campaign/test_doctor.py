@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_epochs import campaign
 
+from nnfuzz.campaign.disk import DiskBudget
 from nnfuzz.campaign.doctor import DAMAGED, ORPHANS, RESCUED, problems
 from nnfuzz.campaign.merging import REPLACED
 from nnfuzz.campaign.store import FILE, Store, StoreError
@@ -131,3 +132,19 @@ def test_what_was_interrupted_is_ended(folder):
     folder.rename(old)
     assert repaired(folder)[0].startswith("nnfuzz merge was interrupted")
     assert json.loads((folder / "summary.json").read_text())["tests"] and not old.exists()
+
+
+def test_what_only_statistics_need_goes_first_and_findings_never(folder):
+    notes = []
+    with Store.open(folder) as store:
+        rows, failed = store.signatures(), {t.index for _, t, _, _ in store.occurred()}
+        tests = list(store.tests())
+        used = DiskBudget(store, 0, notes.append).used()
+        assert not DiskBudget(store, used, notes.append).exceeded(10_000) and not notes
+        assert not DiskBudget(store, used - 1, notes.append).exceeded(10_000)
+        assert {index for index, _ in store.features()} <= failed
+        assert DiskBudget(store, 1, notes.append).exceeded(10_000)
+        assert [note.partition(":")[0] for note in notes] == ["--disk is reached"] * 2
+        assert store.signatures() == rows
+        assert [t.digest for t in store.tests()] == [t.digest for t in tests]
+    assert found(folder) == []

@@ -12,6 +12,8 @@ from nnfuzz.campaign.tables.union import Union
 from nnfuzz.ir.features import Features
 from nnfuzz.reading import Unreadable
 
+_STATISTICS = ("features", "motifs", "passes")
+"""Tables of tests that are only told of."""
 _NO_TEST = "idx NOT IN (SELECT idx FROM tests)"
 _STRAYS = {
     "graph without its test": ("features", _NO_TEST),
@@ -65,6 +67,26 @@ class Repairs(Union):
         with self._transaction():
             for table in ("findings", "reductions", "suspects"):
                 self._db.execute(f"DELETE FROM {table} WHERE signature = ?", [signature])
+
+    def thin(self, below: int, most: int) -> int:
+        """Removes what only statistics need from the oldest tests without a failure.
+
+        below: an index. most: tests. Returns of how many.
+        """
+        query = """
+            SELECT idx FROM features WHERE idx < ? AND idx NOT IN
+                (SELECT idx FROM occurrences WHERE idx IS NOT NULL) ORDER BY idx LIMIT ?"""
+        rows = self._db.execute(query, [below, most]).fetchall()
+        with self._transaction():
+            for table in _STATISTICS:
+                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", rows)
+        return len(rows)
+
+    def row_bytes(self) -> int:
+        """Of the file, without pages that are free for what comes."""
+        pragmas = ("page_count", "freelist_count", "page_size")
+        pages, free, size = (self._db.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)
+        return int((pages - free) * size)
 
     def checkpoint(self) -> None:
         """Takes over the write-ahead log into the file, and empties it."""
