@@ -40,6 +40,8 @@ REGIMES: tuple[tuple[float, Regime | None], ...] = (
 """How often each is tried; None is for the plain styles. Graphs that are violated fall back."""
 HUNDREDS = 100.0
 """From where a number counts as large."""
+MOST_BITS = 64
+"""Exponent of two that LARGE ends at."""
 ORDERS = 20
 """Binary orders of magnitude that the exponents of SPREAD differ by."""
 
@@ -112,7 +114,7 @@ def _large(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np
     bits = int(rng.integers(2, 5))
     room = math.log2(min(dtype.limits[1], max(-b[0], b[1], 1.0)))
     first = math.log2(HUNDREDS) - bits + 1
-    last = min(math.log2(dtype.limits[1]) / 2, room - bits)
+    last = min(math.log2(dtype.limits[1]) / 2, room - bits, MOST_BITS)
     if last < first:
         return None
     unit = 2.0 ** int(first + (last - first) * rng.random() ** 3)
