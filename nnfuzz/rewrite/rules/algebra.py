@@ -353,7 +353,11 @@ def _axis_constant(draft: Draft, node: Node) -> str:
 
 def _with_axis(draft: Draft, node: Node) -> bool:
     there = node.op_type in _AXIS and "axis" in attributes(node)
-    return draft.rank(node.input[0]) > 0 and (there or bool(_axis_constant(draft, node)))
+    return (
+        bool(node.input)
+        and draft.rank(node.input[0]) > 0
+        and (there or bool(_axis_constant(draft, node)))
+    )
 
 
 @nodes(FAMILY, (), _with_axis)

@@ -199,10 +199,10 @@ def max_of_same(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> s
     return emit.one(rng.choice(["Max", "Min"]), *[x] * rng.randint(2, 3))
 
 
-@values(FAMILY, of(_REALS), uses=["Sum", "Max", "Min", "Mean"])
+@values(FAMILY, of(_REALS), uses=["Sum", "Max", "Min"])
 def variadic_alone(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str:
-    """x -> Sum(x), Max(x), Min(x) or Mean(x): a variadic operator of one input is that input."""
-    return emit.one(rng.choice(["Sum", "Max", "Min", "Mean"]), x)
+    """x -> Sum(x), Max(x) or Min(x): a variadic operator of one input is that input."""
+    return emit.one(rng.choice(["Sum", "Max", "Min"]), x)
 
 
 @values(FAMILY, of(_NUMBERS), uses=["Where"])

@@ -1,0 +1,128 @@
+"""Compilers with planted faults that other forms of a model show: which share is found?
+
+Each test case runs as it is and rewritten through every wrong compiler (planted.wrong_compilers),
+and what that makes of the model on ONNX Runtime without optimisation. A fault is effective where
+results differ from those without it, or the model no longer runs; it is found where the envelope or
+an error says so.
+
+    .venv/bin/python scripts/planted_rewrites.py --models 300
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from rich.progress import track
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from check_rewrites import Runtime, same
+from planted.wrong_compilers import COMPILERS
+
+from nnfuzz.execute.target import Target
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+
+TARGET = Target("planted")
+
+
+@dataclass
+class Score:
+    """Models that had something to get wrong, in which it changed a result, and that showed it."""
+
+    reached: int = 0
+    effective: int = 0
+    found: int = 0
+    first: int = 0
+
+
+def main() -> int:
+    raw = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--models", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--nodes", type=int, default=10)
+    parser.add_argument("--opset", type=int, default=20)
+    args = parser.parse_args()
+    start = time.process_time()
+    config = CaseConfig(
+        exporter="direct", opset=args.opset, nodes=args.nodes, dynamic=0.0, rewrites=1.0
+    )
+    producer, run = Producer(args.seed, config), Runtime()
+    scores = {form: {c.name: Score() for c in COMPILERS} for form in ("rewritten", "plain")}
+    alarms = tests = 0
+    for index in track(range(args.models), description="models"):
+        case = producer.produce(index)
+        if not isinstance(case, TestCase) or not case.plain:
+            continue
+        before = _ran(run, case.plain, case.inputs)
+        if before is None or _wrong(producer, case, before):
+            continue
+        right = _ran(run, case.model, case.inputs)
+        tests += 1
+        if right is None or _wrong(producer, case, right):
+            alarms += 1
+            print(f"index {index}: {case.exporter} itself is not right", file=sys.stderr)
+            continue
+        for form, model, held in (("rewritten", case.model, right), ("plain", case.plain, before)):
+            for compiler in COMPILERS:
+                score = scores[form][compiler.name]
+                _try(producer, case, model, held, compiler, score, run, tests)
+    _report(scores, tests, alarms, time.process_time() - start)
+    return 0
+
+
+def _try(producer, case, model, held, compiler, score, run, tests) -> None:
+    proto = onnx.load_model_from_string(model)
+    if not compiler.apply(proto):
+        return
+    score.reached += 1
+    got = _ran(run, proto.SerializeToString(), case.inputs)
+    if got is not None and all(same(held[name], got[name]) for name in held):
+        return
+    score.effective += 1
+    if got is None or _wrong(producer, case, got):
+        score.found += 1
+        score.first = score.first or tests
+
+
+def _ran(run: Runtime, model: bytes, inputs: dict[str, np.ndarray]) -> dict | None:
+    try:
+        return run(model, inputs)
+    except Exception:
+        return None
+
+
+def _wrong(producer: Producer, case: TestCase, outputs: dict[str, np.ndarray]) -> bool:
+    return bool(producer.judge(case, {TARGET: outputs}).mismatches.get(TARGET))
+
+
+def _report(scores, tests: int, alarms: int, seconds: float) -> None:
+    print(f"{'wrong compiler':40} {'rewritten':>31} {'plain':>31}")
+    print(f"{'':40}" + f"{'reached effective found first':>32}" * 2)
+    totals = {form: [0, 0, 0] for form in scores}
+    for compiler in COMPILERS:
+        row = f"{compiler.name:40}"
+        for form in ("rewritten", "plain"):
+            s = scores[form][compiler.name]
+            row += f"{s.reached:9}{s.effective:10}{s.found:6}{s.first or '-':>7}"
+            totals[form] = [
+                a + b for a, b in zip(totals[form], (s.effective, s.found, bool(s.found)))
+            ]
+        print(row)
+    for form, (effective, found, known) in totals.items():
+        share = 100 * found / effective if effective else 0.0
+        print(f"{form}: {found} of {effective} effective faults found ({share:.1f} %), {known} of "
+              f"{len(COMPILERS)} compilers")  # fmt: skip
+    print(f"{tests} models, {alarms} rewritten models that are wrong by themselves, "
+          f"{seconds:.0f} s of CPU time")  # fmt: skip
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
