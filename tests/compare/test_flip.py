@@ -219,3 +219,16 @@ def test_the_order_of_the_states_does_not_matter_for_what_is_accused(states, rng
 )
 def test_the_state_of_an_outcome(kind, stage, state):
     assert state_of(Outcome(kind, stage, "a", "O0")) is state
+
+
+@pytest.mark.parametrize("state", BAD)
+def test_a_rewrite_is_trusted_as_the_direct_form_is(state):
+    """Right on the graph as it is, wrong on another model with the same meaning."""
+    forms = ("direct", "direct+times_one#5")
+    states = table(lambda t: t.form != "direct", state, forms=forms)
+    found = blame(states, "a", levels=LEVELS)
+    assert found.coordinate is Coordinate.COMPILER and not found.importer
+    assert (found.right.form, found.wrong.form) == forms
+    assert simpler(found.right, found.wrong, LEVELS)
+    mixed = table(lambda t: t.form != "direct" and t.level != "O0", state, forms=forms)
+    assert accused(mixed) is Coordinate.PIPELINE
