@@ -65,6 +65,8 @@ def make_config(
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
+    if case.get("rewrites") and DIRECT in opsets:
+        case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT])
     _check_levels(registry, specs, rest.get("levels", ()))
     if "time_limit" not in rest and "tests_limit" not in rest:
         rest["time_limit"] = DEFAULT_SECONDS
@@ -80,6 +82,7 @@ def make_config(
 _ABOUT_VALID = (
     "exporters",
     "dynamic",
+    "rewrites",
     "seed_models",
     "motifs",
     "pipelines",
@@ -110,6 +113,25 @@ def _for_invalid(
 def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
     """What a backend reads. Raises: RegistryError, OptionError."""
     return registry.get(spec.name)(**spec.options).form
+
+
+def _unrewritten(
+    registry: BackendRegistry, specs: tuple[BackendSpec, ...], opset: int
+) -> tuple[str, ...]:
+    """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
+    from nnfuzz.execute.rewriting import not_taken
+    from nnfuzz.execute.runner import BackendRunner
+
+    found: dict[str, None] = {}
+    for spec in specs:
+        if _form(registry, spec) != ONNX:
+            continue
+        with BackendRunner(spec, registry) as runner:
+            lacking = not_taken(runner, opset)
+        if lacking:
+            tell(f"{spec.label} takes no {' or '.join(lacking)}: rewrites leave that out")
+        found |= dict.fromkeys(lacking)
+    return tuple(found)
 
 
 def choose_opset(

@@ -15,6 +15,20 @@ RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 
 
+FEATURES: Mapping[str, str] = {
+    functions.FAMILY: functions.function.name,
+    "If": control.if_constant.name,
+    "Loop": control.loop_once.name,
+    "Scan": control.scan_once.name,
+}
+"""What some compilers do not take at all -> a rule that brings it into a model."""
+
+
+def needs(rule: Rule, feature: str) -> bool:
+    """Whether a rule brings one of FEATURES, or an operator, into a model."""
+    return feature in (rule.family, *rule.uses)
+
+
 def named(name: str) -> Rule:
     """Raises: KeyError that lists the known ones."""
     if name not in RULES:

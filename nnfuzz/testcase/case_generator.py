@@ -34,7 +34,7 @@ from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
-from nnfuzz.rewrite.catalogue import RULES
+from nnfuzz.rewrite.catalogue import RULES, needs
 from nnfuzz.rewrite.forms import form_of
 from nnfuzz.rewrite.rewriting import drawn
 from nnfuzz.spec.motif import Motif
@@ -115,11 +115,15 @@ class CaseGenerator:
             self.narrowed = CoverageTargets(narrowed)
 
     def _admitted_rules(self) -> tuple[str, ...]:
-        """The rewrites that bring in no operator all of whose signatures are refused."""
+        """The rewrites that bring in nothing that compilers do not take, and no operator all of
+        whose signatures are refused.
+        """
         refused = {key.partition("(")[0] for key in self.config.refused}
         left = {key.partition("(")[0] for key in self.catalog.signature_keys()}
-        gone = refused - left
-        return tuple(name for name, rule in RULES.items() if gone.isdisjoint(rule.uses))
+        gone = {*(refused - left), *self.config.unrewritten}
+        return tuple(
+            name for name, rule in RULES.items() if not any(needs(rule, what) for what in gone)
+        )
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""

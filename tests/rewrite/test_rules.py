@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 
 from nnfuzz.cli.rewrite import rules_told
 from nnfuzz.execute.backend import read_interface
-from nnfuzz.rewrite.catalogue import RULES, named
+from nnfuzz.rewrite.catalogue import FEATURES, RULES, named, needs
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -194,3 +194,13 @@ def reads_negated(model: bytes) -> str:
 def test_the_page_has_the_rules_as_they_are():
     page = (Path(__file__).parents[2] / "docs" / "REWRITES.md").read_text()
     assert page.endswith(rules_told() + "\n"), "nnfuzz rewrite --list prints the end of the page"
+
+
+def test_what_a_compiler_does_not_take_is_not_brought_in():
+    lacking = tuple(FEATURES)
+    config = CaseConfig(exporter="direct", opset=20, rewrites=1.0, unrewritten=lacking, nodes=3)
+    rules = Producer(0, config).generator_for(0)._rules
+    assert 60 < len(rules) < len(RULES) - 8
+    assert not any(needs(RULES[name], what) for name in rules for what in lacking)
+    for what, rule in FEATURES.items():
+        assert needs(RULES[rule], what)
