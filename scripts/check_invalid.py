@@ -49,6 +49,7 @@ def cell(counts: Counter[str]) -> str:
     """ "15: 12 clean, 1 late, 2 accepted"."""
     told = {"clean": counts["refused"] + counts["unsupported"], "late": counts["late"]}
     told |= {answer: counts[answer] for answer in BAD}
+    told["taken"] = told.pop("ok")
     return f"{counts.total()}: " + ", ".join(f"{n} {name}" for name, n in told.items() if n)
 
 

@@ -209,10 +209,6 @@ class BackendService:
             self._timed(stage, level, seconds, report, lambda: program.program({**inputs}))
         except NoDevice:
             stage = Stage.COMPILE
-        except _Stopped as stop:
-            if stop.fields["kind"] is not OutcomeKind.UNSUPPORTED:
-                raise
-            stage = Stage.COMPILE  # it could have been run by somebody else
         return self._outcome(level, seconds, kind=kind, stage=stage)
 
     def _timed(

@@ -155,6 +155,8 @@ def _place(outcome: Outcome, fault: Fault, names: Collection[str]) -> dict[str, 
         return {FAULT: fault.kind}
     told = error_parts(outcome, (*names, *fault.words()))
     frames = told["frames"][-1:]
+    if outcome.kind is OutcomeKind.CRASH and not native_frames(outcome.captured):
+        frames = []  # Python's alone: they end where the compiler is called
     place = {"frames": frames} if frames else {"message": told["message"]}
     kept = {name: told[name] for name in ("error", "signal") if told.get(name)}
     return {**kept, **place} if any(place.values()) else {**kept, FAULT: fault.kind}
