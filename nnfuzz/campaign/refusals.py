@@ -13,8 +13,8 @@ from nnfuzz.execute.outcome import OutcomeKind, Stage
 LATE, INTERNAL = "late", "internal"
 WORST_FIRST = ("crash", "timeout", INTERNAL, "accepted", LATE, "unsupported", "refused", "ok")
 """Answers; of a test that ends differently at its levels the first one counts. late: a clean error,
-but only when the model is run; internal: an error from the inside of the compiler; ok: taken by what
-does not promise to refuse anything (Backend.validates)."""
+but only when the model is run; internal: an error from the inside of the compiler; ok: taken by
+what does not promise to refuse anything (Backend.validates)."""
 
 
 def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
