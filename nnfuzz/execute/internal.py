@@ -78,6 +78,13 @@ def reads_as_internal(error: CompilerError, packages: Collection[str]) -> bool:
     return name == "ValueError" and (not own or bool(_PYTHON.search(error.message)))
 
 
+def slip(error_type: str) -> bool:
+    """Whether Python raises errors of a class for mistakes in the code at hand: the innermost line
+    is then their place. What native code raises ends where that is called.
+    """
+    return error_type.rpartition(".")[2] in _SLIPS | _NEVER_MEANT
+
+
 def innermost(traceback: str) -> tuple[str, str]:
     """File and source line of the innermost frame of the error that ended it; "" if unknown."""
     frames = _FRAME.findall(traceback)

@@ -19,6 +19,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
 from nnfuzz.execute.deviation import Deviation
+from nnfuzz.execute.internal import slip
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Pipeline, Target, levels_of
@@ -155,9 +156,12 @@ def _place(outcome: Outcome, fault: Fault, names: Collection[str]) -> dict[str, 
         return {FAULT: fault.kind}
     told = error_parts(outcome, (*names, *fault.words()))
     frames = told["frames"][-1:]
-    if outcome.kind is OutcomeKind.CRASH and not native_frames(outcome.captured):
-        frames = []  # Python's alone: they end where the compiler is called
+    died = outcome.kind is OutcomeKind.CRASH
+    if not (native_frames(outcome.captured) if died else slip(outcome.error_type)):
+        frames = []  # they end where native code is called
     place = {"frames": frames} if frames else {"message": told["message"]}
+    if died and not frames:
+        place[FAULT] = fault.kind  # last words are often those of any death
     kept = {name: told[name] for name in ("error", "signal") if told.get(name)}
     return {**kept, **place} if any(place.values()) else {**kept, FAULT: fault.kind}
 

@@ -37,7 +37,18 @@ def test_an_internal_error_is_known_by_its_place_whatever_led_there():
     assert keys(AXIS, one) == keys(CYCLE, two)
 
 
+def test_what_native_code_raises_is_known_by_its_words():
+    trace = '  File "/x/toy/api.py", line 7, in read_model\n    return core.read(model)\nX\n'
+    one, other = (
+        outcome(OutcomeKind.EXCEPTION, error_type="RuntimeError", message=told, traceback=trace)
+        for told in ("stoull", "vector::_M_range_check")
+    )
+    assert keys(AXIS, one) != keys(AXIS, other)
+    assert keys(AXIS, one) == keys(CYCLE, one)
+
+
 def test_a_death_without_words_is_known_by_signal_and_fault():
-    died = outcome(OutcomeKind.CRASH, signal="SIGSEGV", message="killed by SIGSEGV")
+    last = "Fatal Python error: Segmentation fault"
+    died = outcome(OutcomeKind.CRASH, signal="SIGSEGV", message="killed by SIGSEGV", captured=last)
     assert keys(AXIS, died) == keys(AXIS, died)
     assert keys(AXIS, died) != keys(CYCLE, died)
