@@ -94,8 +94,10 @@ def own_fault(error: BaseException, adapter: type) -> bool:
     """Whether the adapter's own code made a mistake: the innermost frame is a line of its module
     that does not raise, and the error is one that Python itself raises for slips.
     """
+    if not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
+        return False
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
+    if not frames:
         return False
     module = sys.modules.get(adapter.__module__)
     ours = getattr(module, "__file__", None)

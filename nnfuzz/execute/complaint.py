@@ -64,12 +64,23 @@ def describe(error: BaseException) -> dict[str, str]:
     except Exception as nested:
         message = f"(str() of the error failed: {nested!r})"
     try:
-        trace = "".join(traceback.format_exception(error))
+        trace = "".join(_without_marks(traceback.TracebackException.from_exception(error)).format())
     except Exception:
         trace = ""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     texts = {"error_type": name, "message": message, "traceback": trace}
     return {name: shortened(visible(shortened(text))) for name, text in texts.items()}
+
+
+def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:
+    """Without marks under the failing part of each line, for which Python parses the line again:
+    that takes longer than most compilers take for an error."""
+    for frame in trace.stack:
+        frame.colno = None
+    for other in (trace.__cause__, trace.__context__):
+        if other is not None:
+            _without_marks(other)
+    return trace
 
 
 def shortened(text: str) -> str:

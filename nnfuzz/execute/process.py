@@ -18,6 +18,7 @@ from nnfuzz.execute.zygote import children
 
 NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
 IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from an idle one
+LISTED_SECONDS = 1.0  # that a list of descendants is good for
 TIDY_SECONDS = 0.005  # of computing behind a job, for freeing what it used
 _CPUCLOCK_SCHED = 2  # of a process, see clock_getcpuclockid(3)
 
@@ -42,6 +43,8 @@ class WorkerProcess:
         self.killed_at = 0.0
         self.note = ""
         self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
+        self._family: list[int] = []
+        self._listed = -LISTED_SECONDS
         self._server = server
         self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
         theirs.close()
@@ -85,11 +88,16 @@ class WorkerProcess:
         if self.capture.open and 0 < self.capture.total < NOISY_BYTES:
             yield self.capture.fd, select.POLLIN
 
-    def private_bytes(self) -> int:
+    def private_bytes(self, resting: bool = False) -> int:
         """Resident memory of the worker and its descendants that is not backed by files; 0 if
-        unknown.
+        unknown. resting: between two jobs, who the descendants are may be known from earlier.
         """
-        return sum(map(private_bytes, _tree(self.pid))) if self.pid else 0
+        if not self.pid:
+            return 0
+        now = time.monotonic()
+        if not resting or now - self._listed > LISTED_SECONDS:
+            self._family, self._listed = list(_tree(self.pid)), now
+        return sum(map(private_bytes, self._family))
 
     def rest(self) -> None:
         """Notes that a job is over: from here on the worker should be idle."""

@@ -204,7 +204,7 @@ class Sandbox:
         seconds = self.limits.start_seconds if starting else self._job.seconds
         self._job.clock, self._job.deadline = now, now + seconds
         if not starting and self.limits.memory_bytes and not self._job.baseline:
-            self._job.baseline = self._process.private_bytes()
+            self._job.baseline = self._process.private_bytes(resting=True)
             self._job.next_check = now + TICK_SECONDS
 
     def _discard(self) -> None:
@@ -249,7 +249,7 @@ class Sandbox:
 
     def _has_leaked(self, process: WorkerProcess) -> bool:
         limit = self.limits.leak_bytes
-        return limit > 0 and process.private_bytes() - process.baseline > limit
+        return limit > 0 and process.private_bytes(resting=True) - process.baseline > limit
 
     def _message(
         self, process: WorkerProcess, kind: bytes, number: int, payload: memoryview

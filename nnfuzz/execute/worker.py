@@ -185,7 +185,7 @@ def limit_memory(growth: int) -> None:
     suits runtimes that reserve terabytes. Allocation beyond it fails.
     """
     if growth:
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        pages = _pages("self")[5]
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         soft = pages * PAGE_BYTES + growth
         if hard == resource.RLIM_INFINITY or soft < hard:
@@ -195,10 +195,22 @@ def limit_memory(growth: int) -> None:
 def private_bytes(pid: int) -> int:
     """Resident memory of a process that is not backed by files; 0 if unknown."""
     try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+        _, resident, shared, *_ = _pages(str(pid))
     except (OSError, ValueError):
         return 0
-    return (int(resident) - int(shared)) * PAGE_BYTES
+    return (resident - shared) * PAGE_BYTES
+
+
+def _pages(process: str) -> list[int]:
+    """What the kernel counts in pages, see proc(5). Raises: OSError, ValueError.
+
+    It is read several times per test: a file object takes longer than the kernel does.
+    """
+    file = os.open(f"/proc/{process}/statm", os.O_RDONLY)
+    try:
+        return [int(field) for field in os.read(file, 256).split()]
+    finally:
+        os.close(file)
 
 
 def flush() -> None:

@@ -7,7 +7,7 @@ makes the first draw succeed more often, and the gradient search takes over wher
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -79,10 +79,9 @@ def _add_hints(
     """
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
-    accepts = _valid_on_samples
     if not pointwise(node.op):
         valid = [*node.op.valid, *[None] * len(have)]
-        accepts, have = _by_ranges, [_cut(h, v or ANY_RANGE) for h, v in zip(have, valid)]
+        have = [_cut(h, v or ANY_RANGE) for h, v in zip(have, valid)]
         found.update((n, h) for n, h in zip(node.inputs, have) if h != ANY_RANGE)
         if wanted is None:
             return
@@ -90,8 +89,7 @@ def _add_hints(
     if not all(options):
         return
     for goal in (wanted, None) if wanted is not None and _particular(node.op) else (wanted,):
-        alike = () if shuffled else _alike(options)
-        ranges = next((r for r in alike if accepts(node.op, dtypes, r, goal)), None)
+        ranges = None if shuffled else _alike(node.op, dtypes, options, goal)
         ranges = ranges or _mixed(node.op, dtypes, options, goal, rng)
         if ranges is not None:
             found.update((n, r) for n, r in zip(node.inputs, ranges) if r != ANY_RANGE)
@@ -114,10 +112,21 @@ def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list
     ]
 
 
-def _alike(options: Sequence[Sequence[Range]]) -> Iterator[list[Range]]:
-    """Combinations that take the same range for every input."""
-    for i in range(max(map(len, options))):
-        yield [o[min(i, len(o) - 1)] for o in options]
+def _alike(
+    op: OpSpec,
+    dtypes: Sequence[DType],
+    options: Sequence[Sequence[Range]],
+    wanted: Range | None,
+) -> list[Range] | None:
+    """The first ranges, the same ones for every input, under which the node is valid; or None."""
+    count = max(map(len, options))
+    columns = [tuple(o[min(i, len(o) - 1)] for i in range(count)) for o in options]
+    if pointwise(op):
+        key = tuple(op.attributes.items()), tuple(dtypes), tuple(columns)
+        place = _first(type(op), *key, wanted)  # type: ignore[arg-type]
+        return None if place is None else [column[place] for column in columns]
+    alike = (list(ranges) for ranges in zip(*columns))
+    return next((ranges for ranges in alike if _by_ranges(op, ranges, wanted)), None)
 
 
 def _mixed(
@@ -134,10 +143,12 @@ def _mixed(
         if not places:
             return None
         return [o[i] for o, i in zip(options, places[int(rng.integers(len(places)))])]
-    accepts = _valid_on_samples if pointwise(op) else _by_ranges
     for _ in range(TRIALS):
         ranges = [o[int(rng.integers(len(o)))] for o in options]
-        if accepts(op, dtypes, ranges, wanted):
+        if pointwise(op):
+            if _valid_on_samples(op, dtypes, ranges, wanted):
+                return ranges
+        elif _by_ranges(op, ranges, wanted):
             return ranges
     return None
 
@@ -180,6 +191,29 @@ def _pointwise_valid(
     return bool(_in_domain(op, samples)) and bool(_as_wanted(op, samples, wanted))
 
 
+@lru_cache(maxsize=1 << 14)
+def _first(
+    spec: type[OpSpec],
+    attributes: tuple[tuple[str, Any], ...],
+    dtypes: tuple[DType, ...],
+    columns: tuple[tuple[Range, ...], ...],
+    wanted: Range | None,
+) -> int | None:
+    """The first place at which the ranges of all inputs go together; all are evaluated at once."""
+    op = spec(**dict(attributes))
+    rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, columns))]
+    (places,) = _in_domain(op, rows).nonzero(as_tuple=True)
+    if len(places):
+        places = places[_as_wanted(op, [row[places] for row in rows], wanted)]
+    return int(places[0]) if len(places) else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _rows(dtype: DType, ranges: tuple[Range, ...], position: int) -> torch.Tensor:
+    """Samples of several ranges, one row each."""
+    return torch.stack([_sample(dtype, r, position) for r in ranges])
+
+
 @lru_cache(maxsize=1 << 12)
 def _table(
     spec: type[OpSpec],
@@ -190,10 +224,7 @@ def _table(
 ) -> list[list[int]]:
     """Which of the ranges per input go together: their positions, for each combination."""
     op = spec(**dict(attributes))
-    rows = [
-        torch.stack([_sample(d, r, i) for r in ranges])
-        for i, (d, ranges) in enumerate(zip(dtypes, options))
-    ]
+    rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, options))]
     places = torch.cartesian_prod(*map(torch.arange, map(len, options))).reshape(-1, len(rows))
     places = places[_in_domain(op, [row[at] for row, at in zip(rows, places.T)])]
     if len(places):
@@ -225,6 +256,7 @@ def _steep(term: torch.Tensor) -> torch.Tensor:
     return (torch.maximum(before, behind) + (behind - before).abs() / 2 > 0).any(-1)
 
 
+@lru_cache(maxsize=1 << 12)
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
     """Numbers that run through a range; each input in another order, so that they combine."""
     lo, hi = max(range_[0], -100.0), min(range_[1], 100.0)
@@ -244,9 +276,7 @@ _ORDERS = tuple(
 )
 
 
-def _by_ranges(
-    op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
-) -> bool:
+def _by_ranges(op: OpSpec, ranges: Sequence[Range], wanted: Range | None) -> bool:
     """Whether `valid` and `value_range` imply that the ranges are valid and the outputs wanted."""
     for bounds, (lo, hi) in zip(op.valid, ranges):
         if bounds is not None and not bounds[0] <= lo <= hi <= bounds[1]:

@@ -48,8 +48,16 @@ def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tu
         margins = [m for m in node.op.margins(*inputs) if m.numel()]
         if margins:
             near = tolerance(inputs)
-            count = sum(int(((m > 0) & (m < near)).sum()) for m in margins)
+            count = sum(_between(m, near) for m in margins)
             yield i, count, sum(m.numel() for m in margins)
+
+
+def _between(margin: Tensor, near: float) -> int:
+    """How many elements lie in (0, near); most often none, which the least one tells."""
+    least = margin.min().item()
+    if least >= near:
+        return 0
+    return int(torch.count_nonzero((margin > 0) & (margin < near)))
 
 
 def stable_share(program: Program, positions: list[int], values: Values) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnfuzz.spec.families.elementwise import products
@@ -37,6 +38,24 @@ def accumulated(x: Range) -> Range:
     return (x[0] if x[0] >= 0 else -math.inf), (x[1] if x[1] <= 0 else math.inf)
 
 
+FACTOR = 2.0**20
+"""More than the attributes of an operator multiply a product by."""
+
+
+def moderate(terms: int, tensors: Sequence[Tensor], most: float) -> bool:
+    """Whether so many products of the tensors' elements are far from `most` for certain.
+
+    It costs a look at the ends of the operands, where the sum of absolute values costs as much as
+    the operator does.
+    """
+    bound = FACTOR * terms
+    for tensor in tensors:
+        if tensor.numel():
+            least, greatest = tensor.detach().aminmax()
+            bound *= 1.0 + max(-least.item(), greatest.item())
+    return bound < most
+
+
 class Summing(OpSpec):
     """A result that adds up `terms` products, in any order.
 
@@ -59,7 +78,9 @@ class Summing(OpSpec):
     @per_input
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         x = tensors[0]
-        return [self.absolute(*tensors) - largest(x) / 2] if x.is_floating_point() else []
+        if not x.is_floating_point() or moderate(self.terms(*tensors), tensors, largest(x)):
+            return []
+        return [self.absolute(*tensors) - largest(x) / 2]
 
     @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
@@ -73,6 +94,8 @@ class Averaging(Summing):
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         """The sum in the numerator must stay finite."""
+        if moderate(self.terms(*tensors) ** 2, tensors, largest(tensors[0])):
+            return []
         return [self.absolute(*tensors) - largest(tensors[0]) / (2 * self.terms(*tensors))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
