@@ -148,9 +148,16 @@ def _first(kinds: Sequence[Any]) -> Reader:
     """As the first type of a union that it fits; what fits exactly comes before what is turned."""
     readers = [(kind, _reader_of(kind)) for kind in kinds]
 
+    orders: dict[type, list[tuple[Any, Reader]]] = {}
+
+    def in_order(given: type) -> list[tuple[Any, Reader]]:
+        if given not in orders:
+            orders[given] = sorted(readers, key=lambda pair: pair[0] is not given)
+        return orders[given]
+
     def reader(value: Any) -> Any:
         problem = _Misfit(" is nothing that it may be")
-        for kind, read_as in sorted(readers, key=lambda pair: pair[0] is not type(value)):
+        for kind, read_as in in_order(type(value)):
             if value is None or kind is not types.NoneType:
                 try:
                     return read_as(value)

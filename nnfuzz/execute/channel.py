@@ -25,7 +25,7 @@ class Closed(ConnectionError):
 def allocate(size: int) -> memoryview:
     """A writable buffer of `size` bytes whose start is aligned for array views."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw.data[start : start + size]
 
 
@@ -104,4 +104,5 @@ class MessageReader:
 
     def _start(self, begun: tuple[bytes, int] | None, size: int) -> None:
         self._begun = begun
-        self._buffer = self._rest = allocate(size)
+        aligned = begun is not None  # a head holds no arrays
+        self._buffer = self._rest = allocate(size) if aligned else memoryview(bytearray(size))

@@ -21,6 +21,7 @@ MAGIC = b"NNF1"
 ALIGNMENT = 64
 MAX_INDEX_BYTES = 16 << 20
 """Of the JSON, which takes up to fifty times as much once it is read. Graphs take kilobytes."""
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _PREFIX = struct.Struct("<4sI")
 
 Blobs = Mapping[str, "np.ndarray | bytes"]
@@ -45,7 +46,7 @@ def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
         buffers += [buffer, b"\0" * padding]
         offset += len(buffer) + padding
     try:
-        index = json.dumps({"header": header, "blobs": entries}, separators=(",", ":")).encode()
+        index = _ENCODER.encode({"header": header, "blobs": entries}).encode()
     except (TypeError, ValueError) as error:
         raise WireError(f"the header does not fit into JSON: {error}") from error
     # JSON tolerates trailing blanks: pad the index until the first buffer is aligned.

@@ -7,6 +7,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
@@ -98,11 +99,16 @@ class Catalog:
         motifs: Iterable[Motif] = (),
     ) -> None:
         """Raises: NothingLeft if there is no operator with an admissible signature."""
-        table = {spec: _signatures(spec, config) for spec in specs}
-        some = {spec: found for spec, found in table.items() if found}
+        dtypes = tuple(config.dtype_weights.items())
+        table = {}
+        for spec in specs:
+            known = _signatures(spec, config.exporter, config.opset, dtypes)  # type: ignore[arg-type]
+            found = [signature for signature in known if signature.key not in config.refused]
+            if found:
+                table[spec] = found
         weights = config.motif_weights
         own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in motifs]
-        self._index(some, own, config.operator_weights)
+        self._index(table, own, config.operator_weights)
 
     def _index(
         self,
@@ -182,24 +188,28 @@ def weighted(draw: Draw, options: Sequence[W]) -> W:
     return draw.rng.choices(options, [o.weight for o in options])[0]
 
 
-def _signatures(spec: type[OpSpec], config: GenerateConfig) -> list[OpSignature]:
+@lru_cache(maxsize=1 << 12)
+def _signatures(
+    spec: type[OpSpec], exporter: str, opset: int, weights: tuple[tuple[str, float | None], ...]
+) -> tuple[OpSignature, ...]:
+    """The signatures that an exporter writes at an opset, refused ones included.
+
+    Kept, since a campaign makes catalogs that differ in what is refused at every epoch.
+    """
+    config = GenerateConfig(dtype_weights=dict(weights), exporter=exporter, opset=opset)
     found = []
     forced = _forced(spec, config)
     for binding, output in spec.signatures():
         key = signature_key(spec, binding, output)
         dtypes = dict.fromkeys((*binding.values(), output))
         known = not unknown_dtype(config.exporter, dtypes)
-        if (
-            known
-            and key not in config.refused
-            and not _unexportable(spec, config, list(binding.values()))
-        ):
+        if known and not _unexportable(spec, config, list(binding.values())):
             weight = _weight(spec, binding, output, forced, config)
             if not weight:
                 continue
             first = binding[spec.inputs[0].var]
             found.append(OpSignature(binding, output, first, key, weight))
-    return found
+    return tuple(found)
 
 
 INDICES = (DType.INT32, DType.INT64)

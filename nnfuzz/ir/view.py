@@ -116,7 +116,7 @@ class GraphView:
         used += [name for node in self.nodes for name in (*node.inputs, *node.outputs)]
         if unknown := set(used) - known:
             raise Unreadable(f"the graph has no value {min(unknown)!r}")
-        if strange := {value.dtype for value in self.values} - {dtype.value for dtype in DType}:
+        if strange := {value.dtype for value in self.values} - _DTYPES:
             raise Unreadable(f"{min(strange)!r} is no dtype")
         try:
             shapes = list(self.shapes.values())
@@ -134,4 +134,5 @@ class GraphView:
         return self
 
 
+_DTYPES = frozenset(dtype.value for dtype in DType)
 NO_GRAPH = GraphView()
