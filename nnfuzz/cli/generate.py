@@ -16,6 +16,7 @@ from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
     Backends,
     Dtypes,
+    Engine,
     Exclude,
     ExcludeDtypes,
     Exporter,
@@ -27,7 +28,7 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
-from nnfuzz.cli.values import chosen_dtypes, exporting, listed, seeded, size
+from nnfuzz.cli.values import chosen_dtypes, chosen_engine, exporting, listed, seeded, size
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.entry import Entry
@@ -87,6 +88,7 @@ def generate(
     dtypes: Dtypes = None,
     exclude_dtypes: ExcludeDtypes = None,
     motifs: Motifs = None,
+    engine: Engine = None,
     seed_models: SeedModels = None,
     exporter: Exporter = None,
     opset: Opset = None,
@@ -115,6 +117,7 @@ def generate(
         "operators": listed(operators),
         "exclude": listed(exclude),
         "dtypes": chosen_dtypes(dtypes, exclude_dtypes),
+        "engine": chosen_engine(engine),
         "plugins": tuple(plugin_name(path) for path in plugin or ()),
         **seeded(seed_models),
     }

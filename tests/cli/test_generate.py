@@ -30,6 +30,7 @@ def test_bad_sizes(text):
         (("--ops", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
         (("--ops", "Add", "--exclude", "Add"), "no operator is left"),
         (("--dtypes", "float31"), "there is no dtype 'float31'"),
+        (("--engine", "direkt"), "there is no engine 'direkt'; did you mean 'direct'?"),
         (("--opset", "99"), "reaches the opsets"),
         (("--max-bytes", "lots"), "--max-bytes 'lots' is no size"),
         (("--max-bytes", "10"), "too large"),
