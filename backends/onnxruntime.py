@@ -336,7 +336,10 @@ class OnnxRuntime(Backend):
             options.optimized_model_filepath = after
         for key, value in EXACT:
             options.add_session_config_entry(key, value)
-        configure(options, pipeline.steps)
+        try:
+            configure(options, pipeline.steps)
+        except AttributeError as error:  # an older release
+            raise NotImplementedError(f"there is no such option: {error}") from error
         for name, size in (sizes or {}).items():
             options.add_free_dimension_override_by_name(name, size)
         off = [*switched_off(pipeline.steps), *passes]

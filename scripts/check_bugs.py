@@ -20,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -38,6 +39,11 @@ DISTRIBUTIONS = {
     "tensorrt-rtx": "tensorrt-rtx-cu13",
 }
 """What a system is called in package indexes, where its name in scripts is another one."""
+_SAID = re.compile(r"Seen at [^:]*: (?P<seen>.*?)\n\w+: (?P<now>\w.*)", re.DOTALL)
+"""What a script prints of an error: as it was found, and as it is now."""
+ALIKE = 0.6
+"""Share of two messages from which on they say the same: another release has other line numbers, or
+a sentence more, and where it refuses the opset the message is another one altogether."""
 _NEEDS = re.compile(r"^Needs (\S+) (\S+?)[,;]", re.MULTILINE)
 
 
@@ -97,8 +103,11 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def check(bug: Bug, python: str = sys.executable) -> tuple[State, str]:
-    """Runs the script. Returns what became of it, and its last line."""
+def check(bug: Bug, python: str = sys.executable, elsewhere: bool = False) -> tuple[State, str]:
+    """Runs the script. Returns what became of it, and its last line.
+
+    elsewhere: whether in another version than it was found in, which may fail for another reason.
+    """
     with tempfile.TemporaryDirectory() as folder:
         how = {"cwd": folder, "capture_output": True, "text": True, "errors": "replace"}
         command = [python, str(bug.script)]
@@ -114,7 +123,18 @@ def check(bug: Bug, python: str = sys.executable) -> tuple[State, str]:
     if "Traceback (most recent call last)" in done.stderr and not done.stdout.strip():
         return State.OTHER, lines[-1]
     told = done.stdout.strip().splitlines() or [""]
+    if done.returncode and elsewhere and not says_the_same(done.stdout):
+        return State.OTHER, told[-1]
     return State.REPRODUCES if done.returncode else State.FIXED, told[-1]
+
+
+def says_the_same(printed: str) -> bool:
+    """Whether the error that a script shows is the one that it was found with, if it shows one."""
+    said = _SAID.search(printed)
+    if said is None:
+        return True
+    seen, now = (re.sub(r"\d+", "N", said[k])[:500] for k in ("seen", "now"))
+    return SequenceMatcher(None, seen, now, autojunk=False).ratio() >= ALIKE
 
 
 def main(
@@ -130,7 +150,9 @@ def main(
     for bug in bugs(wanted or []):
         python, here = place_of(bug.system, release)
         state, told = (
-            check(bug, python) if here else (State.ABSENT, f"{bug.system} is not installed")
+            check(bug, python, here != bug.found_in)
+            if here
+            else (State.ABSENT, f"{bug.system} is not installed")
         )
         counts[state] += 1
         print(

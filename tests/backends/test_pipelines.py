@@ -128,3 +128,13 @@ for i, (level, program) in enumerate({list(zip(map(str, levels), programs))!r}):
         found = np.load(tmp_path / f"{i}.npz")
         for name, array in outcome.outputs.items():
             np.testing.assert_array_equal(found[name], array, err_msg=outcome.level)
+
+
+def test_an_option_that_an_older_release_lacks_is_a_gap(monkeypatch):
+    def lacking(options, steps):
+        raise AttributeError("type object 'GraphO' has no attribute 'ORT_ENABLE_LAYOUT'")
+
+    monkeypatch.setattr("nnfuzz.backends.onnxruntime.configure", lacking)
+    backend = BackendRegistry.discover().get("onnxruntime")()
+    with pytest.raises(NotImplementedError, match="no attribute"):
+        backend.build(b"", "O1+layout=only")

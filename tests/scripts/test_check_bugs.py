@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SEEN = "It should run. Seen at O0, stage import: E: axis 3 of 2 is out of range\\n"
 ENDS = {
     "reproduces": "print('O3: wrong'); raise SystemExit(1)",
     "dies": "import os, signal; os.kill(os.getpid(), signal.SIGABRT)",
     "fixed": "print('O3: right')",
+    "says": f"print('{SEEN}O0: E: axis 1 of 2 is out of range'); raise SystemExit(1)",
+    "refuses": f"print('{SEEN}O0: E: opset 26 is not known'); raise SystemExit(1)",
     "fails": "raise ValueError('no such attribute')",
     "lacks": "import no_such_compiler",
     "hangs": "import time; time.sleep(60)",
@@ -23,6 +26,8 @@ STATES = {
     "reproduces": "reproduces",
     "dies": "reproduces",
     "fixed": "fixed",
+    "says": "reproduces",
+    "refuses": "fails otherwise",
     "fails": "fails otherwise",
     "lacks": "cannot run here",
     "hangs": "fails otherwise",
@@ -43,7 +48,7 @@ def found(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ENDS)
 def test_the_end_of_a_script_says_what_became_of_the_bug(found, name):
-    state, told = check_bugs.check(found[name])
+    state, told = check_bugs.check(found[name], elsewhere=True)
     assert state == STATES[name], told
 
 
