@@ -18,6 +18,7 @@ Jobs, by the header's "do":
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -38,6 +39,7 @@ from nnfuzz.execute.backend import (
 )
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
+from nnfuzz.execute.internal import innermost
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import ONNX
@@ -260,7 +262,9 @@ class BackendService:
         """
         if own_fault(error, type(self._backend)):
             return OutcomeKind.UNSUPPORTED
-        internal = self._backend.is_internal(text)
+        adapter = getattr(sys.modules.get(type(self._backend).__module__), "__file__", None)
+        told = innermost(text.traceback)[0] == adapter  # what it raises, it has meant
+        internal = not told and self._backend.is_internal(text)
         return OutcomeKind.EXCEPTION if internal else OutcomeKind.REFUSED
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
