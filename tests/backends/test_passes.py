@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from nnfuzz.backends.gone import gone
 from onnx import TensorProto, helper
 
 from nnfuzz.execute.registry import BackendRegistry
@@ -70,3 +71,30 @@ def test_what_another_pass_makes_room_for_counts_as_later():
     with BackendRunner(registry.spec("onnxruntime", {}), registry) as runner:
         passes = runner.fired_passes(model.SerializeToString(), "O1")
     assert passes.index("ConstantFolding") < passes.index("Pad_Fusion")
+
+
+@pytest.mark.parametrize(
+    ("backend", "wanted"),
+    [("onnxruntime", "Level1_RuleBasedTransformer(Pad)"), ("tvm", "FuseOps(max_pool2d_relu)")],
+)
+def test_what_passes_take_away_is_told_with_the_result(model, backend, wanted):
+    registry = BackendRegistry.discover()
+    if registry.get(backend).missing():
+        pytest.skip(f"{backend} is not installed")
+    inputs = {"x": np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)}
+    with BackendRunner(registry.spec(backend, {}), registry) as runner:
+        (plain,), (watched,) = (runner.run(model, inputs, ["O3"], watch=w) for w in (False, True))
+        assert plain.passes is None and wanted in watched.passes, watched.passes
+        np.testing.assert_array_equal(plain.outputs["y"], watched.outputs["y"])
+
+
+def test_groups_of_operators_that_are_gone():
+    def chain(*ops):
+        names = [f"v{i}" for i in range(len(ops) + 1)]
+        nodes = [helper.make_node(op, [a], [b]) for op, a, b in zip(ops, names, names[1:]) if op]
+        return helper.make_model(helper.make_graph(nodes, "g", [], [])).SerializeToString()
+
+    before = chain("Abs", "Neg", "Relu", "Exp", "Log")
+    assert gone(before, before) == [""]
+    assert gone(before, chain("Abs", "", "", "Exp", "Elu")) == ["Neg+Relu", "Log"]
+    assert gone(before, chain("Sin")) == ["Abs+Neg", "Neg+Relu", "Exp+Relu", "Exp+Log"]

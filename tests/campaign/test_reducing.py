@@ -26,6 +26,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
+from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.testcase.test_id import Numbered
 
 
@@ -125,7 +126,8 @@ def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
         later = [t for t in store.observed(0, 400) if t.epoch == epoch]
         case = store.config()["case"]
         assert any(row.signature in t.failures for t in later)  # the share without restraint
-        assert store.restraints_in(epoch) == {"refused": [], "avoid": [entry.item]}
+        settings = {"refused": (), "avoid": (entry.item,), "emphasis": NO_EMPHASIS}
+        assert store.restraints_in(epoch) == settings
     assert store_config(tmp_path / "c", row)["avoid"] == []
     assert entry.item == avoided["item"] and case["avoid"] == []
 
