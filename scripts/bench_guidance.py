@@ -14,6 +14,7 @@ Counts, and no times: the load of the machine does not matter.
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -31,11 +32,14 @@ from nnfuzz.campaign.schedule import begins
 from nnfuzz.campaign.store import Store
 from nnfuzz.compare.cheap import cheap
 from nnfuzz.execute.outcome import parsed_pass
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.target import Target
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, features
 from nnfuzz.metrics.patterns import PassPattern, pass_patterns
-from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -91,14 +95,60 @@ def counted(
     }
 
 
-def by_turns(backend: str, tests: int, seeds: Sequence[int], rest: str) -> Iterator[dict]:
+def alone(backend: str, tests: int, seed: int, guided: bool) -> Counts:
+    """The same without a campaign: no probes, refusals or findings, one process beside this one."""
+    config = CaseConfig(exporter="direct", opset=18)
+    producer, registry = Producer(seed, config), BackendRegistry.discover()
+    guidance, waiting, epoch = Guidance(), list[Seen](), 0
+    graphs: dict[int, Features] = {}
+    passes: dict[int, dict[str, tuple[str, ...]]] = {}
+    with BackendRunner(registry.parse(backend), registry) as runner:
+        level, share = runner.backend.default_levels()[-1], runner.backend.watched
+        while begins(epoch) < tests:
+            emphasis = guidance.emphasis() if guided else NO_EMPHASIS
+            producer.configure(replace(config, emphasis=emphasis))
+            seen = []
+            for index in range(begins(epoch), min(begins(epoch + 1), tests)):
+                case = producer.produce(index)
+                if isinstance(case, TestCase):
+                    graphs[index] = features(case.graph)
+                    told = runner.told_passes(case.model, level)
+                    if told is not None:
+                        passes[index] = {backend: tuple(told)}
+                    read = random.Random(f"{seed}/{index}").random() < share
+                    known = passes.get(index) if read else None
+                    seen.append(_seen(index, case, known, emphasis, seed))
+            if epoch:
+                guidance.observe(waiting)
+            waiting, epoch = seen, epoch + 1
+    return counted(graphs, passes)
+
+
+def by_turns(
+    backend: str, tests: int, seeds: Sequence[int], rest: str, campaigns: bool
+) -> Iterator[dict]:
     for seed in seeds:
         found = {}
         for guided in (False, True):
+            if not campaigns:
+                found[guided] = alone(backend, tests, seed, guided)
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 found[guided] = campaign(Path(folder) / "c", backend, tests, seed, guided, rest)
         ratios = {k: round(found[True][k] / max(found[False][k], 1), 3) for k in found[True]}
         yield {"seed": seed, "plain": found[False], "guided": found[True], "ratio": ratios}
+
+
+def _seen(
+    index: int,
+    case: TestCase,
+    passes: Mapping[str, tuple[str, ...]] | None,
+    emphasis: Emphasis,
+    seed: int,
+) -> Seen:
+    kept = KeptCase(index, case.exporter, case.graph)
+    mutated = emphasis.mutates(seed, index)
+    return Seen(index, features(case.graph), case.motifs, passes, case.exporter, mutated, kept)
 
 
 # -- planted bugs ---------------------------------------------------------------------------------
@@ -145,10 +195,7 @@ class Hunt:
         self.models += 1
         self._judge(case, base)
         fired = tuple(told for c in self.bench.changes for told in _applied(c, program))
-        kept = KeptCase(index, case.exporter, case.graph)
-        mutated = emphasis.mutates(self.seed, index)
-        told = {"planted": fired}
-        yield Seen(index, features(case.graph), case.motifs, told, case.exporter, mutated, kept)
+        yield _seen(index, case, {"planted": fired}, emphasis, self.seed)
 
     def _judge(self, case: TestCase, base: Any) -> None:
         """The production's way: what is close to PyTorch's result is right, the judge decides."""
@@ -200,19 +247,22 @@ def main(
     seeds: Annotated[str, typer.Option(help="With commas between.")] = "0,1,2",
     planted_bugs: Annotated[bool, typer.Option("--planted", help="Planted bugs.")] = False,
     rest: Annotated[str, typer.Option(help="Further options of nnfuzz fuzz.")] = "",
+    campaigns: Annotated[
+        bool, typer.Option(help="Whole campaigns, or models that are built and nothing else.")
+    ] = True,
 ) -> None:
+    import torch
+
+    torch.set_num_threads(1)
     numbers = [int(number) for number in seeds.split(",")]
     for name in backend or []:
         rows = []
-        for row in by_turns(name, tests, numbers, rest):
+        for row in by_turns(name, tests, numbers, rest, campaigns):
             rows.append(row["ratio"])
             print(json.dumps(row), flush=True)
         middle = {k: statistics.median(row[k] for row in rows) for k in rows[0]}
         print(json.dumps({"backend": name, "median ratio": middle}), flush=True)
     if planted_bugs:
-        import torch
-
-        torch.set_num_threads(1)
         for row in planted_by_turns(tests, numbers):
             print(json.dumps(row), flush=True)
 
