@@ -273,7 +273,7 @@ class OnnxRuntime(Backend):
 
         return run
 
-    watched: ClassVar[float] = 0.5
+    watched: ClassVar[float] = 0.2
 
     def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
         """Transformers by the log, with the operators that are not in the optimised model; which of

@@ -219,7 +219,7 @@ class Tvm(Backend):
     def build(self, module: _Module, level: str) -> Program:
         return self._build(module, level, [])
 
-    watched: ClassVar[float] = 0.5
+    watched: ClassVar[float] = 0.4
 
     def build_watched(self, module: _Module, level: str) -> tuple[Program, list[str]]:
         """By comparing the module before and after every pass: the operators that are gone, and the
