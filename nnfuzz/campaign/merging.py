@@ -32,8 +32,8 @@ from nnfuzz.campaign.statistics import Statistics, summary
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
 from nnfuzz.reading import Unreadable
-from nnfuzz.report.files import PARTIAL, atomic_folder, write_atomically
-from nnfuzz.untrusted import below
+from nnfuzz.report.files import PARTIAL, atomic_folder, copy_files, write_atomically
+from nnfuzz.untrusted import below, making_sense
 
 REPLACED = ".merged-over-"
 """Prefix of the folder that a newer one is about to replace."""
@@ -59,8 +59,10 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
                 raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
     elif out.exists() and any(out.iterdir()):
         raise MergeError(f"{out} holds other files: choose another --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        beside = tempfile.TemporaryDirectory(prefix=PARTIAL, dir=out.parent)
+        scratch = Path(stack.enter_context(beside))
         folders = [folder for source in sources for folder in campaigns_in(str(source), scratch)]
         # Whatever is named twice is locked and read once.
         places = dict.fromkeys(folder.resolve() for folder in folders)
@@ -195,10 +197,11 @@ def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A folder of a finding, in place of another one."""
+    """A folder of a finding, in place of another one. Raises: Unreadable."""
     shutil.rmtree(target, ignore_errors=True)
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True)
+        with making_sense(source):
+            copy_files(source, target)
 
 
 # -- what holds for the whole ---------------------------------------------------------------------

@@ -26,7 +26,7 @@ from nnfuzz.campaign.sources import SOURCES, figures_of, name_of
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
 from nnfuzz.reading import Unreadable, read
-from nnfuzz.report.files import write_atomically
+from nnfuzz.report.files import copy_files, write_atomically
 from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
 
 NOTE = "published.json"
@@ -106,8 +106,8 @@ def _add_findings(part: Store, store: Store, before: Published) -> dict[str, str
         if before.findings.get(row.signature) == digest:
             continue
         try:
-            shutil.copytree(below(store.folder, row.folder), part.folder / place)
-        except (OSError, shutil.Error):  # it moves just now: next time
+            copy_files(below(store.folder, row.folder), part.folder / place)
+        except OSError:  # it moves just now: next time
             shutil.rmtree(part.folder / place, ignore_errors=True)
             continue
         moved = FindingRow(**{**vars(row), "folder": place})

@@ -22,6 +22,10 @@ class GraphError(ValueError):
     """A graph that breaks an invariant; the message names the culprit."""
 
 
+class SchemaError(GraphError, Unreadable):
+    """A graph that another version of nnfuzz has written, or nobody."""
+
+
 MAX_BYTES = 1 << 30
 """Of all values of a graph in float64: four times what a worker may grow by default."""
 
@@ -103,7 +107,7 @@ class GraphView:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GraphView:
-        """The inverse of to_json. Raises: GraphError for another schema, Unreadable."""
+        """The inverse of to_json. Raises: SchemaError, Unreadable."""
         return read(cls, data)._of_this_schema()
 
     def checked(self) -> GraphView:
@@ -130,7 +134,7 @@ class GraphView:
 
     def _of_this_schema(self) -> GraphView:
         if self.schema != SCHEMA:
-            raise GraphError(f"graph schema {self.schema!r} is not {SCHEMA}")
+            raise SchemaError(f"graph schema {self.schema!r} is not {SCHEMA}")
         return self
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,22 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
     os.chmod(file.name, 0o644)
     os.replace(file.name, path)
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """A folder with its folders and regular files; links and pipes, which no finding has, stay.
+
+    Raises: OSError.
+    """
+
+    def others(place: str, names: list[str]) -> list[str]:
+        modes = {name: os.lstat(os.path.join(place, name)).st_mode for name in names}
+        return [n for n, mode in modes.items() if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)]
+
+    try:
+        shutil.copytree(source, target, ignore=others)
+    except shutil.Error as error:
+        raise OSError(str(error.args[0][0][-1])) from error
 
 
 def remove_partial(parent: Path) -> None:

@@ -102,8 +102,9 @@ def _campaign(folder: Path) -> None:
 
 
 def use_campaign(folder: Path, rng: random.Random) -> str:
-    """The page; and what --resume does before it starts a process."""
+    """The page; what --resume does before it starts a process; repaired, and read as a part."""
     from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.merging import merge
     from nnfuzz.campaign.recorder import Recorder
     from nnfuzz.campaign.store import Store
     from nnfuzz.reading import Unreadable
@@ -113,6 +114,10 @@ def use_campaign(folder: Path, rng: random.Random) -> str:
     with contextlib.suppress(Unreadable), Store.open(folder) as store:
         CampaignConfig.from_json(store.config())
         Recorder(store, (), lambda *_: None, lambda row: None).findings()
+    if problem := judged("doctor", folder, "--repair"):
+        return problem
+    with contextlib.suppress(Unreadable), merge([folder], folder / "whole", lambda note: None):
+        pass
     return ""
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
 import shutil
 import sqlite3
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,11 +17,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_epochs import PARTS, campaign, in_parts
 
+from nnfuzz.campaign.depot import Depot
 from nnfuzz.campaign.merging import REPLACED, MergeError, merge, settle
 from nnfuzz.campaign.segments import publish
 from nnfuzz.campaign.store import FILE
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.fuzz import _Asked, _resumed
+from nnfuzz.reading import Unreadable
 from nnfuzz.untrusted import read_json
 
 TESTS = 70
@@ -127,3 +133,23 @@ def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):
     asked = _Asked([], [], None, None, (), tmp_path / "c", {})
     with pytest.raises(UsageError, match="go on with its parts"):
         _resumed(asked)
+
+
+@pytest.mark.parametrize("member", ["../x", "/x", "other", "findings/../../x", "findings"])
+def test_a_segment_writes_nowhere_else(tmp_path, member):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(member, b"1")
+    name = hashlib.sha256(buffer.getvalue()).hexdigest() + ".segment.zip"
+    Depot(str(tmp_path / "depot")).put(name, buffer.getvalue())
+    with pytest.raises(Unreadable):
+        merge([tmp_path / "depot"], tmp_path / "in" / "c", print)
+    assert not (tmp_path / "x").exists() and not any((tmp_path / "in").iterdir())
+
+
+def test_links_and_pipes_in_a_finding_are_left_out(parts, tmp_path):
+    part = Path(shutil.copytree(parts[0], tmp_path / "part"))
+    finding = next((part / "findings").iterdir())
+    (finding / "link").symlink_to("/etc/passwd")
+    os.mkfifo(finding / "pipe")
+    assert merged(tmp_path / "c", part) == merged(tmp_path / "d", parts[0])

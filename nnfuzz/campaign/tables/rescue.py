@@ -28,6 +28,13 @@ def rescue(path: Path, into: Path) -> None:
     Tables are read from both ends, as far as that goes. Raises: StoreError if not even the settings
     of the campaign are there.
     """
+    try:
+        _copy(path, into)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be repaired: {error}") from error
+
+
+def _copy(path: Path, into: Path) -> None:
     with (
         contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old,
         contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new,
