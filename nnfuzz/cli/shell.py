@@ -17,7 +17,7 @@ PANELS = {
     "How much, and where to": "time tests pr count instances agreements data_sets part shard "
     "share disk max_bytes max_time budget out resume",
     "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
-    "singles dynamic seed_models focus guidance",
+    "singles dynamic seed_models focus guidance invalid edges",
     "How models are written": "exporter opset rewrites steps list_",
     "What is reported": "known baseline regressions reduce throttle full_check results junit "
     "summary_md quiet",
