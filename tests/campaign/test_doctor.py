@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import sys
@@ -20,6 +21,7 @@ from nnfuzz.campaign.doctor import DAMAGED, ORPHANS, RESCUED, problems
 from nnfuzz.campaign.merging import REPLACED
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.tables.rescue import damage
+from nnfuzz.campaign.tables.schema import LOCK
 from nnfuzz.cli.main import application
 
 
@@ -148,3 +150,14 @@ def test_what_only_statistics_need_goes_first_and_findings_never(folder):
         assert store.signatures() == rows
         assert [t.digest for t in store.tests()] == [t.digest for t in tests]
     assert found(folder) == []
+
+
+def test_a_lock_that_is_a_pipe_is_refused(folder):
+    (folder / LOCK).unlink()
+    os.mkfifo(folder / LOCK)
+    with pytest.raises(StoreError, match=LOCK):
+        Store.open(folder)
+    reader = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(StoreError, match="no regular file"):
+        Store.open(folder)
+    os.close(reader)

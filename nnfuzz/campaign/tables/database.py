@@ -177,11 +177,14 @@ def hold(folder: Path) -> IO[str]:
 
     Raises: StoreError if another process holds it.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         lock = open(os.open(folder / LOCK, flags, 0o644), "w")  # noqa: SIM115 (held)
     except OSError as error:
         raise StoreError(f"{folder / LOCK} cannot be opened: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(lock.fileno()).st_mode):
+        lock.close()
+        raise StoreError(f"{folder / LOCK} is no regular file")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
