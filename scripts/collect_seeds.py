@@ -26,6 +26,7 @@ from onnx import ModelProto, helper
 
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.stage import Stage
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.spec.registry import OpRegistry
@@ -81,11 +82,16 @@ def why_not(model: ModelProto, registry: OpRegistry, opset: int) -> str:
 
 
 def fired(label: str, models: dict[str, bytes]) -> Counter[str]:
-    """Passes of a backend that change some model at its most optimised level, with counts."""
+    """Passes of a backend that change some model at its most optimised level, with counts. Of a
+    model that does not compile it cannot be said.
+    """
     registry, counts = BackendRegistry.discover(), Counter[str]()
     with BackendRunner(registry.parse(label), registry) as runner:
+        level = runner.backend.levels[-1]
         for data in models.values():
-            counts.update(runner.fired_passes(data, runner.backend.levels[-1]) or ())
+            runner.submit(data, {}, [level], until=Stage.COMPILE)
+            if all(outcome.ok for outcome in runner.wait()):
+                counts.update(runner.fired_passes(data, level) or ())
     return counts
 
 
