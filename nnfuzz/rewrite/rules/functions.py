@@ -98,7 +98,7 @@ def nested_function(draft: Draft, site: Region, rng: random.Random) -> None:
     part, rest = (nodes[:cut], nodes[cut:]) if front else (nodes[cut:], nodes[:cut])
     own = [name for node in part for name in node.output if name]
     wanted = {*made.output, *(name for node in rest for name in reads(node))}
-    outputs = [name for name in own if name in wanted]
+    outputs = [name for name in own if name in wanted] or own[:1]  # of a part that is dead
     inputs = [n for n in dict.fromkeys(n for node in part for n in reads(node)) if n not in own]
     inside = _declared(draft, part, inputs, outputs)
     call = _call(inside, inputs, outputs)
