@@ -249,7 +249,8 @@ def notes_added(draft: Draft, site: int, rng: random.Random) -> None:
     """No metadata -> documentation, metadata and a version of the model: for people alone."""
     draft.model.doc_string = 'a model\nwith "quotes" and % signs {} \\'
     draft.model.domain, draft.model.model_version = "org.example", rng.randint(0, 9)
-    draft.model.metadata_props.add(key="author", value="nobody")
+    if not draft.model.metadata_props:
+        draft.model.metadata_props.add(key="author", value="nobody")
     draft.graph.doc_string = "a graph"
     for node in draft.graph.node:
         if rng.random() < 0.5:
