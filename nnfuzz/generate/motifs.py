@@ -194,5 +194,5 @@ def _source(operand: Operand, dtype: DType) -> str | Placeholder:
 
 def _parameter(dtype: DType, *ends: float) -> Placeholder:
     """A weight; of one value, or of values between two ends."""
-    numbers = [float(end) if dtype.is_float else int(end) for end in ends]
+    numbers = [float(end) for end in ends]
     return Placeholder(True, bool(ends), (numbers[0], numbers[-1]) if ends else None)
