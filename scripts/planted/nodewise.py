@@ -21,8 +21,10 @@ from nnfuzz.execute.outcome import Stage
 class _Quiet(OnnxRuntime):
     """Without the lines that sessions write to stderr, where planted faults write theirs."""
 
-    def _session(self, module: bytes, level: str, passes: Any, severity: int = 3) -> Any:
-        return super()._session(module, level, passes, 4)
+    def _session(
+        self, module: bytes, level: str, passes: Any, severity: int = 3, **more: Any
+    ) -> Any:
+        return super()._session(module, level, passes, 4, **more)
 
 
 _RUNTIME = _Quiet()

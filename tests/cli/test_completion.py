@@ -21,7 +21,7 @@ def test_operators_are_those_of_the_registry():
 
 
 def test_backends_exporters_levels_and_dtypes():
-    assert completion.backends("onnx") == ["onnxruntime"]
+    assert completion.backends("onnxr") == ["onnxruntime"]
     assert completion.exporters("") == [*OPSETS, "mixed"]
     assert completion.exporters("direct,d") == ["direct,dynamo"]
     assert "O0,O3" in completion.levels("O0,")

@@ -80,7 +80,7 @@ def test_shards_are_the_whole_and_share_nothing(folders, tmp_path):
 
 def test_what_is_not_begun_in_time_is_skipped(folders):
     good, _, _ = folders
-    code, told = verify(good, "--time", "0.000001s")
+    code, told = verify(good, "--time", "0.000000001s")
     assert code == 0 and re.search(r"skipped 4x: not begun: the time was over", told)
 
 
