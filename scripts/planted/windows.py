@@ -24,7 +24,15 @@ def settings(a, x: Tensor, kernel: Sequence[int]):
     dilations = a.get("dilations") or [1] * n
     pads = list(a.get("pads") or [0] * 2 * n)
     overhang = [0] * n
-    if a.get("ceil_mode", 0):
+    auto = a.get("auto_pad", "NOTSET")
+    auto = auto.decode() if isinstance(auto, bytes) else auto
+    if auto.startswith("SAME"):
+        for i in range(n):
+            size, reach = x.shape[2 + i], (kernel[i] - 1) * dilations[i] + 1
+            total = max((-(-size // strides[i]) - 1) * strides[i] + reach - size, 0)
+            ends = total // 2, total - total // 2
+            pads[i], pads[n + i] = ends if auto == "SAME_UPPER" else ends[::-1]
+    elif a.get("ceil_mode", 0):
         for i in range(n):
             free = x.shape[2 + i] + pads[i] + pads[n + i] - (kernel[i] - 1) * dilations[i] - 1
             overhang[i] = -free % strides[i]

@@ -38,7 +38,10 @@ def test_without_faults_the_interpreter_is_right(exporter):
     cases = [c for c in map(producer.produce, range(12)) if isinstance(c, TestCase)]
     agreed = 0
     for case in cases:
-        outputs = Interpreter(onnx.load_model_from_string(case.model))(case.inputs)
+        try:
+            outputs = Interpreter(onnx.load_model_from_string(case.model))(case.inputs)
+        except NotImplementedError:  # by ONNX Runtime and the reference implementation, too
+            continue
         assert outputs.keys() == case.expected.keys()
         agreed += all(
             np.allclose(outputs[n].astype(float), x.astype(float), 1e-2, 1e-3, equal_nan=True)
