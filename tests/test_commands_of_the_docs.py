@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 import typer
 
 from nnfuzz.cli.main import application
+from tests.command import nnfuzz
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/**/*.*")})
@@ -23,6 +23,7 @@ PAGES.remove(ROOT / "CHANGELOG.md")  # tells what was, too
 SHORTER = {
     r"--resume --time 8h": "--resume --tests 2",
     r" --time 4h": "",
+    r"--shard 2/8": "--shard 1/8",  # the part that has the only test
     r"generate --backend onnxruntime": r"generate --backend onnxruntime --ops Add,Relu",
     r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"seed1_000010": "seed1_000001",  # of the fewer models
@@ -38,6 +39,7 @@ ONLY_PARSED = {
     "nnfuzz fuzz -b onnxruntime@": "installs a release from the network",
     "nnfuzz backends --prune": "removes the reader's environments",
     "nnfuzz bisect": "installs releases from the network",
+    "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",
     "nnfuzz select --from-findings": "tests/cli/test_select.py has a campaign to take them from",
     "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
     "scripts/test": "makes .venv and runs these tests",
@@ -121,14 +123,7 @@ def test_what_is_not_run_is_still_in_the_docs():
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess:
     """`nnfuzz ...` in the folder, without a terminal."""
-    arguments = shlex.split(shortened(command))[1:]
-    return subprocess.run(
-        [sys.executable, "-m", "nnfuzz", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return nnfuzz(*shlex.split(shortened(command))[1:], cwd=folder, timeout=300)
 
 
 @pytest.fixture
