@@ -24,7 +24,9 @@ from nnfuzz.check.legality import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import MADE, engine
+from nnfuzz.inputs.regimes import Regime, regime_of
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case_generator import ATTEMPTS
@@ -78,6 +80,8 @@ def bench(nodes: int, args: argparse.Namespace, budgets: list[SearchConfig]) -> 
         results.append((result, seconds * 1e3, tried))
         progress(len(results), args.graphs)
     print(row(nodes, results))
+    found = [result for result, _, _ in results if isinstance(result, Found)]
+    print(f"    regimes of float inputs: {regimes(found)}")
     for text, count in patterns.most_common(args.top):
         print(f"    {count:4d}  {text}")
     if args.seeds and failed:
@@ -96,6 +100,14 @@ def row(nodes: int, results: list[tuple[Found | NotFound, float, int]]) -> str:
         f"  {statistics.fmean(tried for _, _, tried in results):6.2f}"
         f"  {statistics.fmean(r.steps for r, _, _ in results):14.2f}"
     )
+
+
+def regimes(results: list[Found]) -> str:
+    """The share of the float inputs and weights that show each regime."""
+    arrays = [a for r in results for a in (*r.inputs.values(), *r.weights.values()) if a.size]
+    floats = [a for a in arrays if DType.of(a.dtype).is_float]
+    shown = Counter(regime for a in floats for regime in regime_of(a))
+    return ", ".join(f"{r.value} {100 * shown[r] / max(len(floats), 1):.0f} %" for r in Regime)
 
 
 def pattern(graph: Graph, result: NotFound) -> str:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
+from nnfuzz.backends.onnxruntime import OnnxRuntime
 from rich.progress import track
 
 from nnfuzz.execute.backend import read_interface
@@ -59,16 +60,11 @@ class Tally:
 class Runtime:
     """ONNX Runtime without optimisation."""
 
-    def __call__(self, model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        import onnxruntime
+    def __init__(self) -> None:
+        self._backend = OnnxRuntime()
 
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(names, inputs)))
+    def __call__(self, model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(self._backend.compile(self._backend.import_model(model), "O0")(inputs))
 
 
 def check(producer: Producer, case: TestCase, model: bytes, before: dict, run: Runtime) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import numpy_helper, parser
 
 from nnfuzz.cli.rewrite import rules_told
@@ -73,14 +74,9 @@ def everything() -> bytes:
 
 
 def run(model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, inputs)))
+    pytest.importorskip("onnxruntime")
+    backend = OnnxRuntime()
+    return backend.compile(backend.import_model(model), "O0")(inputs)
 
 
 def inputs_of(model: bytes) -> dict[str, np.ndarray]:

@@ -32,6 +32,8 @@ def test_surface_of_files(name, count):
     command = [sys.executable, script, "--surface", name, "--count", str(count), "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = [line.replace("│", "").split() for line in done.stdout.splitlines() if name in line]
+    assert row[1] == str(count) and row[-1] == "0"  # attacks, trouble
 
 
 @pytest.mark.skipif(not confines(), reason="the kernel cannot confine a process")

@@ -194,10 +194,14 @@ def _everywhere(node: onnx.NodeProto, names: dict[str, str]) -> None:
         for i, name in enumerate(used):
             used[i] = names.get(name, name)
     for body in bodies(node):
-        for inner in body.node:
-            _everywhere(inner, names)
-        for value in body.output:
-            value.name = names.get(value.name, value.name)
+        _inside(body, names)
+
+
+def _inside(body: onnx.GraphProto, names: dict[str, str]) -> None:
+    for node in body.node:
+        _everywhere(node, names)
+    for value in body.output:
+        value.name = names.get(value.name, value.name)
 
 
 @models(FAMILY, _anywhere)
@@ -223,10 +227,7 @@ def siblings_alike(draft: Draft, site: int, rng: random.Random) -> None:
     own = [name for node in second.node for name in node.output if name]
     taken = names_in(second)
     names = {old: new for old, new in zip(own, theirs) if new not in taken}
-    for node in second.node:
-        _everywhere(node, names)
-    for value in second.output:
-        value.name = names.get(value.name, value.name)
+    _inside(second, names)
 
 
 # -- what the file says besides -----------------------------------------------------------------
