@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "notebook text shard reading ir untrusted spec solve generate materialize rewrite inputs "
     "execute compare check disrupt testcase triage experiment reduction report corpus library "
-    "metrics campaign cli fuzz pytest_plugin __main__"
+    "metrics campaign cluster cli fuzz pytest_plugin __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},
