@@ -124,8 +124,17 @@ class Catalog:
         self._by_name = {spec.name: spec for spec in table}
         self._tables = {spec: _Table(found) for spec, found in table.items()}
         self._specs = list(table)
-        each = (spec.weight * weights.get(spec.name, 1.0) for spec in self._specs)
+        each = [spec.weight * weights.get(spec.name, 1.0) for spec in self._specs]
         self._cumulative = list(itertools.accumulate(each))
+        whole = self._cumulative[-1]
+        self._rarity = {
+            spec: math.log2(whole / own * self._tables[spec].all.weight) if own else math.inf
+            for spec, own in zip(self._specs, each)
+        }
+
+    def bits(self, op: OpSpec, signature: OpSignature) -> float:
+        """The negative binary logarithm of the probability that it is what is drawn."""
+        return self._rarity[type(op)] - math.log2(signature.weight)
 
     def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
+from nnfuzz.generate.novelty import Vertex, vertex
 from nnfuzz.generate.placeholder import FREE, Placeholder, Plan
 from nnfuzz.generate.typed_names import Kind, TypedNames
 from nnfuzz.ir.edges import edge_key
@@ -53,6 +54,8 @@ class Growth:
         """Computed value -> name of its operator."""
         self.exposed: set[str] = set()
         """Values that will be outputs even if something reads them."""
+        self.vertices: set[Vertex] = set()
+        """Those of the nodes (nnfuzz.generate.novelty)."""
         self._readers: dict[str, list[tuple[int, Node]]] = {}
         """Value -> nodes with their places in topological order, which may be negative."""
         self._first, self._last = 0, -1
@@ -102,6 +105,7 @@ class Growth:
         if settled is None:
             return False
         op, types, outputs = settled
+        self.vertices.add(vertex(op, types))
         names = self._declare_inputs(plan, types)
         produced = [self._declare(t, "v") for t in outputs]
         self._last += 1
@@ -147,6 +151,7 @@ class Growth:
         if known is None or settled is None:
             return False
         op, types, outputs = settled
+        self.vertices.add(vertex(op, types))
         plan: Plan = [Placeholder(p.weight, p.fresh) for p in op.patterns(len(types))]
         names = self._declare_inputs(plan, types)
         produced = [target, *(self._declare(t, "v") for t in outputs[1:])]
@@ -277,6 +282,8 @@ class Growth:
         self._first, self._last = 0, len(self.graph.nodes) - 1
         for place, node in enumerate(self.graph.nodes):
             self._read(place, node)
+        graph = self.graph
+        self.vertices = {vertex(node.op, graph.types(node.inputs)) for node in graph.nodes}
 
     def _read(self, place: int, node: Node) -> None:
         """Notes what a node reads."""

@@ -12,6 +12,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
@@ -49,6 +50,8 @@ class Moves:
         self.attempts = 0
         self.planted: list[str] = []
         self.goal = config.nodes
+        self._rejected: tuple[dict[Vertex, bool], dict[Vertex, bool]] = {}, {}
+        """What was decided of vertices that the graph does not have yet, and of those it has."""
 
     def adopt(self, start: Graph) -> None:
         """Grow around a concrete graph."""
@@ -143,17 +146,25 @@ class Moves:
         signature = self.catalog.pick_signature(self.draw, spec)
         lo, hi = spec.inputs[0].ranks
         rank = min(max(self.draw.choice(START_RANKS), lo), hi)
-        return any(self._begin(spec, signature, rank, i) for i in range(self._draws))
+        return any(self._begin(spec, signature, rank, i, True) for i in range(self._draws))
 
     def _begin(
-        self, spec: type[OpSpec], signature: OpSignature, rank: int, attempt: int = 0
+        self,
+        spec: type[OpSpec],
+        signature: OpSignature,
+        rank: int,
+        attempt: int = 0,
+        novel: bool = False,
     ) -> bool:
+        """novel: whether common vertices are rejected."""
         draw = self._dice(attempt)
         first = draw.tensor(signature.first, rank)
         op = spec.draw(draw, first)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         _fix_output(op, signature.output)
         types = op.complete(draw, first, dtypes)
+        if novel and self._repeats(op, types, signature):
+            return False
         plan: Plan = [_placeholder(p) for p in spec.patterns(len(types))]
         return self.growth.insert(op, plan, types, smt=True)
 
@@ -242,6 +253,8 @@ class Moves:
         op = spec.draw(draw, first)
         _fix_output(op, signature.output)
         if spec.arity()[1] == 1:
+            if self._repeats(op, [first], signature):
+                return False
             return growth.insert(op, [name], [first], smt=draw.chance(self.config.smt))
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         types = [first, *op.complete(draw, first, dtypes)[1:]]
@@ -249,9 +262,27 @@ class Moves:
         fresh: Plan = [name, *(_placeholder(p) for p in patterns[1:])]
         reused, reused_types = self._reuse(patterns, fresh, types)
         smt = draw.chance(self.config.smt)
+        if self._repeats(op, reused_types, signature):
+            return False
         if reused != fresh and growth.insert(op, reused, reused_types, smt):
             return True
+        if reused != fresh and self._repeats(op, types, signature):
+            return False
         return growth.insert(op, fresh, types, smt=draw.chance(self.config.smt))
+
+    def _repeats(self, op: OpSpec, types: list[TensorType], signature: OpSignature) -> bool:
+        """Whether a vertex is rejected: the graph has it, or it comes up in many graphs.
+
+        That is decided once per graph, however often the vertex is drawn.
+        """
+        key = vertex(op, types)
+        again = key in self.growth.vertices
+        rejected = self._rejected[again].get(key)
+        if rejected is None:
+            rejected = self._rejected[again][key] = (again and self.draw.chance(REJECTED)) or (
+                rejects(self.draw, op, types, self.catalog.bits(op, signature))
+            )
+        return rejected
 
     def _reuse(
         self, patterns: tuple[In, ...], plan: Plan, types: list[TensorType]
@@ -311,6 +342,8 @@ class Moves:
         _fix_output(op, signature.output)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         types = op.infer_input_types(draw, first, dtypes, wanted)
+        if self._repeats(op, types, signature):
+            return False
         return growth.precede(op, types, target, smt=draw.chance(self.config.smt))
 
 

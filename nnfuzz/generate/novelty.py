@@ -1,0 +1,69 @@
+"""Rejection of vertices that are there already, or that come up again and again (GenCoG).
+
+A vertex is an operator with its attributes and the types of its inputs. What earlier test cases had
+is not known, since a test case is a function of its seed, index and configuration. But which
+vertices repeat follows from how they are drawn: a Relu of a float32 scalar is one of a few hundred
+vertices, one of a tensor of rank 4 hardly ever comes up twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import OpSpec
+
+REJECTED = 0.9
+"""Probability that a vertex is rejected that the graph has already."""
+HORIZON = 15.6
+"""Vertices, as a power of two (50,000), among which each is wanted once."""
+MOST = 0.99
+"""The largest probability of rejection: operators of scalars alone must not starve."""
+RANK_BITS = 2.5
+DIM_BITS = 2.8
+"""Of the bin of a dimension (nnfuzz.spec.draw.Draw.binned), one of seven."""
+OTHER_BITS = 0.5
+"""Of a further input, whose type mostly follows from that of the first one."""
+CHOICE_BITS = 1.0
+REAL_BITS = 6.0
+
+
+Vertex = tuple[Any, ...]
+
+
+def vertex(op: OpSpec, types: Iterable[TensorType]) -> Vertex:
+    """A key that equal vertices of one graph share; bodies are never equal."""
+    own = op.__dict__
+    return type(op), *[own[name] for name in op.declared], *[(t.dtype, t.shape) for t in types]
+
+
+def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
+    """About how many bits it takes to say which vertex of an operator signature it is.
+
+    That is the negative binary logarithm of the probability that another draw is the same one.
+    """
+    bits = RANK_BITS + OTHER_BITS * (len(types) - 1)
+    for dim in types[0].shape if types else ():
+        if dim.__class__ is not int:
+            return math.inf
+        bits += DIM_BITS + dim.bit_length() - 1
+    for name in op.declared:
+        bits += _of_attribute(op.__dict__[name])
+    return bits
+
+
+def rejects(draw: Draw, op: OpSpec, types: Sequence[TensorType], bits: float) -> bool:
+    """Whether a vertex of a signature of so many bits is rejected since it is a common one."""
+    left = HORIZON - bits - surprise(op, types)
+    return left > 0 and draw.chance(min(MOST, 1 - 2**-left))
+
+
+def _of_attribute(value: Any) -> float:
+    if value.__class__ is int:
+        return 1.0 + abs(value).bit_length()
+    if isinstance(value, tuple):
+        return sum(map(_of_attribute, value))
+    return REAL_BITS if isinstance(value, float) else CHOICE_BITS
