@@ -34,6 +34,7 @@ from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
+NOT_IMPLEMENTED = "NotImplemented"
 COMMON = ("Add", "Relu", "Conv", "Reshape", "Sigmoid", "Transpose")
 RARE = {
     ("MatMul",): ("matmul_as_gemm", "matmul_as_einsum", "matmul_as_conv"),
@@ -68,7 +69,7 @@ class Runtime:
 
 
 def check(producer: Producer, case: TestCase, model: bytes, before: dict, run: Runtime) -> str:
-    """ "bits", "envelope", or what is wrong."""
+    """ "bits", "envelope", NOT_IMPLEMENTED by the runtime, or what is wrong."""
     try:
         onnx.checker.check_model(onnx.load_model_from_string(model), full_check=True)
     except Exception as error:
@@ -78,6 +79,8 @@ def check(producer: Producer, case: TestCase, model: bytes, before: dict, run: R
     try:
         after = run(model, case.inputs)
     except Exception as error:
+        if type(error).__name__ == NOT_IMPLEMENTED:
+            return NOT_IMPLEMENTED
         return f"runtime: {error}"
     if all(same(before[name], after[name]) for name in before):
         return "bits"
@@ -170,7 +173,7 @@ def count(tally: Tally, told: str, where: str) -> None:
     tally.applied += 1
     tally.same_bits += told == "bits"
     tally.within += told == "envelope"
-    if told not in ("bits", "envelope"):
+    if told not in ("bits", "envelope", NOT_IMPLEMENTED):
         tally.wrong.append(f"{where}: {told[:600]}")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnfuzz.rewrite.rule import Rule
-from nnfuzz.rewrite.rules import algebra, control, data, functions, identities, structure
+from nnfuzz.rewrite.rules import algebra, batch, control, data, functions, identities, structure
 
 _ALL = (
     *(functions.RULES + control.RULES + structure.RULES),
-    *(data.RULES + identities.RULES + algebra.RULES),
+    *(data.RULES + identities.RULES + algebra.RULES + batch.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"

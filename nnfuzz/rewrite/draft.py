@@ -27,11 +27,14 @@ class Draft:
     """A model under rewriting; rules change `model` and call `learn` where others go on.
 
     types: of the values of the main graph whose dtype and shape are known and that have elements.
-    constants: initializers that are no inputs as well.
+    constants: initializers that are no inputs as well. changed: values that nodes of other names or
+    inputs compute since the model was looked at the time before.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
+        self.changed: set[str] = set()
+        self._before: dict[str, tuple[str, ...]] = {}
         self.learn()
 
     @property
@@ -63,6 +66,9 @@ class Draft:
         for i, node in enumerate(self.graph.node):
             for name in reads(node):
                 self.readers.setdefault(name, []).append(i)
+        told = {name: (n.op_type, *n.input) for n in self.graph.node for name in n.output if name}
+        self.changed = {name for name in told if self._before.get(name) != told[name]}
+        self._before = told
 
     def _name_nodes_apart(self) -> None:
         """Gives nodes of one name others: ONNX wants those of a graph to differ."""
@@ -202,6 +208,16 @@ class Nodes(Emitter):
         """Appends a node of `count` outputs, whose names it returns."""
         made = self(op_type, *inputs, outputs=count, **attributes)
         return (made,) if isinstance(made, str) else made
+
+    def copied(self, node: onnx.NodeProto, inputs: Sequence[str]) -> list[str]:
+        """Appends a node with other inputs; the names of its outputs, "" for those left out."""
+        made = self.several(node.op_type, len(node.output), *inputs)
+        names = [name if old else "" for name, old in zip(made, node.output)]
+        proto = self.nodes[-1]
+        del proto.output[:]
+        proto.output.extend(names)
+        proto.attribute.extend(node.attribute)
+        return names
 
     def _name(self, stem: str) -> str:
         return self._draft.fresh(stem)

@@ -2,7 +2,8 @@
 
 A model after its steps is a function of the model and the steps. The number chooses the place and
 whatever else the rule draws, so that steps can be left out, and the model can change, while the
-others still say something.
+others still say something. Half of the drawn sequences are compositions: every step but the first
+is taken where the one before has changed something, so that rules meet each other's results.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import onnx
 from nnfuzz.rewrite.catalogue import RULES, named
 from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.region import Region
+from nnfuzz.rewrite.rule import Rule
 from nnfuzz.rewrite.rules import algebra
 
 MOST_STEPS = 8
@@ -25,23 +27,28 @@ MOST_BYTES = 1 << 23
 """Of a model that is rewritten: each step looks at all of it."""
 _NUMBERS = 1000
 _SELDOM_FIRST = 0.3
+_COMPOSED = 0.5
+_NEAR = "@"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One application of a rule. Written RULE#NUMBER."""
+    """One application of a rule. near: where the step before it has changed something, if the rule
+    has a place there. Written RULE#NUMBER, or RULE#NUMBER@ if near.
+    """
 
     rule: str
     number: int = 0
+    near: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Step:
         """Raises: ValueError for what is no step, KeyError for an unknown rule."""
-        name, _, number = text.partition("#")
-        return cls(named(name).name, int(number or 0))
+        name, _, number = text.removesuffix(_NEAR).partition("#")
+        return cls(named(name).name, int(number or 0), text.endswith(_NEAR))
 
     def __str__(self) -> str:
-        return f"{self.rule}#{self.number}"
+        return f"{self.rule}#{self.number}{_NEAR if self.near else ''}"
 
 
 def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, ...]]:
@@ -60,16 +67,17 @@ def drawn(
     """The model after one to `most` steps that rng draws among some rules; default: all."""
     if len(model) > MOST_BYTES:
         return model, ()
-    draft, done = Draft(onnx.load_model_from_string(model)), []
+    draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
     names = [name for name in RULES if not rules or name in rules]
+    composed = rng.random() < _COMPOSED
     for _ in range(rng.randint(1, most)):
-        step = _next(draft, names, rng)
+        step = _next(draft, names, rng, composed and bool(done))
         if step is not None and _applied(draft, step):
             done.append(step)
     return (_serialised(draft), tuple(done)) if done else (model, ())
 
 
-def _next(draft: Draft, names: Sequence[str], rng: random.Random) -> Step | None:
+def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
     """A step that has a place in the draft; None if no rule has. What needs a certain operator has
     one seldom, and goes first now and then.
     """
@@ -77,14 +85,31 @@ def _next(draft: Draft, names: Sequence[str], rng: random.Random) -> Step | None
     if rng.random() < _SELDOM_FIRST:
         order.sort(key=lambda name: RULES[name].family != algebra.FAMILY)
     for name in order:
-        if RULES[name].sites(draft):
-            return Step(name, rng.randrange(_NUMBERS))
+        if _sites(draft, RULES[name], near):
+            return Step(name, rng.randrange(_NUMBERS), near)
     return None
 
 
-def _applied(draft: Draft, step: Step) -> bool:
-    rule, rng = named(step.rule), random.Random(str(step))
+def _sites(draft: Draft, rule: Rule, near: bool) -> Sequence[Any]:
+    """Where a rule applies; near: only where the last step has changed something."""
     sites = rule.sites(draft)
+    return [s for s in sites if draft.changed & _names(draft, s)] if near else sites
+
+
+def _names(draft: Draft, site: Any) -> set[str]:
+    """The values that a site is about."""
+    if isinstance(site, tuple):
+        return set().union(*(_names(draft, part) for part in site))
+    if isinstance(site, Region):
+        return {*site.inputs, *site.outputs}
+    if isinstance(site, int) and site < len(draft.graph.node):
+        return {*draft.graph.node[site].input, *draft.graph.node[site].output}
+    return {str(getattr(site, "value", site))}
+
+
+def _applied(draft: Draft, step: Step) -> bool:
+    rule, rng = named(step.rule), random.Random(f"{step.rule}#{step.number}")
+    sites = (step.near and _sites(draft, rule, near=True)) or rule.sites(draft)
     if sites:
         chosen = min(sites, key=lambda site: _rank(draft, step, site))
         rule.apply(draft, chosen, rng)

@@ -1,9 +1,10 @@
 """Compilers with one planted fault that only other forms of a model show: functions, control flow,
-constants, names, attributes. Each is what such a compiler makes of an ONNX model.
+constants, names, attributes, batches. Each is what such a compiler makes of an ONNX model.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -379,6 +380,62 @@ def merges_whatever_reads_alike(model: Model) -> bool:
             _into_identity(node, first.output[0])
             return True
     return False
+
+
+# -- batches ------------------------------------------------------------------------------------
+
+
+@compiler
+def takes_joined_operands_for_equal(model: Model) -> bool:
+    """Reads the first operand of a Concat again in place of another one of its shape."""
+    shapes = _shapes(model)
+    for node in nodes(model):
+        first = node.input[0] if node.op_type == "Concat" else ""
+        for i, name in enumerate(node.input[1:] if first else (), start=1):
+            if name != first and shapes.get(name) == shapes.get(first) is not None:
+                node.input[i] = first
+                return True
+    return False
+
+
+@compiler
+def merges_slices_of_one_value(model: Model) -> bool:
+    """Merges two Slices of one value whose results have one shape, wherever they begin."""
+    shapes = _shapes(model)
+    seen: dict[tuple[object, ...], onnx.NodeProto] = {}
+    for node in model.graph.node:
+        shape = shapes.get(node.output[0])
+        if node.op_type != "Slice" or shape is None or not math.prod(shape):
+            continue
+        first = seen.setdefault((node.input[0], shape), node)
+        if list(first.input) != list(node.input):
+            _into_identity(node, first.output[0])
+            return True
+    return False
+
+
+@compiler
+def computes_slices_by_twos(model: Model) -> bool:
+    """Computes an odd last slice as the one in front of it."""
+    shapes = _shapes(model)
+    for i, node in enumerate(model.graph.node):
+        extent = (shapes.get(node.output[0]) or (0,))[0] if len(node.output) == 1 else 0
+        if node.op_type in _BY_SLICES and extent > 2 and extent % 2:
+            name = node.output[0]
+            node.output[0] = f"{name}_all"
+            for j, bounds in enumerate(((0, extent - 1), (extent - 2, extent - 1))):
+                told = [f"{name}_{end}_{j}" for end in ("start", "end")]
+                arrays = [np.array([bound], np.int64) for bound in bounds]
+                model.graph.initializer.extend(map(numpy_helper.from_array, arrays, told))
+                part = helper.make_node("Slice", [f"{name}_all", *told], [f"{name}_part{j}"])
+                model.graph.node.insert(i + 1 + j, part)
+            parts = [f"{name}_part0", f"{name}_part1"]
+            model.graph.node.insert(i + 3, helper.make_node("Concat", parts, [name], axis=0))
+            return True
+    return False
+
+
+_BY_SLICES = ("Add", "Mul", "Sub", "Relu", "Sigmoid", "Tanh", "Exp", "MatMul", "Conv", "Softmax")
 
 
 # -- attributes and names -----------------------------------------------------------------------

@@ -35,6 +35,7 @@ SHOWN_BY = {
     "swaps_parameters_of_nested_functions": "nested_function",
     "counts_axes_from_behind_by_one_less": "axis_from_behind",
     "chooses_the_other_of_where": "where_never",
+    "merges_slices_of_one_value": "batch_in_parts",
 }
 """Planted faults -> the rewrite that gives them something to get wrong."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +14,13 @@ from onnx import defs
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.rewrite.draft import Draft, Nodes, attributes
 from nnfuzz.rewrite.rule import nodes
-from nnfuzz.rewrite.rules.identities import ints
+from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, ints
 
 FAMILY = "algebra"
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 _SUMS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum")
 """Contractions, into which a compiler may fold what stands behind them."""
+_MOST_WINDOWS = 16
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 Node = onnx.NodeProto
@@ -36,7 +38,7 @@ def _binary(draft: Draft, node: Node) -> bool:
 def swapped_operands(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
     """Op(a, b) -> Op(b, a) for Add, Mul, And, Or, Xor, Equal, Max, Min and Sum, which commute; the
     order of a longer sum is one that the envelope admits."""
-    return _copied(emit, node, [*node.input][::-1])
+    return emit.copied(node, [*node.input][::-1])
 
 
 @nodes(FAMILY, ["Greater", "Less", "GreaterOrEqual", "LessOrEqual"])
@@ -118,8 +120,8 @@ def _long(draft: Draft, node: Node) -> bool:
 def nested_variadic(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
     """Op(a, b, c) -> Op(Op(a, b), c) for Concat, Max and Min, which are associative."""
     cut = rng.randint(2, len(node.input) - 1)
-    head = _copied(emit, node, node.input[:cut])
-    return _copied(emit, node, [*head, *node.input[cut:]])
+    head = emit.copied(node, node.input[:cut])
+    return emit.copied(node, [*head, *node.input[cut:]])
 
 
 @nodes(FAMILY, ["Add", "Sum"], lambda draft, node: _real(draft, node) and _binary(draft, node))
@@ -136,7 +138,7 @@ def split_as_slices(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -
     for name in node.output:
         type_ = draft.types.get(name)
         if type_ is None:
-            return _copied(emit, node, node.input)
+            return emit.copied(node, node.input)
         end = start + type_.sizes[axis]
         parts.append(emit.one("Slice", x, ints(emit, start), ints(emit, end), ints(emit, axis)))
         start = end
@@ -235,6 +237,49 @@ def conv_as_matmul(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
     filters = emit.one("Reshape", w, ints(emit, draft.types[w].sizes[0], c))
     sizes = draft.types[node.output[0]].sizes
     return [emit.one("Reshape", emit.one("MatMul", filters, image), ints(emit, *sizes))]
+
+
+def _windowed(draft: Draft, node: Node) -> bool:
+    """A convolution of few windows per element, all of whose parameters are known."""
+    own = attributes(node)
+    known = _static(draft, node) and draft.rank(node.input[1]) > 2 and _real(draft, node)
+    explicit = own.get("auto_pad", b"NOTSET") == b"NOTSET" and own.get("group", 1) == 1
+    if not known or not explicit:
+        return False
+    kernel, result = (draft.types[name].sizes for name in (node.input[1], node.output[0]))
+    windows = math.prod(kernel[2:])
+    unfolded = windows * kernel[1] * math.prod(result[2:]) * result[0]
+    return windows <= _MOST_WINDOWS and unfolded <= MOST_ELEMENTS
+
+
+@nodes(FAMILY, ["Conv"], _windowed, bits=False,
+       uses=["MatMul", "Reshape", "Pad", "Slice", "Concat", "Transpose", "Add"])  # fmt: skip
+def conv_as_unfold(emit: Nodes, draft: Draft, node: Node, rng: random.Random) -> Sequence[str]:
+    """Conv -> MatMul of the filters with the unfolded image, which has a Slice of the padded image
+    for each element of the kernel: the same products are added, those with padding being zero."""
+    x, w, own = node.input[0], node.input[1], attributes(node)
+    filters, (batch, _, *sizes) = draft.types[w].sizes, draft.types[node.output[0]].sizes
+    rank, dtype = len(sizes), draft.types[x].dtype
+    strides, dilations = (own.get(name, [1] * rank) for name in ("strides", "dilations"))
+    if any(pads := own.get("pads", [])):
+        around = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
+        x = emit.one("Pad", x, ints(emit, *around), emit.const(0, dtype))
+    axes, steps = ints(emit, *range(2, rank + 2)), ints(emit, *strides)
+    windows = []
+    for offset in np.ndindex(*filters[2:]):
+        starts = [o * d for o, d in zip(offset, dilations)]
+        ends = [start + (n - 1) * s + 1 for start, n, s in zip(starts, sizes, strides)]
+        windows.append(emit.one("Slice", x, ints(emit, *starts), ints(emit, *ends), axes, steps))
+    unfolded = emit.one("Concat", *windows, axis=1)
+    columns = emit.one("Reshape", unfolded, ints(emit, batch, len(windows) * filters[1], -1))
+    last = [0, *range(2, rank + 2), 1]  # windows outside of channels, as the slices are joined
+    rows = emit.one("Reshape", emit.one("Transpose", w, perm=last), ints(emit, filters[0], -1))
+    found = emit.one("MatMul", rows, columns)
+    result = emit.one("Reshape", found, ints(emit, batch, filters[0], *sizes))
+    if len(node.input) > 2 and node.input[2]:
+        bias = emit.one("Reshape", node.input[2], ints(emit, filters[0], *[1] * rank))
+        result = emit.one("Add", result, bias)
+    return [result]
 
 
 def _axes(draft: Draft, node: Node) -> list[int]:
@@ -373,7 +418,7 @@ def axis_from_behind(emit: Nodes, draft: Draft, node: Node, rng: random.Random) 
         other = np.where(axes < 0, axes + rank, axes - rank)
         where = _AXES_INPUT[node.op_type]
         changed.input[where] = emit.const(other, draft.types[name].dtype)
-    return _as_it_is(emit, changed)
+    return emit.copied(changed, changed.input)
 
 
 def _defaults(draft: Draft, node: Node) -> dict[str, Any]:
@@ -404,7 +449,7 @@ def defaults_spelled_out(
     changed = Node.FromString(node.SerializeToString())
     own = {a.name for a in node.attribute}
     changed.attribute.extend(v for k, v in _defaults(draft, node).items() if k not in own)
-    return _as_it_is(emit, changed)
+    return emit.copied(changed, changed.input)
 
 
 def _declared(draft: Draft, node: Node) -> bool:
@@ -429,32 +474,13 @@ def defaults_left_out(emit: Nodes, draft: Draft, node: Node, rng: random.Random)
     changed = Node.FromString(node.SerializeToString())
     del changed.attribute[:]
     changed.attribute.extend(a for a in node.attribute if a.name not in usual)
-    return _as_it_is(emit, changed)
-
-
-def _copied(emit: Nodes, node: Node, inputs: Sequence[str]) -> list[str]:
-    """The node with other inputs."""
-    changed = Node.FromString(node.SerializeToString())
-    del changed.input[:]
-    changed.input.extend(inputs)
-    return _as_it_is(emit, changed)
-
-
-def _as_it_is(emit: Nodes, node: Node) -> list[str]:
-    """Puts a node among those emitted, with outputs of fresh names."""
-    made = emit.several(node.op_type, len(node.output), *node.input)
-    names = [name if old else "" for name, old in zip(made, node.output)]
-    proto = emit.nodes[-1]
-    del proto.output[:]
-    proto.output.extend(names)
-    proto.attribute.extend(node.attribute)
-    return names
+    return emit.copied(changed, changed.input)
 
 
 RULES = (
     swapped_operands, mirrored_comparison, mirrored_where, minus_negated, negated_as_product,
     abs_as_max, relu_otherwise, clip_as_min_max, idempotent_twice, nested_variadic, sum_or_add,
     split_as_slices, movement_as_reshape, transpose_as_einsum, matmul_as_gemm, matmul_as_einsum,
-    matmul_as_conv, conv_as_matmul, mean_as_pool, pool_as_mean, reduced_in_steps, norm_as_mul_add,
-    axis_from_behind, defaults_spelled_out, defaults_left_out,
+    matmul_as_conv, conv_as_matmul, conv_as_unfold, mean_as_pool, pool_as_mean, reduced_in_steps,
+    norm_as_mul_add, axis_from_behind, defaults_spelled_out, defaults_left_out,
 )  # fmt: skip

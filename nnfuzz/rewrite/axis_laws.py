@@ -1,0 +1,411 @@
+"""Axes along which an operator computes every slice by itself, by the operator's text in ONNX.
+
+Such an axis is one of a batch: the operator on two operands side by side along it gives the two
+results side by side. Which axis that is differs from operator to operator and from operand to
+operand; a law says it for one node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.rewrite.draft import Draft, attributes
+
+OLDEST = 13
+"""Operator set since which the texts are those that the laws were read from."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """How one batch axis runs through a node; axes count from the front.
+
+    inputs: place of an operand -> its axis; operands that are not here belong to every slice.
+    outputs: the axis of each output. sizes: place of a constant operand of sizes -> which of its
+    elements is the extent of the axis.
+    """
+
+    inputs: Mapping[int, int]
+    outputs: Sequence[int]
+    sizes: Mapping[int, int] = field(default_factory=dict)
+
+
+Find = Callable[["Sight", int, int], Law | None]
+"""(node, place of an operand, its axis) -> the law for that axis; None if slices are mixed."""
+
+
+class Sight:
+    """A node with what is known of its operands. Raises: KeyError for a type that is unknown."""
+
+    def __init__(self, draft: Draft, node: onnx.NodeProto) -> None:
+        self.draft, self.node = draft, node
+        self.attributes = attributes(node)
+
+    def given(self, place: int) -> bool:
+        return place < len(self.node.input) and bool(self.node.input[place])
+
+    def type(self, place: int) -> TensorType:
+        return self.draft.types[self.node.input[place]]
+
+    def sizes(self, place: int) -> tuple[int, ...]:
+        return self.type(place).sizes
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """Sizes of the first output."""
+        return self.draft.types[self.node.output[0]].sizes
+
+    def constant(self, place: int) -> np.ndarray | None:
+        """What a constant operand holds; None for one that is computed or left out."""
+        return self.draft.value(self.node.input[place]) if self.given(place) else None
+
+    def alike(self, axis: int) -> Sequence[int]:
+        return [axis] * len(self.node.output)
+
+
+# -- element by element ---------------------------------------------------------------------------
+
+
+def broadcast(node: Sight, place: int, axis: int) -> Law | None:
+    """Any axis; operands are aligned at their last ones, and what is broadcast along it serves
+    every slice.
+    """
+    result = node.result
+    at, extent = axis + len(result) - len(node.sizes(place)), node.sizes(place)[axis]
+    inputs = {}
+    for other in filter(node.given, range(len(node.node.input))):
+        own = at - len(result) + len(node.sizes(other))
+        if own >= 0 and node.sizes(other)[own] == extent:
+            inputs[other] = own
+    return Law(inputs, node.alike(at))
+
+
+def alone(node: Sight, place: int, axis: int) -> Law | None:
+    """Any axis of the first operand; the others are one number for all elements."""
+    others = filter(node.given, range(1, len(node.node.input)))
+    if place or any(node.type(other).rank for other in others):
+        return None
+    return Law({0: axis}, node.alike(axis))
+
+
+# -- all axes but some ----------------------------------------------------------------------------
+
+
+def but_axis(default: int) -> Find:
+    """Any axis but the one of the attribute."""
+
+    def find(node: Sight, place: int, axis: int) -> Law | None:
+        own = node.attributes.get("axis", default) % len(node.sizes(0))
+        return None if place or axis == own else Law({0: axis}, node.alike(axis))
+
+    return find
+
+
+def largest(node: Sight, place: int, axis: int) -> Law | None:
+    """TopK, unless the order of its results is left open."""
+    return but_axis(-1)(node, place, axis) if node.attributes.get("sorted", 1) else None
+
+
+def before_axis(node: Sight, place: int, axis: int) -> Law | None:
+    """Axes in front of the one of the attribute; what scales the others serves every slice."""
+    rank = len(node.sizes(0))
+    own = node.attributes.get("axis", -1) % rank
+    wide = any(node.type(p).rank > rank - own for p in (1, 2) if node.given(p))
+    return None if place or axis >= own or wide else Law({0: axis}, node.alike(axis))
+
+
+def arg_reduced(node: Sight, place: int, axis: int) -> Law | None:
+    own = node.attributes.get("axis", 0) % len(node.sizes(0))
+    return _without(node, place, axis, [own])
+
+
+def reduced(node: Sight, place: int, axis: int) -> Law | None:
+    """Axes that are not reduced."""
+    axes = _axes(node, 1)
+    return _without(node, place, axis, axes) if axes else None
+
+
+def _without(node: Sight, place: int, axis: int, gone: Sequence[int]) -> Law | None:
+    if place or axis in gone:
+        return None
+    shift = 0 if node.attributes.get("keepdims", 1) else sum(other < axis for other in gone)
+    return Law({0: axis}, node.alike(axis - shift))
+
+
+def _axes(node: Sight, place: int) -> list[int]:
+    """Axes that an attribute or a constant names; none if they are not known."""
+    told = node.constant(place) if node.given(place) else node.attributes.get("axes")
+    rank = len(node.sizes(0))
+    return [int(axis) % rank for axis in np.ravel(told)] if told is not None and rank else []
+
+
+def but_constant_axes(place_of_axes: int) -> Find:
+    """Any axis but those that a constant operand names."""
+
+    def find(node: Sight, place: int, axis: int) -> Law | None:
+        axes = _axes(node, place_of_axes)
+        return None if place or not axes or axis in axes else Law({0: axis}, node.alike(axis))
+
+    return find
+
+
+def sliced(node: Sight, place: int, axis: int) -> Law | None:
+    starts = node.constant(1)
+    if starts is not None and not node.given(3):
+        return None if place or axis < starts.size else Law({0: axis}, node.alike(axis))
+    return but_constant_axes(3)(node, place, axis)
+
+
+def padded(node: Sight, place: int, axis: int) -> Law | None:
+    """Axes without padding."""
+    pads, rank = node.constant(1), len(node.sizes(0))
+    if place or pads is None or node.given(3) or pads[axis] or pads[axis + rank]:
+        return None
+    return Law({0: axis}, [axis])
+
+
+def tiled(node: Sight, place: int, axis: int) -> Law | None:
+    repeats = node.constant(1)
+    if place or repeats is None or repeats[axis] != 1:
+        return None
+    return Law({0: axis}, [axis])
+
+
+def joined(node: Sight, place: int, axis: int) -> Law | None:
+    """Concat: any other axis, which all operands have."""
+    own = node.attributes["axis"] % len(node.sizes(0))
+    every = dict.fromkeys(range(len(node.node.input)), axis)
+    return None if axis == own else Law(every, [axis])
+
+
+def gathered(node: Sight, place: int, axis: int) -> Law | None:
+    """Gather: other axes of the data; the indices serve every slice."""
+    own = node.attributes.get("axis", 0) % len(node.sizes(0))
+    if place or axis == own:
+        return None
+    return Law({0: axis}, [axis if axis < own else axis + len(node.sizes(1)) - 1])
+
+
+def elements(node: Sight, place: int, axis: int) -> Law | None:
+    """GatherElements, ScatterElements: other axes, where indices reach as far as the data."""
+    own = node.attributes.get("axis", 0) % len(node.sizes(0))
+    extents = {node.sizes(other)[axis] for other in range(len(node.node.input))}
+    every = dict.fromkeys(range(len(node.node.input)), axis)
+    return None if axis == own or len(extents) > 1 else Law(every, [axis])
+
+
+def but_last_two(node: Sight, place: int, axis: int) -> Law | None:
+    rank = len(node.sizes(0))
+    return None if place or axis >= rank - 2 else Law({0: axis}, [axis])
+
+
+# -- the first axis -------------------------------------------------------------------------------
+
+
+def first(*places: int, outputs: int = 1) -> Find:
+    """The first axis, of these operands if they are there; others serve every slice."""
+
+    def find(node: Sight, place: int, axis: int) -> Law | None:
+        there = [p for p in places if node.given(p)]
+        if axis or place not in there or len(node.node.output) > outputs:
+            return None
+        return Law(dict.fromkeys(there, 0), node.alike(0))
+
+    return find
+
+
+def normalised(node: Sight, place: int, axis: int) -> Law | None:
+    """BatchNormalization with given statistics."""
+    trained = node.attributes.get("training_mode", 0)
+    return None if trained else first(0)(node, place, axis)
+
+
+def attended(node: Sight, place: int, axis: int) -> Law | None:
+    """Attention: the first axis of all but a mask that is none of its own for each."""
+    there = [p for p in (0, 1, 2, 4, 5, 6) if node.given(p)]
+    if node.given(3) and len(node.sizes(3)) == 4 and node.sizes(3)[0] == node.sizes(0)[0]:
+        there.append(3)
+    return None if axis or place not in there else Law(dict.fromkeys(there, 0), node.alike(0))
+
+
+def recurrent(node: Sight, place: int, axis: int) -> Law | None:
+    """RNN, GRU, LSTM: the batch of sequences, of initial states and of lengths."""
+    behind = node.attributes.get("layout", 0) == 0
+    axes = {0: int(behind), 4: 0, 5: int(behind), 6: int(behind)}
+    axes = {p: a for p, a in axes.items() if node.given(p)}
+    outputs = [2, 1, 1] if behind else [0, 0, 0]
+    return Law(axes, outputs[: len(node.node.output)]) if axes.get(place) == axis else None
+
+
+# -- products -------------------------------------------------------------------------------------
+
+
+def multiplied(node: Sight, place: int, axis: int) -> Law | None:
+    """MatMul: rows of the first matrix, columns of the second, or an axis of the stack."""
+    if place > 1 or any(node.type(p).rank for p in (2, 3) if node.given(p)):
+        return None
+    ranks, result = [len(node.sizes(p)) for p in (0, 1)], len(node.result)
+    if min(ranks) < 1 or axis == (ranks[0] - 1, max(ranks[1] - 2, 0))[place]:
+        return None
+    if axis >= ranks[place] - 2:
+        vector = ranks[1 - place] == 1
+        return Law({place: axis}, [result - 1 if place or vector else result - 2])
+    from_behind = axis - ranks[place]
+    other = ranks[1 - place] + from_behind
+    inputs = {place: axis}
+    if min(ranks) < 2:
+        return Law(inputs, [axis])
+    if other >= 0 and node.sizes(1 - place)[other] == node.sizes(place)[axis]:
+        inputs[1 - place] = other
+    return Law(inputs, [result + from_behind])
+
+
+def gemm(node: Sight, place: int, axis: int) -> Law | None:
+    """Gemm: rows of the first matrix or columns of the second, with those of what is added."""
+    flipped = node.attributes.get(("transA", "transB")[place], 0) if place < 2 else 0
+    if place > 1 or axis != (place if not flipped else 1 - place):
+        return None
+    inputs, added = {place: axis}, node.sizes(2) if node.given(2) else ()
+    own = place - 2 + len(added)
+    if own >= 0 and added[own] == node.sizes(place)[axis]:
+        inputs[2] = own
+    return Law(inputs, [place])
+
+
+def summed(node: Sight, place: int, axis: int) -> Law | None:
+    """Einsum: an axis whose letter the result has; all operands that have it take part."""
+    equation = node.attributes["equation"].decode().replace(" ", "")
+    if "->" not in equation or "." in equation:
+        return None
+    terms, _, result = equation.partition("->")
+    operands = terms.split(",")
+    letter = operands[place][axis]
+    if letter not in result or any(term.count(letter) > 1 for term in (*operands, result)):
+        return None
+    inputs = {p: term.index(letter) for p, term in enumerate(operands) if letter in term}
+    return Law(inputs, [result.index(letter)])
+
+
+# -- movement -------------------------------------------------------------------------------------
+
+
+def transposed(node: Sight, place: int, axis: int) -> Law | None:
+    perm = node.attributes.get("perm", [*range(len(node.sizes(0)))][::-1])
+    return Law({0: axis}, [perm.index(axis)])
+
+
+def reshaped(node: Sight, place: int, axis: int) -> Law | None:
+    """Reshape: an axis that the result has as well, with as many elements in front of it."""
+    sizes = node.constant(1)
+    after = _kept(node.sizes(0), node.result, axis)
+    if place or sizes is None or after < 0 or 0 in sizes:
+        return None
+    return Law({0: axis}, [after], {1: after})
+
+
+def flattened(node: Sight, place: int, axis: int) -> Law | None:
+    """Flatten: an axis that is all of a dimension of the result; `law` compares their extents."""
+    cut, rank = node.attributes.get("axis", 1), len(node.sizes(0))
+    return Law({0: axis}, [int(axis >= (cut + rank if cut < 0 else cut))])
+
+
+def _kept(before: Sequence[int], after: Sequence[int], axis: int) -> int:
+    """Where an axis is in another shape of the same elements; -1 if it is not there."""
+    front = math.prod(before[:axis])
+    same = (i for i, n in enumerate(after) if n == before[axis] and math.prod(after[:i]) == front)
+    return next(same, -1)
+
+
+def unsqueezed(node: Sight, place: int, axis: int) -> Law | None:
+    axes, rank = node.constant(1), len(node.result)
+    if place or axes is None:
+        return None
+    new = {int(a) % rank for a in np.ravel(axes)}
+    return Law({0: axis}, [[a for a in range(rank) if a not in new][axis]])
+
+
+def squeezed(node: Sight, place: int, axis: int) -> Law | None:
+    axes = _axes(node, 1)
+    if place or not axes or axis in axes:
+        return None
+    return Law({0: axis}, [axis - sum(a < axis for a in axes)])
+
+
+def expanded(node: Sight, place: int, axis: int) -> Law | None:
+    sizes, result = node.constant(1), node.result
+    if place or sizes is None:
+        return None
+    at = axis + len(result) - len(node.sizes(0))
+    told = at - len(result) + sizes.size
+    return Law({0: axis}, [at], {1: told} if told >= 0 else {})
+
+
+_ELEMENTWISE = (
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr "
+    "BitwiseXor Ceil Celu Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual "
+    "HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish "
+    "Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus "
+    "Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"
+).split()
+_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
+_FIRST = (
+    "AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool "
+    "GroupNormalization InstanceNormalization LRN LpPool MaxPool SpaceToDepth"
+).split()
+LAWS: Mapping[str, Find] = {
+    **dict.fromkeys(_ELEMENTWISE, broadcast),
+    **dict.fromkeys(("Cast", "Clip", "QuantizeLinear", "DequantizeLinear"), alone),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), but_axis(-1)),
+    "TopK": largest,
+    "Split": but_axis(0),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), before_axis),
+    **dict.fromkeys(("ArgMax", "ArgMin"), arg_reduced),
+    **{f"Reduce{name}": reduced for name in _REDUCTIONS},
+    "CumSum": but_constant_axes(1),
+    "Slice": sliced,
+    "Pad": padded,
+    "Tile": tiled,
+    "Concat": joined,
+    "Gather": gathered,
+    **dict.fromkeys(("GatherElements", "ScatterElements"), elements),
+    **dict.fromkeys(("Det", "Trilu"), but_last_two),
+    **dict.fromkeys(_FIRST, first(0)),
+    "BatchNormalization": normalised,
+    "GridSample": first(0, 1),
+    "Attention": attended,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), recurrent),
+    **dict.fromkeys(("MatMul", "MatMulInteger"), multiplied),
+    "Gemm": gemm,
+    "Einsum": summed,
+    "Transpose": transposed,
+    "Reshape": reshaped,
+    "Flatten": flattened,
+    "Unsqueeze": unsqueezed,
+    "Squeeze": squeezed,
+    "Expand": expanded,
+}
+"""Operators of which an axis is known along which slices are not mixed."""
+
+
+def law(draft: Draft, node: onnx.NodeProto, place: int, axis: int) -> Law | None:
+    """The law of a node for an axis of one of its operands; None if there is none, or if the extent
+    is not the same everywhere, so that something is broadcast along it.
+    """
+    find = LAWS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if find is None or draft.opset < OLDEST or not all(name for name in node.output):
+        return None
+    try:
+        sight = Sight(draft, node)
+        found = find(sight, place, axis)
+        if found is None:
+            return None
+        extents = {sight.sizes(p)[a] for p, a in found.inputs.items()}
+        outputs = (draft.types[name].sizes[a] for name, a in zip(node.output, found.outputs))
+        return found if len(extents | {*outputs}) == 1 else None
+    except (KeyError, IndexError):  # a type that inference does not tell
+        return None

@@ -1,0 +1,205 @@
+"""Batch laws: what computes every slice along an axis by itself may do so in other company."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.materialize.walk import reads
+from nnfuzz.rewrite.axis_laws import Law, law
+from nnfuzz.rewrite.draft import Draft, Nodes
+from nnfuzz.rewrite.rule import models
+from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, ints
+
+FAMILY = "batch laws"
+_MOVED = (
+    *(DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8),
+    *(DType.INT32, DType.INT64, DType.BOOL),
+)
+"""Dtypes of which every compiler joins and cuts tensors."""
+_ENDS = 0.1  # the chance of a node that could take part to be left out
+_PAST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, order=True)
+class Batch:
+    """A value, and the axis of it along which the nodes behind it do not mix anything."""
+
+    value: str
+    axis: int
+
+    def extent(self, draft: Draft) -> int:
+        return draft.types[self.value].sizes[self.axis]
+
+
+def _sites(draft: Draft) -> list[Batch]:
+    return [
+        Batch(name, axis)
+        for name in draft.flowing()
+        if _movable(draft, name)
+        for axis in range(draft.rank(name))
+        if any(
+            _node_law(draft, draft.graph.node[i], {name: axis}) for i in draft.readers.get(name, ())
+        )
+    ]
+
+
+def _movable(draft: Draft, name: str) -> bool:
+    type_ = draft.types.get(name)
+    return type_ is not None and type_.dtype in _MOVED and type_.elements <= MOST_ELEMENTS
+
+
+def _node_law(draft: Draft, node: onnx.NodeProto, axes: Mapping[str, int]) -> Law | None:
+    """The law of a node some of whose operands have a batch axis; None if it mixes their slices, if
+    they do not fit together, or if it needs something that cannot be moved.
+    """
+    places = {place: axes[name] for place, name in enumerate(node.input) if name in axes}
+    if not places or {*reads(node)} != {*filter(None, node.input)}:
+        return None
+    found = law(draft, node, *next(iter(places.items())))
+    if found is None or any(found.inputs.get(place) != axis for place, axis in places.items()):
+        return None
+    moved = [node.input[place] for place in found.inputs] + [*node.output]
+    return found if all(_movable(draft, name) for name in moved) else None
+
+
+class Lanes:
+    """Nodes that carry a batch axis, in one or several copies of other extents.
+
+    A subclass says how a value becomes those that the copies read, and how it comes back.
+    """
+
+    def __init__(self, draft: Draft, emit: Nodes, extents: Sequence[int]) -> None:
+        self.draft, self.emit, self.extents = draft, emit, extents
+        self._given: dict[tuple[str, int], list[str]] = {}
+
+    def given(self, name: str, axis: int) -> list[str]:
+        """A value from outside as the copies read it: the same for all that read it."""
+        if (name, axis) not in self._given:
+            self._given[name, axis] = self.enter(name, axis)
+        return self._given[name, axis]
+
+    def enter(self, name: str, axis: int) -> list[str]:
+        """What each copy reads in place of a value."""
+        raise NotImplementedError
+
+    def leave(self, names: Sequence[str], axis: int) -> str:
+        """The value that the copies have computed."""
+        raise NotImplementedError
+
+    def copies(
+        self, node: onnx.NodeProto, found: Law, inside: Mapping[str, list[str]]
+    ) -> list[list[str]]:
+        """Emits a node once for each extent; names of its outputs, by copy."""
+        operands = {
+            place: inside.get(node.input[place]) or self.given(node.input[place], axis)
+            for place, axis in found.inputs.items()
+        }
+        return [self._copy(node, found, operands, k) for k in range(len(self.extents))]
+
+    def _copy(
+        self, node: onnx.NodeProto, found: Law, operands: Mapping[int, list[str]], k: int
+    ) -> list[str]:
+        read = [operands[p][k] if p in operands else name for p, name in enumerate(node.input)]
+        for place, element in found.sizes.items():
+            sizes = self.draft.value(node.input[place])
+            assert sizes is not None
+            told = [*sizes[:element], self.extents[k], *sizes[element + 1 :]]
+            read[place] = ints(self.emit, *told)
+        return self.emit.copied(node, read)
+
+    def cut(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        told = (ints(self.emit, number) for number in (start, end, axis, step))
+        return self.emit.one("Slice", name, *told)
+
+
+class Stacked(Lanes):
+    """One copy, of twice the extent: the value, and its slices once more in the opposite order.
+
+    place: whether the value comes first (0) or second (1), and is read from there.
+    """
+
+    def __init__(self, draft: Draft, emit: Nodes, extent: int, rng: random.Random) -> None:
+        super().__init__(draft, emit, [2 * extent])
+        self.extent, self.place = extent, rng.randint(0, 1)
+
+    def enter(self, name: str, axis: int) -> list[str]:
+        other = self.cut(name, axis, -1, -_PAST, -1) if self.extent > 1 else name
+        both = (name, other) if self.place == 0 else (other, name)
+        return [self.emit.one("Concat", *both, axis=axis)]
+
+    def leave(self, names: Sequence[str], axis: int) -> str:
+        start = self.place * self.extent
+        return self.cut(names[0], axis, start, start + self.extent)
+
+
+class InParts(Lanes):
+    """A copy for each of two parts that the batch is cut into."""
+
+    def __init__(self, draft: Draft, emit: Nodes, extent: int, rng: random.Random) -> None:
+        self.at = rng.randint(1, extent - 1)
+        super().__init__(draft, emit, [self.at, extent - self.at])
+
+    def enter(self, name: str, axis: int) -> list[str]:
+        first, second = self.extents
+        return [self.cut(name, axis, 0, first), self.cut(name, axis, first, first + second)]
+
+    def leave(self, names: Sequence[str], axis: int) -> str:
+        return self.emit.one("Concat", *names, axis=axis)
+
+
+def _taken(draft: Draft, batch: Batch, rng: random.Random) -> dict[int, Law]:
+    """The nodes behind a value that go into the copies, with their laws."""
+    axes, taken = {batch.value: batch.axis}, dict[int, Law]()
+    for i, node in enumerate(draft.graph.node):
+        found = _node_law(draft, node, axes)
+        if found is not None and (not taken or rng.random() >= _ENDS):
+            taken[i] = found
+            axes |= zip(node.output, found.outputs)
+    return taken
+
+
+def _carried(draft: Draft, lanes: Lanes, taken: Mapping[int, Law]) -> None:
+    """Puts copies of nodes in their place; what others read of them comes back under its name."""
+    others = [node for i, node in enumerate(draft.graph.node) if i not in taken]
+    wanted = {*draft.outputs, *(name for node in others for name in reads(node))}
+    inside: dict[str, list[str]] = {}
+    nodes: list[onnx.NodeProto] = []
+    for i, node in enumerate(draft.graph.node):
+        if i not in taken:
+            nodes.append(node)
+            continue
+        found, before = taken[i], len(lanes.emit.nodes)
+        results = lanes.copies(node, found, inside)
+        inside |= zip(node.output, map(list, zip(*results)))
+        for name, axis in zip(node.output, found.outputs):
+            if name in wanted:
+                lanes.leave(inside[name], axis)
+                lanes.emit.nodes[-1].output[0] = name
+        nodes += lanes.emit.nodes[before:]
+    draft.set_nodes(nodes)
+    draft.graph.initializer.extend(lanes.emit.initializers)
+
+
+@models(FAMILY, _sites, uses=["Concat", "Slice"], bits=False)
+def batch_stacked(draft: Draft, site: Batch, rng: random.Random) -> None:
+    """Nodes that compute every slice along an axis by itself -> the same on twice as many slices,
+    their own and these once more in the opposite order, of whose results one half is read."""
+    lanes = Stacked(draft, draft.emitter(), site.extent(draft), rng)
+    _carried(draft, lanes, _taken(draft, site, rng))
+
+
+@models(FAMILY, lambda draft: [b for b in _sites(draft) if b.extent(draft) > 1],
+        uses=["Concat", "Slice"], bits=False)  # fmt: skip
+def batch_in_parts(draft: Draft, site: Batch, rng: random.Random) -> None:
+    """Nodes that compute every slice along an axis by itself -> the same twice, on the first slices
+    and on the others, and Concat of the results."""
+    lanes = InParts(draft, draft.emitter(), site.extent(draft), rng)
+    _carried(draft, lanes, _taken(draft, site, rng))
+
+
+RULES = (batch_stacked, batch_in_parts)
