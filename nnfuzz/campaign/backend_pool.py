@@ -78,8 +78,8 @@ class BackendPool:
         self.slots = [_Slot(self._runner()) for _ in range(count)]
         self.pace = Pace(self.slots[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, backlog)
-        self._spare: BackendRunner | None = None
-        """From the first long run on, the one whose worker is ready when the next makes way."""
+        self._spares: list[BackendRunner] = []
+        """From the first long run on, those whose workers are ready when the next makes way."""
 
     @property
     def name(self) -> str:
@@ -156,7 +156,7 @@ class BackendPool:
             return False
         if (result := _fed(long.runner, event)) is not None:
             self.cpu += sandbox.take_cpu()
-            self.aside.remove(long)
+            self._give_back(long)
             self._count(result, beside=True)
             self._end(long.order, result)
         return True
@@ -197,8 +197,8 @@ class BackendPool:
             slot.runner.close()
             if slot.fresh:
                 slot.fresh.close()
-        if self._spare:
-            self._spare.close()
+        for spare in self._spares:
+            spare.close()
         self.aside.close()
         self.server.close()
 
@@ -219,8 +219,20 @@ class BackendPool:
         if slot.active is slot.fresh:
             slot.fresh = None
         else:
-            slot.runner, self._spare = self._spare or self._runner(), self._runner()
+            slot.runner = self._spares.pop() if self._spares else self._runner()
+            if not self._spares:
+                self._spares.append(self._runner())
         slot.active = slot.order = None
+
+    def _give_back(self, long: LongRun) -> None:
+        """Ends the worker of a long run that is over, unless the next one can make way for it."""
+        lasting = long.runner.sandbox.limits.jobs_per_process > 1
+        if lasting and len(self._spares) < len(self.slots):
+            self.aside.remove(long, keep=True)
+            self._spares.append(long.runner)
+            long.runner.sandbox.start()  # anew if it died
+        else:
+            self.aside.remove(long)
 
     def _runner(self, fresh: bool = False) -> BackendRunner:
         """One with a worker that is about to start. fresh: with a new process for every job."""

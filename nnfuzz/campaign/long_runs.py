@@ -108,10 +108,11 @@ class LongRuns:
         """Has a run that is under way go on here."""
         self._runs.append(run)
 
-    def remove(self, run: LongRun) -> None:
-        """Ends its worker."""
+    def remove(self, run: LongRun, keep: bool = False) -> None:
+        """Ends its worker, unless that is kept for another run."""
         self._runs.remove(run)
-        run.runner.close()
+        if not keep:
+            run.runner.close()
 
     @property
     def room(self) -> bool:

@@ -15,12 +15,13 @@ from nnfuzz.testcase.test_id import TestId
 LATEST = 200  # levels that are remembered, so that the pace follows the load of the machine
 TAIL = 0.95
 """Nineteen of twenty levels are faster: the slow end of what is usual, as far as 200 show it."""
-UNUSUAL, SUSPICIOUS = 2.0, 20.0
+UNUSUAL, SUSPICIOUS = 1.5, 20.0
 """Times the tail: what takes that long makes way; what takes that long looks like a hang. A tail is
 about three times the mean: where one test in sixty hangs, waiting for twice that costs a tenth."""
-LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.05, 1.0
-"""Seconds. Making way costs a fork, some 10 ms; a busy machine seldom keeps a process from running
-for a second, and what is suspected wrongly is only told too early."""
+LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.025, 1.0
+"""Seconds. Making way costs next to nothing where the answer comes, since its worker is then the
+next to take over, and a fork, some 20 ms, where none comes. A busy machine seldom keeps a process
+from running for a second, and what is suspected wrongly is only told too early."""
 UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
 FEW = 20  # levels that do not show a tail
 LARGER = 4.0  # times as long as an elementary model of the survey a usual one may take

@@ -18,7 +18,7 @@ from nnfuzz.execute.environment import home_of
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer, Home
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
 from nnfuzz.execute.target import ONNX, Pipeline, Target
@@ -80,9 +80,7 @@ class BackendRunner:
         self.spec = spec
         self.registry = registry or BackendRegistry.discover(spec.plugins)
         self.backend = self.registry.get(spec.name)
-        home, adapter = usable(self.backend, spec), ""
-        if home is not None:
-            adapter = f"{self.backend.__module__}:{self.backend.__qualname__}"
+        abroad = usable(self.backend, spec) is not None
         self._made = self.backend(**spec.options)
         self.options = self._made.options
         self.release = self._made.declared("release")
@@ -91,7 +89,7 @@ class BackendRunner:
         self.elementary, self.hung = 0.0, 0
         self.sandbox = Sandbox(
             SERVICE,
-            {"spec": spec.to_json(), "adapter": adapter},
+            {"spec": spec.to_json(), "adapter": address(self.backend), "abroad": abroad},
             limits or limits_of(self.options),
             name=str(spec),
             server=server,
@@ -356,6 +354,8 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
     Raises: ReleaseError, RunnerError.
     """
     preload = ["numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload]
+    plugins = set(map(plugin_module, spec.plugins))  # may do anything where they are imported
+    preload += [base.__module__ for base in backend.__mro__ if base.__module__ not in plugins]
     if backend(**spec.options).form != ONNX:
         preload += _TRACING
     return ForkServer(preload, backend.environment, home=usable(backend, spec))

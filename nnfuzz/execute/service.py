@@ -76,13 +76,13 @@ class _Stopped(Exception):
 class BackendService:
     """Runs test cases on one backend, which is made from its specification in the worker.
 
-    adapter: see BackendSpec.load.
+    adapter: see BackendSpec.load. abroad: whether this is an environment of its own.
     """
 
-    def __init__(self, spec: dict[str, Any], adapter: str = ""):
+    def __init__(self, spec: dict[str, Any], adapter: str = "", abroad: bool = False):
         self._spec = BackendSpec.from_json(spec)
         self._backend: Backend = self._spec.load(adapter)
-        self._abroad = bool(adapter)
+        self._abroad = abroad
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
