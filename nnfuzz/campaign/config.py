@@ -138,8 +138,6 @@ class CampaignConfig:
             )
         if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
             raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
-        if self.share and self.part.whole:
-            raise ConfigError("--share is for the parts of a campaign: add --shard 1/2")
         for name in ("full_check", "pipelines"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"--{name.replace('_', '-')} is a share between 0 and 1")

@@ -13,22 +13,26 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.exchange import Exchange, Restrained, Told
+from nnfuzz.campaign.exchange import Exchange, Lessons, Restrained, Told
 from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
+from nnfuzz.campaign.leased import Leased
 from nnfuzz.campaign.observer import Observer
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import ProducerPool
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import AvoidedRow, Observed
-from nnfuzz.campaign.schedule import begins
+from nnfuzz.campaign.schedule import begins, epoch_of
 from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle, by_operator
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.test_id import Probe
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
+KEPT_EPOCHS = 64  # of which a node remembers what holds in them
 
 
 class Epochs:
@@ -46,7 +50,7 @@ class Epochs:
         throttle: Throttle,
         observer: Observer,
         feedback: Feedback,
-        exchange: Exchange | None = None,
+        exchange: Lessons | None = None,
     ) -> None:
         """exchange: with the other parts of the campaign, of which this one leads."""
         self.number = -1
@@ -70,6 +74,8 @@ class Epochs:
 
     follows = False
     """Whether another part of the campaign decides."""
+    over = False
+    """Whether the campaign is said to be over elsewhere, and nothing here is waited for."""
 
     @property
     def avoided(self) -> list[AvoidedRow]:
@@ -102,9 +108,21 @@ class Epochs:
             else:
                 return
 
+    def heed(self) -> None:
+        """Takes what is said elsewhere; called in every step."""
+
+    def probed_first(self) -> list[str] | None:
+        """What earlier sessions have probed before the first test; None if this is the first."""
+        return self._store.probed_first() if self._store.last_epoch() >= 0 else None
+
+    def keep_probed(self) -> None:
+        """Called once what is to be probed before the first test is."""
+
     def publish(self) -> None:
         """Tells the other parts what was seen in the epochs of which all own tests are recorded."""
-        while self._exchange and self._recorder.recorded.length >= begins(self._published + 1):
+        while isinstance(self._exchange, Exchange) and self._recorder.recorded.length >= begins(
+            self._published + 1
+        ):
             first, end = begins(self._published), begins(self._published + 1)
             seen = self._store.seen(first, end) if self._config.guidance else []
             told = Told(tuple(self._store.observed(first, end)), tuple(seen))
@@ -170,14 +188,14 @@ class Epochs:
         if self._exchange:
             self._exchange.decide(self.number, restraints if changed else None)
         if changed:
-            self._restrain(restraints)
+            self._restrain(restraints, self.number)
 
-    def _restrain(self, by: Restrained) -> None:
-        """Has test cases be made so from the current epoch on."""
-        self._store.set_epoch(self.number, by.refused, by.reasons, by.avoided, by.emphasis)
+    def _restrain(self, by: Restrained, epoch: int) -> None:
+        """Has test cases be made so, as from an epoch on."""
+        self._store.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
-        self._producers.configure(self.number, case)
+        self._producers.configure(epoch, case)
 
     def _new_refusals(self) -> dict[str, str]:
         """Signatures that turned out not to be supported, with the reasons."""
@@ -254,7 +272,99 @@ class FollowingEpochs(Epochs):
             self.number += 1
             for by in decided:
                 self.refused, self._avoided = {*by.refused}, [*by.avoided]
-                self._restrain(by)
+                self._restrain(by, self.number)
+
+
+class DecidingEpochs(Epochs):
+    """What a node decides for all of them, and does not do itself."""
+
+    def __init__(self, leased: Leased, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._leased, self._exchange = leased, leased.lessons
+
+    @property
+    def owed(self) -> bool:
+        limit = self._config.tests_limit
+        return limit is None or self.end < limit
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._leased.begin(self.number)
+
+    def _restrain(self, by: Restrained, epoch: int) -> None: ...
+
+
+class LeasedEpochs(Epochs):
+    """Those of a node that is lent ranges of indexes: of whichever epoch the next one is, earlier
+    ones included. The node that leads decides them beside its tests; when it is lost, another one
+    goes through all of it again and comes to the same.
+    """
+
+    def __init__(self, leased: Leased, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._leased, self._exchange = leased, leased.lessons
+        self._parts = parts
+        self._deciding: DecidingEpochs | None = None
+        self._decided: dict[int, list[Restrained]] = {}
+        self._named = -1  # the epoch that the current restraints were decided for
+
+    @property
+    def follows(self) -> bool:  # type: ignore[override]
+        return not self._leased.leads
+
+    @property
+    def over(self) -> bool:  # type: ignore[override]
+        return self._config.timed and self._leased.over
+
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        return self._avoided
+
+    @property
+    def owed(self) -> bool:
+        return False
+
+    def heed(self) -> None:
+        self._leased.turn()
+
+    def probed_first(self) -> list[str] | None:
+        return self._leased.lessons.probed()
+
+    def keep_probed(self) -> None:
+        self._leased.lessons.keep_probed(self._store.probed_first())
+        self._deciding = DecidingEpochs(self._leased, *self._parts)
+
+    def publish(self) -> None: ...
+
+    def advance(self, next_index: float) -> None:
+        if self._deciding:
+            self._deciding.advance(math.inf)
+        if math.isfinite(next_index):
+            self._enter(epoch_of(int(next_index)))
+
+    def _enter(self, epoch: int) -> None:
+        """Has test cases be made as is decided for an epoch, once it is."""
+        if epoch == self.number or epoch > self._leased.begun:
+            return
+        self.number, named = epoch, epoch
+        while not (found := self._of(named)):
+            named -= 1
+        if named != self._named:
+            self._named = named
+            self.refused, self._avoided = {*found[0].refused}, [*found[0].avoided]
+            self._restrain(found[0], named)
+
+    def _of(self, epoch: int) -> list[Restrained]:
+        """What is decided for an epoch, empty for no change."""
+        if epoch not in self._decided:
+            while len(self._decided) >= KEPT_EPOCHS:
+                del self._decided[min(self._decided)]
+            assert self._exchange is not None
+            found = self._exchange.decided(epoch)
+            if found is None:
+                raise Unreadable(f"{self._config.share} has lost what was decided of epoch {epoch}")
+            self._decided[epoch] = found
+        return self._decided[epoch]
 
 
 def _some(keys: Collection[str], count: int = 4) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import Protocol
 
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import Job
@@ -16,45 +18,78 @@ Produced = Callable[[TestId, Reply | Fault | Death, int, float], None]
 """What takes the end of a job: what was to be made, event, epoch and seconds."""
 
 
+class Indexes(Protocol):
+    """The indexes that are to be tested, from the lowest on.
+
+    next: the first one that was neither handed out nor done earlier; infinite while none is known.
+    left: whether there is one, or will be.
+    """
+
+    @property
+    def next(self) -> float: ...
+
+    @property
+    def left(self) -> bool: ...
+
+    def take(self) -> int:
+        """Hands out the next one, which there has to be."""
+        ...
+
+
+class OwnIndexes:
+    """Those of a campaign, or of one of its parts.
+
+    limit: of the indexes; None: no end. done: those of earlier sessions. part: beyond which there
+    are none.
+    """
+
+    def __init__(self, limit: int | None, done: Collection[int], part: Shard = Shard()) -> None:  # noqa: B008
+        self._limit = limit
+        self._done = done
+        self._part = part
+        self.next = -1
+        self.take()
+
+    @property
+    def left(self) -> bool:
+        return self._limit is None or self.next < self._limit
+
+    def take(self) -> int:
+        taken = self.next
+        self.next += 1
+        while self.next in self._done or not self._part.owns(self.next):
+            self.next += 1
+        return taken
+
+
 class JobSource:
     """Jobs for producers, made when one is idle.
 
-    end: the first index that must not be handed out yet. next_index: the first one that was neither
-    handed out nor done earlier.
+    end: the first index that must not be handed out yet.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        limit: int | None,
-        done: Collection[int],
-        prober: Prober,
-        produced: Produced,
-        part: Shard = Shard(),  # noqa: B008 (frozen)
-    ) -> None:
-        """limit: tests of the campaign; None: no end. done: the indexes of earlier sessions. part:
-        of the indexes, beyond which there are none.
-        """
+    def __init__(self, seed: int, indexes: Indexes, prober: Prober, produced: Produced) -> None:
         self.end = 0
-        self._part = part
         self._seed = seed
-        self._limit = limit
-        self._done = done
+        self._indexes = indexes
         self._prober = prober
         self._produced = produced
         self._turn = False
-        self.next_index = -1
-        self._take()
+
+    @property
+    def next_index(self) -> float:
+        """The first one that was not handed out; infinite if none is known."""
+        return self._indexes.next if self.left else math.inf
 
     @property
     def left(self) -> bool:
         """Whether some index was not asked for yet."""
-        return self._limit is None or self.next_index < self._limit
+        return self._indexes.left
 
     @property
     def waits(self) -> bool:
         """Whether there is no test to hand out at present."""
-        return not self.left or self.next_index >= self.end
+        return self.next_index >= self.end
 
     def test(self) -> Job | None:
         """The next test case, or every other time a probe while there are any."""
@@ -63,9 +98,7 @@ class JobSource:
             return self.probe()
         if self.waits:
             return None
-        job = self.job(Numbered(self._seed, self.next_index))
-        self._take()
-        return job
+        return self.job(Numbered(self._seed, self._indexes.take()))
 
     def probe(self) -> Job | None:
         probe = self._prober.next()
@@ -74,8 +107,3 @@ class JobSource:
     def job(self, test: TestId) -> Job:
         done = partial(self._produced, test)
         return Job(produce_job(test), done, reading=produced_as(test))
-
-    def _take(self) -> None:
-        self.next_index += 1
-        while self.next_index in self._done or not self._part.owns(self.next_index):
-            self.next_index += 1

@@ -50,7 +50,7 @@ class Lent:
     epoch that is decided. told: the index below which it can be read what tests have shown.
 
     mine: of its claims, those that it may reduce; taken: those that somebody else has reduced.
-    over: whether nothing is left to do.
+    over: whether nothing is left to do. pace: seconds until the next report, if nothing happens.
     """
 
     leases: tuple[Lease, ...] = ()
@@ -60,6 +60,19 @@ class Lent:
     mine: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
     over: bool = False
+    pace: float = 0.0
+
+
+class Reductions(Protocol):
+    """Who of all nodes reduces what."""
+
+    def may_reduce(self, signature: str, cluster: str) -> bool:
+        """Whether nobody else does; asks for it where that is not known."""
+        ...
+
+    def reduced(self, signature: str) -> None:
+        """Takes that a reduction is over."""
+        ...
 
 
 class Coordinator(Protocol):

@@ -22,7 +22,7 @@ from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.disk import DiskBudget
 from nnfuzz.campaign.epochs import Epochs
-from nnfuzz.campaign.jobs import JobSource
+from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.probe import Prober
@@ -45,7 +45,8 @@ SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or 
 class Loop:
     """One session of a campaign.
 
-    stopped: asked often; once true, what is open is dropped.
+    stopped: asked often; once true, what is open is dropped. indexes: that are tested, if these are
+    not the ones of the campaign, or of its part.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Loop:
         reducer: Reducer,
         epochs: Epochs,
         stopped: Callable[[], bool] = lambda: False,
+        indexes: Indexes | None = None,
     ) -> None:
         self.config = config
         self.recorder = recorder
@@ -70,13 +72,13 @@ class Loop:
         self.epochs = epochs
         self.faults = 0
         self._stopped = stopped
-        self._probing = False
+        self._probing = self._leads = False
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
         self._suspects = Suspects(recorder, prober, waited_for=not config.timed)
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
-        self._jobs = self._job_source()
+        self._jobs = JobSource(config.seed, indexes or self._indexes(), prober, self._produced)
         self._disk = DiskBudget(recorder.store, config.disk, observer.note)
         self._runs: set[TestRun] = set()
         self._last_tick = 0.0
@@ -93,7 +95,9 @@ class Loop:
         self._probe_first()
         self.cpu.begin()
         while not self._over():
-            self.epochs.advance(self._jobs.next_index if self._jobs.left else math.inf)
+            if not self._leads:
+                self._probe_first()  # whoever has led is lost
+            self.epochs.advance(self._jobs.next_index)
             self._jobs.end = self.epochs.end
             if self._held_up():
                 for pool in self.backends:
@@ -139,9 +143,9 @@ class Loop:
         """
         if self.epochs.follows:
             return
-        store, deadline = self.recorder.store, math.inf
-        if store.last_epoch() >= 0:
-            self.prober.ask(store.probed_first())
+        self._leads, deadline = True, math.inf
+        if (probed := self.epochs.probed_first()) is not None:
+            self.prober.ask(probed)
         elif self.config.probed_first is not None:
             self.prober.ask_all(self.config.probed_first)
         elif self.config.probe_seconds:
@@ -155,14 +159,15 @@ class Loop:
                 self.prober.forget_waiting()
             self._step(self._jobs.probe)
         self._probing = False
+        if not self._over():
+            self.epochs.keep_probed()
 
-    def _job_source(self) -> JobSource:
+    def _indexes(self) -> Indexes:
         limit, done = self.config.tests_limit, self.recorder.store.done()
         if self._overtime:
             limit = max(self._suspects.indexes, default=-1) + 1
             done = set(range(limit)) - self._suspects.indexes
-        part = self.config.part
-        return JobSource(self.config.seed, limit, done, self.prober, self._produced, part)
+        return OwnIndexes(limit, done, self.config.part)
 
     def _next_job(self) -> Job | None:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""
@@ -215,6 +220,7 @@ class Loop:
         self._wait()
 
     def _wait(self) -> None:
+        self.epochs.heed()
         due = max(LEAST_TICK_SECONDS, min(pool.due for pool in self.backends))
         sandboxes = self._sandboxes()
         if not any(sandbox.busy for sandbox in sandboxes):
@@ -243,7 +249,7 @@ class Loop:
     def _over(self) -> bool:
         if self._stopped() or self._disk.exceeded(self.recorder.recorded.length):
             return True
-        if self._time_is_up() and not self._overtime:
+        if self.epochs.over or (self._time_is_up() and not self._overtime):
             return True
         if self._probing or self._jobs.left or self._busy():
             return False

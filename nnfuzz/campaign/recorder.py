@@ -23,7 +23,7 @@ from nnfuzz.campaign.rows import (
     TestRow,
     merged,
 )
-from nnfuzz.campaign.schedule import PLACE_BITS, Prefix, begins, epoch_of, place_of
+from nnfuzz.campaign.schedule import PLACE_BITS, Prefix, Recorded, begins, epoch_of, place_of
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
@@ -110,15 +110,17 @@ class Recorder:
         declared: Mapping[str, Sequence[Deviation]] = NO_HABITS,
         regressions: bool = False,
         part: Shard = Shard(),  # noqa: B008 (frozen)
+        recorded: Recorded | None = None,
     ) -> None:
         """known: lines of a file of known failures. variables: see
         nnfuzz.campaign.support.signature_keys. declared: habits that compilers have by design, by
         backend: what they explain is no finding. regressions, part: see CampaignConfig.
+        recorded: what is, where that is not all in this store.
         """
         self.store = store
         hangs = store.hangs()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = Prefix(store.done() | late, part)
+        self.recorded = recorded or Prefix(store.done() | late, part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}
@@ -126,6 +128,8 @@ class Recorder:
         self.figures = Statistics()
         self.rows = {row.signature: row for row in store.signatures()}
         self.reductions = store.reductions()
+        self.elsewhere: set[str] = set()
+        """Signatures that other nodes of a cluster have reduced."""
         self._patterns: dict[str, Pattern] = {}
         self._items = store.items_of_findings()
         self._listed: list[FindingRow] | None = None
@@ -242,8 +246,9 @@ class Recorder:
     # -- reduction ----------------------------------------------------------------------------
 
     def unreduced(self) -> list[FindingRow]:
-        """Signatures that no reduction was tried for."""
-        return [row for row in self.rows.values() if row.signature not in self.reductions]
+        """Signatures that no reduction was tried for, here or elsewhere."""
+        tried = {*self.reductions, *self.elsewhere}
+        return [row for row in self.rows.values() if row.signature not in tried]
 
     def open(self) -> int:
         """How many findings, of one signature or a cluster, no reduction was tried for."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.lending import Reductions
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
@@ -57,10 +58,16 @@ class Reducer:
     """
 
     def __init__(
-        self, config: CampaignConfig, recorder: Recorder, note: Callable[[str], None]
+        self,
+        config: CampaignConfig,
+        recorder: Recorder,
+        note: Callable[[str], None],
+        shared: Reductions | None = None,
     ) -> None:
+        """shared: with the other nodes of a cluster."""
         self.config = config
         self.recorder = recorder
+        self._shared = shared
         self.spent = self.after_campaign = 0.0
         self._turn = 0
         self._note = note
@@ -146,7 +153,11 @@ class Reducer:
         recorder, begun = self.recorder, self.recorder.under_reduction
         rows = [row for row in recorder.unreduced() if row.signature not in begun]
         waiting = [row for row in rows if recorder.settled(row)]
-        turns = recorder.clusters().turns(waiting, {*recorder.reductions, *begun})
+        clusters = recorder.clusters()
+        turns = clusters.turns(waiting, {*recorder.reductions, *begun})
+        if self._shared:
+            may = self._shared.may_reduce
+            turns = [row for row in turns if may(row.signature, clusters.names[row.signature])]
         asks = bool(self._turn % (1 + (ASKS if limited else ASKS_AFTERWARDS)))
         wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
         return min(turns, key=wanted, default=None)
@@ -185,6 +196,8 @@ class Reducer:
 
     def _keep(self, row: FindingRow, result: ReductionRow) -> None:
         whole = self.recorder.reduced(result, row.test)
+        if self._shared:
+            self._shared.reduced(row.signature)
         if whole is None:
             return  # a lower index has taken the folder meanwhile: it is waiting again
         if row.signature not in self.recorder.rows:

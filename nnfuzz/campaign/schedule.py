@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import Protocol
 
 from nnfuzz.shard import Shard
 
@@ -37,6 +38,15 @@ def place_of(index: int) -> int:
     and its own.
     """
     return (index + 1) << PLACE_BITS
+
+
+class Recorded(Protocol):
+    """What is recorded. length: of the first indexes how many are there without a gap."""
+
+    @property
+    def length(self) -> int: ...
+
+    def add(self, index: int) -> None: ...
 
 
 class Prefix:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,9 +18,11 @@ from typing import Any
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.changes import keep_releases
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.epochs import Epochs, FollowingEpochs
-from nnfuzz.campaign.exchange import Exchange
+from nnfuzz.campaign.epochs import Epochs, FollowingEpochs, LeasedEpochs
+from nnfuzz.campaign.exchange import Exchange, RangeLessons
 from nnfuzz.campaign.guidance import Guidance, NoFeedback
+from nnfuzz.campaign.leased import Leased
+from nnfuzz.campaign.lending import Coordinator
 from nnfuzz.campaign.loop import Loop
 from nnfuzz.campaign.observer import Observer, counted
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
@@ -45,6 +48,8 @@ from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
 
+AHEAD = 16
+"""Tests per process that a node of a cluster has at hand: about a second of work."""
 KEPT_HANGS = 32
 """Suspected hangs of one backend that wait in memory, with models and inputs, for their turn in a
 campaign that the clock ends. A turn takes minutes, and --resume goes on with the others."""
@@ -84,14 +89,18 @@ def run_campaign(
     observer: Observer,
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
+    coordinator: Coordinator | None = None,
 ) -> Result:
     """Runs a session of the campaign in `store` and writes its summary.
 
-    Raises: PoolError if workers cannot work (the summary is written all the same), RunnerError if
-    a backend cannot start, ConfigError if nothing can be generated.
+    coordinator: of the cluster that it is a node of, which says what it tests.
+
+    Raises: OSError if no coordinator answers, PoolError if workers cannot work (the summary is
+    written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
+    generated.
     """
     store.begin_session()
-    with _open(store, config, registry, observer, cache, stopped) as session:
+    with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
         try:
             session.loop.run()
         finally:
@@ -99,6 +108,8 @@ def run_campaign(
             result = session.result()
             text = json.dumps(result.summary, indent=1) + "\n"
             write_atomically(store.folder / SUMMARY, text.encode())
+            if session.leased:
+                session.leased.close()
     return result
 
 
@@ -130,6 +141,7 @@ class _Session:
     versions: Versions
     support: SupportTables
     support_used: list[dict[str, Any]]
+    leased: Leased | None
 
     def save_support(self) -> None:
         self.support.save(self.prober.tables, self.prober.answers, self.prober.keys)
@@ -192,6 +204,7 @@ def _open(
     observer: Observer,
     cache: SupportCache,
     stopped: Callable[[], bool],
+    coordinator: Coordinator | None = None,
     thorough: bool = False,
 ) -> Iterator[_Session]:
     with ExitStack() as stack:
@@ -220,6 +233,12 @@ def _open(
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
         rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
+        leased = None
+        if coordinator:
+            lessons = RangeLessons(config, versions.flat())
+            ahead = AHEAD * max(config.workers, config.producers)
+            note, node = observer.note, _name_of_node(store)
+            leased = Leased(coordinator, config, store, lessons, note, node, ahead, stopped)
         recorder = Recorder(
             store,
             config.known,
@@ -229,16 +248,29 @@ def _open(
             {name: declared(backend) for name, backend in kinds},
             config.regressions,
             config.part,
+            leased,
         )
-        reducer = Reducer(config, recorder, observer.note)
+        if leased:
+            recorder.elsewhere = leased.elsewhere
+        reducer = Reducer(config, recorder, observer.note, leased)
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
         feedback = Guidance() if config.guidance else NoFeedback()
-        exchange = Exchange.of(config, versions.flat())
+        parts = (config, recorder, producers, prober, throttle, observer, feedback)
+        exchange = None if leased else Exchange.of(config, versions.flat())
         kind = FollowingEpochs if exchange and not exchange.leads else Epochs
-        epochs = kind(config, recorder, producers, prober, throttle, observer, feedback, exchange)
-        loop = Loop(config, recorder, producers, pools, prober, observer, reducer, epochs, stopped)
-        yield _Session(config, store, recorder, loop, prober, versions, support, used)
+        epochs = LeasedEpochs(leased, *parts) if leased else kind(*parts, exchange)
+        loop = Loop(
+            config, recorder, producers, pools, prober, observer, reducer, epochs, stopped, leased
+        )
+        yield _Session(config, store, recorder, loop, prober, versions, support, used, leased)
+
+
+def _name_of_node(store: Store) -> str:
+    """Another one in every folder, and the same one in every session."""
+    name = str(store.meta("node", "") or secrets.token_hex(8))
+    store.set_meta("node", name)
+    return name
 
 
 def _ask_for_habits(

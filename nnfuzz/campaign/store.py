@@ -188,6 +188,11 @@ class Store(Sessions, Repairs, Errors, Watched):
         """The indexes that need no more work."""
         return {row[0] for row in self._db.execute("SELECT idx FROM tests")}
 
+    def tests_in(self, first: int, end: int) -> int:
+        """How many of the indexes from one to another one, which is excluded, need no more work."""
+        query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
+        return int(self._db.execute(query, [first, end]).fetchone()[0])
+
     def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
         """Index and features of every graph that was kept, by index; or of the latest ones."""
         query = "SELECT idx, graph FROM features ORDER BY idx"

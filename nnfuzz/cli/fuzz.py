@@ -129,6 +129,8 @@ def fuzz(
         time = PR_TIME
     if shard and seed is None and not resume:
         raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
+    if share and not shard and not resume:
+        raise UsageError("--share is for the parts of a campaign: add --shard 1/2")
     if seed_models or focus:
         exporter = exporter or "direct"
     given = {

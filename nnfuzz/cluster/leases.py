@@ -20,7 +20,9 @@ from nnfuzz.campaign.lending import Lease, Lent, Report
 from nnfuzz.campaign.schedule import begins, epoch_of
 
 TERM = 60.0
-"""Seconds of silence after which a node's ranges are lent to others. Nodes report every second."""
+"""Seconds of silence after which a node's ranges are lent to others; nodes report every few."""
+PACE, LEAST_PACE = 0.002, 0.2
+"""Seconds between reports, for each node, and at least: 500 reports a second of idle nodes."""
 LEAST, MOST = 4, 256
 """Tests in a range, but for the end of an epoch: seconds of work at most, and for the coordinator
 one report of each."""
@@ -125,7 +127,14 @@ class Leases:
                 self._lend(node, report.wants)
             mine, taken = self._claim(node, report.claims)
             lent = Lent(
-                self.held(node), leads, self.begun, self.told, tuple(mine), tuple(taken), self.over
+                self.held(node),
+                leads,
+                self.begun,
+                self.told,
+                tuple(mine),
+                tuple(taken),
+                self.over,
+                max(LEAST_PACE, PACE * len(self._heard)),
             )
         except BaseException:
             self._db.execute("ROLLBACK")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.campaign.jobs import JobSource
+from nnfuzz.campaign.jobs import JobSource, OwnIndexes
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.testcase.test_id import parse_id
 
@@ -12,7 +12,7 @@ KEY = "direct:Relu(float32)->float32"
 def source(limit, done=(), probes=(), end=100):
     prober = Prober({"toy": ("O0",)}, [KEY], {})
     prober.ask(probes)
-    made = JobSource(1, limit, set(done), prober, produced=lambda *end: None)
+    made = JobSource(1, OwnIndexes(limit, set(done)), prober, produced=lambda *end: None)
     made.end = end
     return made
 
