@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.compare.envelope import Envelope
-from nnfuzz.compare.verdict import mismatch, outside
 from nnfuzz.ir.dtypes import plain
+
+if TYPE_CHECKING:
+    from nnfuzz.compare.envelope import Envelope
 
 SPARE_BITS = 3.0
 """That one of the hypotheses that were tried agrees by chance has a probability of 1/8 at most."""
@@ -46,6 +48,8 @@ def shown(truth: Mapping[str, Envelope], outputs: Mapping[str, np.ndarray]) -> l
 
 
 def _shown(name: str, right: Envelope, outputs: Mapping[str, np.ndarray]) -> Iterator[Shown]:
+    from nnfuzz.compare.verdict import mismatch, outside  # a judge's, with torch
+
     actual = outputs.get(name)
     if actual is None or actual.dtype != right.dtype.numpy or actual.shape != right.ref.shape:
         if wrong := mismatch(name, right, actual):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nnfuzz.ir.graph import Graph
-from nnfuzz.materialize.exporters import Exporter
-from nnfuzz.materialize.module import Array
 from nnfuzz.rewrite.rewriting import Step, rewritten
+
+if TYPE_CHECKING:
+    from nnfuzz.materialize.exporters import Exporter
+    from nnfuzz.materialize.module import Array
 
 SEPARATOR = "+"
 
