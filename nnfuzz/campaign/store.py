@@ -23,6 +23,7 @@ from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
 from nnfuzz.campaign.tables.watched import Watched
 from nnfuzz.ir.features import Features
+from nnfuzz.report.page_figures import TestLine
 from nnfuzz.testcase.test_id import Probe, parse_id
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
@@ -176,13 +177,38 @@ class Store(Sessions, Repairs, Errors, Watched):
 
     def items_of_findings(self) -> dict[str, frozenset[str]]:
         """Signature -> operator signatures and edges of the first model that showed it."""
-        items = dict(self._db.execute("SELECT idx, items FROM tests"))
-        found = {}
+        query, found = "SELECT items FROM tests WHERE idx = ?", {}
         for signature, text in self._db.execute("SELECT signature, test FROM findings"):
             test = parse_id(text)
-            told = test.signature if isinstance(test, Probe) else items.get(test.index, "")
+            if isinstance(test, Probe):
+                told = test.signature
+            else:
+                told = (self._db.execute(query, [test.index]).fetchone() or ("",))[0]
             found[signature] = frozenset(told.splitlines())
         return found
+
+    def lines(
+        self, first: int = 0, end: int | None = None, most: int = -1
+    ) -> Iterator[tuple[int, TestLine]]:
+        """Index and line of each test, by index, from one to another, which is excluded."""
+        query = """
+            SELECT idx, at, status, outcomes, graph, (SELECT json_group_object(backend, names)
+                FROM passes WHERE passes.idx = tests.idx)
+            FROM tests LEFT JOIN features USING (idx)
+            WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
+        clock, last = self.clock(), 1 << 62 if end is None else end
+        for index, at, status, told, graph, passes in self._db.execute(query, [first, last, most]):
+            changed = loads(dict[str, str], passes).items()
+            yield (
+                index,
+                TestLine(
+                    clock(at),
+                    status,
+                    loads(Outcomes, told),
+                    loads(Features, graph) if graph else None,
+                    {backend: names.splitlines() for backend, names in changed},
+                ),
+            )
 
     def done(self) -> set[int]:
         """The indexes that need no more work."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +11,8 @@ from nnfuzz.cli.errors import tell, writing
 from nnfuzz.untrusted import as_far_as, whole_or
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.rows import TestRow
     from nnfuzz.campaign.store import Store
-    from nnfuzz.ir.features import Features
     from nnfuzz.report.page import Campaign
-    from nnfuzz.report.page_figures import TestLine
 
 PAGE = "report.html"
 
@@ -76,26 +72,8 @@ def read_campaign(store: Store) -> Campaign:
         folder=store.folder,
         summary={**summary(figures, findings, seconds, share, extra), "sut_share": share},
         findings=[row.to_json() for row in findings],
-        tests=_lines(store, missing),
+        tests=(line for _, line in as_far_as(store.lines(), "the tests and their graphs", missing)),
         unsupported=whole_or({}, store.reasons, "the refusals", missing),
         events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
         missing=missing,
     )
-
-
-def _lines(store: Store, missing: list[str]) -> Iterator[TestLine]:
-    from nnfuzz.report.page_figures import TestLine
-
-    times = whole_or({}, store.elapsed, "the times of tests", missing)
-    for row, features in as_far_as(_with_features(store), "the tests and their graphs", missing):
-        yield TestLine(times.get(row.index, 0.0), row.status, row.outcomes, features)
-
-
-def _with_features(store: Store) -> Iterator[tuple[TestRow, Features | None]]:
-    """Each test with the features of its graph, in order of index, without holding all of them."""
-    kept = store.features()
-    index, found = next(kept, (-1, None))
-    for row in store.tests():
-        while found is not None and index < row.index:
-            index, found = next(kept, (-1, None))
-        yield row, found if index == row.index else None

@@ -11,9 +11,8 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +25,7 @@ from nnfuzz.report import text
 from nnfuzz.report.draw import draw
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, read_finding
-from nnfuzz.report.page_figures import CLASSES, Figures, TestLine, failed_share
+from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import level_row, symptom
@@ -68,8 +67,13 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
     figures = Figures(campaign.summary["seconds"])
     for test in campaign.tests:
         figures.add(test)
-    findings = [_finding(row, campaign.folder, out) for row in campaign.findings]
-    script = _script()
+
+    def link(folder: Path) -> str:
+        return _link(folder, out)
+
+    findings = [finding_row(row, campaign.folder, link) for row in campaign.findings]
+    found_at = [float(row["found_at"]) for row in campaign.findings]
+    script = page_script("page.js.jinja")
     return (
         environment(html=True)
         .get_template("page.html.jinja")
@@ -79,35 +83,54 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
             config=json.dumps(campaign.summary.get("config"), indent=1),
             findings=findings,
             filters={key: sorted({row[key] for row in findings}) for key in FILTERS},
-            timeline={kind: counts for kind, counts in figures.timeline.items() if any(counts)},
-            bin_seconds=figures.width,
-            discoveries=_discoveries(campaign),
-            curves={name: g.points() for name, g in figures.curves.items() if g.tests},
-            backends=figures.backends(),
-            heat=_heat(figures),
             unsupported=sorted(campaign.unsupported.items()),
             events=campaign.events,
             missing=list(dict.fromkeys(campaign.missing)),
             script=Markup(script),
-            script_hash=_script_hash(script),
+            script_hash=script_hash(script),
+            **drawn(figures, found_at, campaign.summary["seconds"]),
+            **operators(figures),
         )
     )
 
 
-def _finding(row: Mapping[str, Any], campaign: Path, out: Path) -> dict[str, Any]:
-    """A row of the table of findings, with the details that its folder holds."""
-    folder = campaign / row["folder"]
-    variants = [{**v, "link": _link(campaign / v["folder"], out)} for v in row.get("variants", ())]
-    shown = {**_MERGED, **row, "level": row["level"].replace(",", ", "), "variants": variants}
-    shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": ""}
-    shown["about"] = _about(shown)
+def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[str, Any]:
+    """What figures.html.jinja shows. found_at, seconds: of findings, and of the campaign."""
+    return {
+        "timeline": figures.shown(),
+        "bin_seconds": figures.width,
+        "discoveries": _discoveries(sorted(found_at), seconds),
+        "curves": {name: g.points() for name, g in figures.curves.items() if g.tests},
+    }
+
+
+def operators(figures: Figures) -> dict[str, Any]:
+    """What operators.html.jinja shows."""
+    return {"backends": figures.backends(), "heat": _heat(figures)}
+
+
+def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the table of findings, without what its folder holds. row: see Campaign."""
+    shown = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
+    shown["variants"] = [dict(variant) for variant in row.get("variants", ())]
+    shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": "", "files": []}
+    return {**shown, "about": _about(shown)}
+
+
+def finding_row(
+    row: Mapping[str, Any], campaign: Path, link: Callable[[Path], str]
+) -> dict[str, Any]:
+    """The same with the details of its folder. link: the address of a folder for the page."""
+    folder, shown = campaign / row["folder"], plain_row(row)
+    for variant in shown["variants"]:
+        variant["link"] = link(campaign / variant["folder"])
     try:
         below(campaign, row["folder"])
         whole = read_finding(folder)
         reduced = (folder / REDUCED / "finding.json").is_file()
         best = folder / REDUCED if reduced else folder
         shown["detail"] = _detail(read_finding(best) if reduced else whole, whole, best)
-        shown["link"] = _link(best, out)
+        shown["link"] = link(best)
     except Unreadable as error:
         shown["damage"] = str(error)
     return shown
@@ -170,16 +193,16 @@ def _link(folder: Path, out: Path) -> str:
     return "./" + quote(Path(path).as_posix()) + "/"
 
 
-def _discoveries(campaign: Campaign) -> list[tuple[float, float]]:
-    """(seconds, number of unique findings so far), a staircase; [] without any."""
-    times = sorted(float(row["found_at"]) for row in campaign.findings)
+def _discoveries(times: Sequence[float], seconds: float) -> list[tuple[float, float]]:
+    """(seconds, number of unique findings so far), a staircase; [] without any. times: sorted."""
     if not times:
         return []
+    stride = -(-len(times) // MAX_POINTS)
     points = [(0.0, 0.0)]
-    for at, count in zip(times, accumulate(1 for _ in times)):
-        points += [(at, count - 1.0), (at, float(count))]
-    end = max(campaign.summary["seconds"], times[-1])
-    return [*points, (end, float(len(times)))]
+    for count in range(stride, len(times) + 1, stride):
+        at = times[count - 1]
+        points += [(at, points[-1][1]), (at, float(count))]
+    return [*points, (max(seconds, times[-1]), float(len(times)))]
 
 
 def _heat(figures: Figures) -> list[dict[str, Any]]:
@@ -207,13 +230,13 @@ def markdown_line(line: str) -> Markup:
     return Markup(MarkdownIt("zero").enable(marks).renderInline(line))
 
 
-def _script() -> str:
-    """The page's script, which is no template: it is put in as it is."""
+def page_script(name: str) -> str:
+    """A page's script, which is no template: it is put in as it is."""
     env = environment(html=True)
     assert env.loader
-    return env.loader.get_source(env, "page.js.jinja")[0]
+    return env.loader.get_source(env, name)[0]
 
 
-def _script_hash(script: str) -> str:
+def script_hash(script: str) -> str:
     """Base64 of the script's SHA-256, which the content security policy admits."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

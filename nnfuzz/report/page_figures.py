@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,8 @@ from nnfuzz.ir.features import Features
 
 BINS = 60
 MAX_POINTS = 240
-NO_TEST = "no test case"
+TESTS, NO_TEST = "tests", "no test case"
+PASSES = "passes that changed a model"
 CLASSES = ("ok", "unsupported", "failed")
 CURVES: dict[str, Callable[[Features], set[Any]]] = {
     "operators with dtypes": Features.operator_dtypes,
@@ -27,6 +28,7 @@ class TestLine:
 
     at: seconds of campaign time. status: "run", or why there was nothing to run. outcomes: backend
     -> level -> an outcome's kind, or a dict that has it as "kind". features: None where unknown.
+    passes: backend -> those that changed the model; {} where that was not read.
     """
 
     __test__ = False
@@ -35,6 +37,7 @@ class TestLine:
     status: str
     outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     features: Features | None = None
+    passes: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
 
 class Figures:
@@ -42,24 +45,45 @@ class Figures:
 
     timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
     by class: failed if any level failed, else unsupported if any was. seen: operator -> tests.
+    tests: how many, with and without a model.
     """
 
     def __init__(self, seconds: float) -> None:
-        """seconds: of the whole campaign."""
+        """seconds: of the whole campaign, as far as it is known."""
         self.width = max(seconds, 1e-9) / BINS
-        kinds = [*(kind.value for kind in OutcomeKind), NO_TEST]
+        kinds = [TESTS, *(kind.value for kind in OutcomeKind), NO_TEST]
         self.timeline: dict[str, list[int]] = {kind: [0] * BINS for kind in kinds}
+        self.tests = 0
         self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         self.seen: Counter[str] = Counter()
-        self.curves = {name: Growth() for name in CURVES}
+        self.curves = {name: Growth() for name in (*CURVES, PASSES)}
+
+    def widen(self, seconds: float) -> None:
+        """Makes room for a campaign that has gone on: bins become twice as wide, as often as it
+        takes.
+        """
+        while seconds > self.width * BINS:
+            self.width *= 2
+            for kind, counts in self.timeline.items():
+                pairs = [sum(counts[place : place + 2]) for place in range(0, BINS, 2)]
+                self.timeline[kind] = pairs + [0] * (BINS - len(pairs))
+
+    def shown(self) -> dict[str, list[int]]:
+        """The timeline of what has occurred."""
+        return {kind: counts for kind, counts in self.timeline.items() if any(counts)}
 
     def add(self, test: TestLine) -> None:
+        self.tests += 1
         place = min(max(int(test.at / self.width), 0), BINS - 1)
+        self.timeline[TESTS][place] += 1
         kinds = {backend: _kinds(levels) for backend, levels in test.outcomes.items()}
         for kind in [k for found in kinds.values() for k in found]:
             self.timeline.setdefault(kind, [0] * BINS)[place] += 1
         if test.status != "run":
             self.timeline[NO_TEST][place] += 1
+        if test.passes:
+            own = test.passes.items()
+            self.curves[PASSES].add({(name, one) for name, passes in own for one in passes})
         if test.features is None or test.status != "run":
             return
         for op in test.features.operators():

@@ -170,8 +170,31 @@ def test_features_and_times_of_tests(store):
     store.record(Record(TestRow(1, "run", 1, features=parts)))
     store.record(Record(TestRow(2, "fault", 1)))
     assert list(store.features()) == [(1, parts)]
-    times = store.elapsed()
-    assert sorted(times) == [1, 2] and 0 <= times[1] <= times[2] <= store.session_seconds() + 1
+    (_, one), (_, two) = store.lines()
+    assert one.features == parts and two.features is None
+    assert 0 <= one.at <= two.at <= store.session_seconds() + 1
+    assert [index for index, _ in store.lines(first=2)] == [2]
+    assert [index for index, _ in store.lines(most=1)] == [1]
+
+
+def test_who_reads_changes_no_file(store):
+    def held():
+        return {path.name: path.read_bytes() for path in sorted(store.folder.iterdir())}
+
+    store.record(Record(TestRow(1, "run", 1)))
+    before = held()
+    with Store.open(store.folder, write=False) as reader:
+        assert reader.done() == {1}
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader.set_meta("a", 1)
+        store.record(Record(TestRow(2, "run", 1)))
+        assert reader.done() == {1, 2}
+    assert before.keys() == held().keys()
+    store.close()
+    before = held()
+    with Store.open(store.folder, write=False) as reader:
+        assert reader.done() == {1, 2}
+    assert held() == before
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):

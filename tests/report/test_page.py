@@ -17,7 +17,15 @@ from nnfuzz.ir.features import features
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.page import Campaign, campaign_page, markdown_line
-from nnfuzz.report.page_figures import MAX_POINTS, NO_TEST, Figures, Growth, TestLine
+from nnfuzz.report.page_figures import (
+    MAX_POINTS,
+    NO_TEST,
+    PASSES,
+    TESTS,
+    Figures,
+    Growth,
+    TestLine,
+)
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
@@ -317,7 +325,17 @@ def test_figures_count_tests_by_their_worst_level():
     assert figures.seen["Add"] == 3 and figures.operators()[0] == "Add"
     assert figures.timeline["ok"][-1] == 4 and sum(figures.timeline["mismatch"]) == 1
     assert figures.timeline[NO_TEST][0] == 1
-    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3
+    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3 + [(0, 0)]
+
+
+def test_figures_widen_as_a_campaign_goes_on():
+    figures = Figures(60.0)
+    for second in range(300):
+        figures.widen(float(second))
+        figures.add(TestLine(float(second), "run", {"b": {"O0": "ok"}}, None, {"b": ("fuse",)}))
+    assert figures.width == 8.0 and figures.timeline[TESTS][:3] == [8, 8, 8]
+    assert sum(figures.timeline["ok"]) == figures.tests == 300 and len(figures.timeline["ok"]) == 60
+    assert figures.curves[PASSES].points()[-1] == (300, 1)
 
 
 def test_growth_is_thinned_and_ends_at_the_last_test():

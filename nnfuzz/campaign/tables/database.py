@@ -64,7 +64,7 @@ class Database:
 
     @classmethod
     def open(cls, folder: Path, write: bool = True) -> Self:
-        """Whoever writes has a whole file; whoever reads sees what there is.
+        """Whoever writes has a whole file; whoever reads sees what there is, and changes no file.
 
         Raises: StoreError if there is none, another process writes, or versions differ.
         """
@@ -73,7 +73,8 @@ class Database:
             raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
         _check_files(folder)
         lock = hold(folder) if write else None
-        db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+        uri = path.absolute().as_uri() + ("" if write else _reading(folder))
+        db = sqlite3.connect(uri, isolation_level=None, timeout=10.0, uri=True)
         db.text_factory = lambda data: data.decode(errors="replace")
         store = cls(folder, db, lock)
         try:
@@ -204,6 +205,16 @@ def _check_files(folder: Path) -> None:
             raise StoreError(f"{path} is of no campaign: remove it")
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
             raise StoreError(f"{path} is no regular file")
+
+
+def _reading(folder: Path) -> str:
+    """How SQLite opens the file for reading only: it would make a log and its index otherwise, and
+    take over that of a campaign that was killed. Without a log, nobody writes.
+    """
+    if not (folder / f"{FILE}-wal").exists():
+        return "?mode=ro&immutable=1"
+    index = (folder / f"{FILE}-shm").exists()  # else the log cannot be read without making one
+    return f"?mode=ro&readonly_shm={int(index)}"
 
 
 def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -78,15 +79,18 @@ class Sessions(Database):
             [self.session_seconds(), self._workers, dumps(self._sut()), self._session],
         )
 
-    def elapsed(self) -> dict[int, float]:
-        """Index -> seconds of campaign time, over all sessions, at which it was recorded."""
-        query = "SELECT started, seconds FROM sessions ORDER BY id"
-        sessions, before = [], 0.0
+    def clock(self) -> Callable[[float], float]:
+        """Tells seconds of campaign time, over all sessions, of a moment (seconds since 1970)."""
+        query = "SELECT started, seconds FROM sessions ORDER BY started"
+        sessions, before = [(0.0, 0.0)], 0.0
         for started, seconds in self._db.execute(query):
             sessions.append((started, before))
             before += seconds
-        times = {}
-        for index, at in self._db.execute("SELECT idx, at FROM tests"):
-            started, earlier = max((s for s in sessions if s[0] <= at), default=(at, 0.0))
-            times[index] = earlier + at - started
-        return times
+        starts = [started for started, _ in sessions]
+
+        def elapsed(at: float) -> float:
+            place = bisect_right(starts, at) - 1
+            started, earlier = sessions[place]
+            return earlier + at - started if place > 0 else 0.0
+
+        return elapsed
