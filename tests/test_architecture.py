@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "notebook text shard reading ir untrusted spec solve generate materialize rewrite inputs "
     "execute compare check disrupt testcase triage experiment reduction report corpus library "
-    "metrics campaign cluster cli fuzz pytest_plugin __main__"
+    "metrics campaign cluster serve cli fuzz pytest_plugin __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},
@@ -25,6 +25,8 @@ ALLOWED = {
     },
     "tvm": {"backends/tvm.py", "backends/frontends.py"},
     "typer": {"nnfuzz/cli", "nnfuzz/fuzz.py"},
+    "starlette": {"nnfuzz/serve"},
+    "uvicorn": {"nnfuzz/serve"},
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -129,7 +129,8 @@ class FindingRow:
         object.__setattr__(self, "backends", self.backends or (self.backend,))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "test": str(self.test)}
+        variants = tuple(vars(variant) for variant in self.variants)
+        return {**vars(self), "test": str(self.test), "variants": variants}
 
 
 @dataclass(frozen=True)

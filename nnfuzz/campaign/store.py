@@ -15,7 +15,7 @@ from typing import Any
 from nnfuzz.campaign.clusters import Clusters
 from nnfuzz.campaign.guidance import Seen
 from nnfuzz.campaign.order import by_value
-from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
+from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
 from nnfuzz.campaign.tables.database import StoreError, dumps, loads
 from nnfuzz.campaign.tables.errors import Errors
 from nnfuzz.campaign.tables.repairs import Repairs
@@ -171,9 +171,9 @@ class Store(Sessions, Repairs, Errors, Watched):
         Those that reduction has shown to be the same are one, and those that are not reduced and
         look alike (nnfuzz.campaign.clusters).
         """
-        rows = self.signatures()
+        rows, reductions = self.signatures(), self.reductions()
         clusters = Clusters.of(rows, self.ever_avoided(), self.items_of_findings())
-        return by_value(clusters.together(self.merged(), self.reductions()))
+        return by_value(clusters.together(merged(rows, reductions, self.suspects()), reductions))
 
     def items_of_findings(self) -> dict[str, frozenset[str]]:
         """Signature -> operator signatures and edges of the first model that showed it."""
@@ -231,6 +231,10 @@ class Store(Sessions, Repairs, Errors, Watched):
         query = """
             SELECT test, kind, backend, stage, signal, message, details FROM events ORDER BY id"""
         return [EventRow(parse_id(test), *row) for test, *row in self._db.execute(query)]
+
+    def event_counts(self) -> dict[str, int]:
+        """Events by kind."""
+        return dict(self._db.execute("SELECT kind, count(*) FROM events GROUP BY kind").fetchall())
 
     def discard(self) -> None:
         """Closes and removes a campaign in which nothing has happened; does nothing to others."""

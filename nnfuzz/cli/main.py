@@ -28,6 +28,7 @@ from nnfuzz.cli.replay import replay
 from nnfuzz.cli.report import report
 from nnfuzz.cli.rewrite import rewrite
 from nnfuzz.cli.select import select
+from nnfuzz.cli.serve import serve
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
@@ -89,7 +90,7 @@ def application() -> typer.Typer:
     )
     app.callback()(_top)
     fuzzing = (fuzz, merge, publish, doctor)
-    findings = (replay, reduce, bisect, report, metrics, file, show)
+    findings = (replay, reduce, bisect, report, serve, metrics, file, show)
     for command in (*fuzzing, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")

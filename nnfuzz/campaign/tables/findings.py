@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow, merged
+from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
 from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.testcase.test_id import TestId, parse_id
 
@@ -13,12 +13,8 @@ from nnfuzz.testcase.test_id import TestId, parse_id
 class Findings(Database):
     """Findings, their occurrences and repetitions, and reductions, by signature."""
 
-    def merged(self) -> list[FindingRow]:
-        """Findings with their counts, in order of discovery; see nnfuzz.campaign.rows.merged."""
-        return merged(self.signatures(), self.reductions(), self.suspects())
-
     def signatures(self) -> list[FindingRow]:
-        """The same with one row per signature, whatever reduction has shown."""
+        """One row per signature with its count, whatever reduction has shown, as they were found."""
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
                    f.found_at, f.party, count(o.test), f.place, f.size, f.complaint,
@@ -215,6 +211,15 @@ class Findings(Database):
     def acquit(self, signature: str) -> None:
         """A suspect is none any more."""
         self._db.execute("DELETE FROM suspects WHERE signature = ?", (signature,))
+
+    def given_up(self) -> set[str]:
+        """Signatures whose reduction came to nothing."""
+        query = "SELECT signature FROM reductions WHERE json_extract(row, '$.reason') != ''"
+        return {row[0] for row in self._db.execute(query)}
+
+    def folders(self) -> frozenset[str]:
+        """Of all signatures, below the campaign's."""
+        return frozenset(row[0] for row in self._db.execute("SELECT folder FROM findings"))
 
     def suspects(self) -> dict[str, str]:
         """Signature -> refined signature that it may be of."""

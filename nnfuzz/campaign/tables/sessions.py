@@ -46,6 +46,13 @@ class Sessions(Database):
         query = "SELECT coalesce(sum(seconds), 0) FROM sessions WHERE id IS NOT ?"
         return self._db.execute(query, [self._session]).fetchone()[0]
 
+    def sessions(self) -> list[tuple[float, float, int]]:
+        """When each began (seconds since 1970), wall seconds that it recorded, workers of each
+        backend.
+        """
+        query = "SELECT started, seconds, workers FROM sessions ORDER BY started"
+        return self._db.execute(query).fetchall()
+
     def session_seconds(self) -> float:
         """Wall seconds from begin_session to stop_clock."""
         return (self._ended or time.monotonic()) - self._began

@@ -1,0 +1,56 @@
+"""`nnfuzz serve CAMPAIGN`: the page of a campaign that lives while it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nnfuzz.cli.errors import UsageError
+
+PORT = 8765
+
+
+def serve(
+    campaign: Annotated[
+        str,
+        typer.Argument(
+            metavar="CAMPAIGN|URL",
+            help="Folder of a campaign, or a folder or address where nnfuzz publish has written.",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on; any but loopback needs a token."),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="NNFUZZ_TOKEN",
+            help="What readers have to show [default: for other hosts than loopback a new one].",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show a campaign in the browser while it runs: speed, outcomes, findings as they come.
+
+    \b
+    nnfuzz serve campaign                      on this machine alone
+    nnfuzz serve campaign --host 0.0.0.0       for others, with a token
+    nnfuzz serve s3://bucket/tvm               of what the parts of a campaign publish
+
+    The campaign is read and never written, and may be over as well. docs/SERVE.md tells more. Ends
+    with Ctrl-C.
+    """
+    try:
+        from nnfuzz.serve.server import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise UsageError(
+            f"nnfuzz serve needs {error.name}: pip install 'nnfuzz[serve]', or write one page with "
+            "nnfuzz report"
+        ) from error
+    serve(campaign, host, port, token, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)"))

@@ -1,0 +1,156 @@
+"""The pages: one that lives, and what it asks for. Nothing here writes, and nothing is loaded from
+elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from nnfuzz.reading import Unreadable
+from nnfuzz.report.page import finding_row, page_script, script_hash
+from nnfuzz.report.templating import environment
+from nnfuzz.serve.findings import (
+    MOST_ROWS,
+    ORDERS,
+    checked,
+    chosen,
+    files_of,
+    link,
+    number,
+    options,
+)
+from nnfuzz.serve.guard import Guard
+from nnfuzz.serve.stream import events
+from nnfuzz.serve.watch import Watch
+
+FIRST_ROWS = 50
+"""Findings of which the page has the lines when it comes."""
+MOST_PAGES = 32
+"""Open at a time."""
+TEXTS = frozenset({".md", ".py", ".json", ".txt"})
+"""Shown; other files are saved."""
+_SANDBOX = "default-src 'none'; frame-ancestors 'none'; sandbox"
+
+
+def application(
+    watch: Watch,
+    names: frozenset[str],
+    token: str | None,
+    cookie: str = "nnfuzz",
+    ended: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """names, token, cookie: see Guard. ended: whether open pages are to be told nothing more."""
+    pages = Pages(watch, ended)
+    routes = [
+        Route("/", pages.whole),
+        Route("/events", pages.events),
+        Route("/figures", pages.figures),
+        Route("/operators", pages.operators),
+        Route("/findings", pages.findings),
+        Route("/findings/{signature:path}", pages.finding),
+        Route("/files/{top}/{name}/{path:path}", pages.file),
+    ]
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{script_hash(pages.script)}'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return Guard(Starlette(routes=routes), names, token, cookie, policy)
+
+
+class Pages:
+    """Endpoints; those that are no coroutines run in threads."""
+
+    def __init__(self, watch: Watch, ended: Callable[[], bool]) -> None:
+        self._watch = watch
+        self._ended = ended
+        self._open = 0
+        self._env = environment(html=True)
+        self.script = page_script("live.js.jinja")
+
+    def whole(self, request: Request) -> Response:
+        now = self._watch.snapshot
+        return self._page(
+            "live.html.jinja",
+            now=now,
+            filters=options(now.rows),
+            orders=ORDERS,
+            findings=Markup(self._list(request)),
+            script=Markup(self.script),
+        )
+
+    def findings(self, request: Request) -> Response:
+        return HTMLResponse(self._list(request))
+
+    def _list(self, request: Request) -> str:
+        rows, query = self._watch.snapshot.rows, request.query_params
+        found = chosen(rows, query)
+        count = number(query.get("limit"), FIRST_ROWS, MOST_ROWS)
+        first = number(query.get("offset"), 0, len(found))
+        page = self._env.get_template("live_findings.html.jinja")
+        return page.render(rows=found[first : first + count], found=len(found), total=len(rows))
+
+    def finding(self, request: Request) -> Response:
+        signature = request.path_params["signature"]
+        row = next((r for r in self._watch.snapshot.rows if r["signature"] == signature), None)
+        if row is None:
+            return _not_here()
+        folder = self._watch.folder
+        shown = finding_row(row, folder, lambda place: link(folder, place / "report.md"))
+        shown["files"] = files_of(folder, row["folder"]) if not shown["damage"] else []
+        return self._page("live_finding.html.jinja", row=shown)
+
+    def figures(self, request: Request) -> Response:
+        now = self._watch.snapshot
+        return HTMLResponse(now.growth + now.figures)
+
+    def operators(self, request: Request) -> Response:
+        return HTMLResponse(self._watch.operators())
+
+    def file(self, request: Request) -> Response:
+        place = "{top}/{name}".format(**request.path_params)
+        if place not in self._watch.snapshot.folders:
+            return _not_here()
+        try:
+            path = checked(self._watch.folder, place, request.path_params["path"])
+        except Unreadable:
+            return _not_here()
+        headers = {"Content-Security-Policy": _SANDBOX}
+        if path.suffix in TEXTS:
+            return FileResponse(path, headers=headers, media_type="text/plain; charset=utf-8")
+        kind = "application/octet-stream"
+        return FileResponse(path, headers=headers, media_type=kind, filename=path.name)
+
+    async def events(self, request: Request) -> Response:
+        if self._open >= MOST_PAGES:
+            return PlainTextResponse(f"{MOST_PAGES} pages are open already\n", 503)
+
+        async def told() -> AsyncIterator[str]:
+            self._open += 1
+            try:
+                async for text in events(lambda: self._watch.snapshot, self._ended):
+                    yield text
+            finally:
+                self._open -= 1
+
+        return StreamingResponse(told(), media_type="text/event-stream")
+
+    def _page(self, template: str, **content: object) -> Response:
+        return HTMLResponse(self._env.get_template(template).render(**content))
+
+
+def _not_here() -> Response:
+    return PlainTextResponse("there is no such thing here (any more)\n", 404)

@@ -1,0 +1,87 @@
+"""Which findings a page asks for, and the files of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from nnfuzz.reading import Unreadable
+from nnfuzz.untrusted import below
+
+FILTERS = ("backend", "kind", "stage", "status")
+ORDERS = {"": "most severe first", "new": "newest first", "times": "most frequent first"}
+MOST_ROWS = 500
+"""That one answer holds."""
+MOST_FILES = 100
+"""Of a finding that are listed."""
+
+
+def chosen(rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """The rows that fit all filters and every word of the text, in the order that is asked for."""
+    wanted = {key: query[key] for key in FILTERS if query.get(key)}
+    words = query.get("text", "").lower().split()
+    found = [row for row in rows if _fits(row, wanted) and all(w in row["about"] for w in words)]
+    match query.get("sort"):
+        case "new":
+            found.sort(key=lambda row: -row["found_at"])
+        case "times":
+            found.sort(key=lambda row: -row["occurrences"])
+    return found
+
+
+def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The values of each filter that occur."""
+    values: dict[str, set[str]] = {key: set() for key in FILTERS}
+    for row in rows:
+        for key in FILTERS:
+            values[key].update(_values(row, key))
+    return {key: sorted(found) for key, found in values.items()}
+
+
+def number(text: str | None, default: int, most: int) -> int:
+    """What a query asks for, within bounds."""
+    return min(int(text), most) if text and text.isascii() and text.isdecimal() else default
+
+
+def link(campaign: Path, file: Path) -> str:
+    """The address of a file of the campaign, relative to the page."""
+    return "files/" + quote(os.path.relpath(file, campaign))
+
+
+def files_of(campaign: Path, folder: str) -> list[dict[str, Any]]:
+    """Name, size and address of the regular files in the folder of a finding."""
+    found = []
+    for place, _, names in os.walk(campaign / folder):
+        for name in sorted(names):
+            path = Path(place, name)
+            try:
+                checked(campaign, folder, path.relative_to(campaign / folder).as_posix())
+            except Unreadable:
+                continue
+            shown = path.relative_to(campaign / folder).as_posix()
+            found.append((shown, path.stat().st_size, link(campaign, path)))
+    listed = sorted(found, key=lambda file: (file[0].count("/"), file))[:MOST_FILES]
+    return [{"name": name, "bytes": size, "link": where} for name, size, where in listed]
+
+
+def checked(campaign: Path, folder: str, name: str) -> Path:
+    """A regular file below the folder of a finding, which is below the campaign's.
+
+    Raises: Unreadable for anything else.
+    """
+    path = below(below(campaign, folder), name)
+    if not path.is_file():
+        raise Unreadable(f"{folder}/{name} is no file")
+    return path
+
+
+def _fits(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+    return all(value in _values(row, key) for key, value in wanted.items())
+
+
+def _values(row: Mapping[str, Any], key: str) -> Sequence[str]:
+    """A finding may occur under several labels of a compiler."""
+    return row["backends"] if key == "backend" else (row[key],)

@@ -1,0 +1,87 @@
+"""Serves the pages of a campaign until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import uvicorn
+
+from nnfuzz.campaign.store import FILE
+from nnfuzz.reading import Unreadable
+from nnfuzz.serve.app import application
+from nnfuzz.serve.guard import is_loopback, own_names
+from nnfuzz.serve.published import Published
+from nnfuzz.serve.watch import Watch
+
+TOKEN_BYTES = 24
+SHORTEST = 16
+"""Characters of a token that a user chooses."""
+
+
+class ServeError(Unreadable):
+    """What keeps the pages from being served; the message names the fix."""
+
+
+def serve(
+    source: str, host: str, port: int, token: str | None, told: Callable[[str], None]
+) -> None:
+    """source: folder of a campaign, or where segments are published. told: is called with the
+    address once it answers.
+
+    Raises: ServeError, StoreError, Unreadable.
+    """
+    needed = token or (None if is_loopback(host) else secrets.token_urlsafe(TOKEN_BYTES))
+    if needed is not None and len(needed) < SHORTEST:
+        raise ServeError(f"a token of fewer than {SHORTEST} characters is guessed: choose another")
+    with ExitStack() as stack:
+        watch = stack.enter_context(watching(source))
+        watch.look()
+        listener = stack.enter_context(_listening(host, port))
+        port = listener.getsockname()[1]
+        server: uvicorn.Server
+        names = own_names(host)
+        app = application(watch, names, needed, f"nnfuzz_{port}", lambda: server.should_exit)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, ws="none", lifespan="off",
+            timeout_graceful_shutdown=3, server_header=False,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        shown = f"[{host}]" if ":" in host else host
+        told(f"http://{shown}:{port}/" + (f"?token={needed}" if needed else ""))
+        stop = threading.Event()
+        thread = threading.Thread(target=watch.run, args=[stop], daemon=True)
+        thread.start()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+        stop.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def watching(source: str) -> Iterator[Watch]:
+    """Watches a folder itself, or a temporary campaign that is put together from segments."""
+    if "://" not in source and Path(source, FILE).exists():
+        yield Watch(Path(source), Path(source).resolve().name)
+        return
+    with tempfile.TemporaryDirectory(prefix="nnfuzz-serve-") as scratch:
+        published = Published(source, Path(scratch))
+        published.fetch()
+        yield Watch(published.folder, source, published.fetch)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Raises: ServeError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ServeError(
+            f"{host}:{port} cannot be served ({error.strerror or error}): choose another --port"
+        ) from error

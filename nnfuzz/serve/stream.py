@@ -1,0 +1,42 @@
+"""Server-sent events: what has changed, as long as a page is open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+from nnfuzz.serve.watch import Snapshot
+
+PAUSE_SECONDS = 0.5
+"""Between looks at the snapshot."""
+QUIET_SECONDS = 15.0
+"""After which an open connection is shown to be one: what is between forgets silent ones."""
+
+
+def frame(event: str, data: str, number: int) -> str:
+    """One event; whatever line ends are in the data, they do not end it.
+
+    Source: HTML, Server-sent events.
+    """
+    lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    told = "".join(f"data: {line}\n" for line in lines)
+    return f"id: {number}\nevent: {event}\n{told}\n"
+
+
+async def events(
+    latest: Callable[[], Snapshot], ended: Callable[[], bool], pause: float = PAUSE_SECONDS
+) -> AsyncIterator[str]:
+    """Frames of the snapshot, at once and whenever it has changed, until the server ends."""
+    seen, quiet = -1, 0.0
+    yield "retry: 3000\n\n"
+    while not ended():
+        now = latest()
+        quiet += pause
+        if now.number != seen:
+            seen, quiet = now.number, 0.0
+            yield frame("state", json.dumps(now.to_json()), now.number)
+        elif quiet >= QUIET_SECONDS:
+            quiet = 0.0
+            yield ": still here\n\n"
+        await asyncio.sleep(pause)

@@ -1,0 +1,305 @@
+"""What a campaign shows just now: read again and again, and never written.
+
+Tests are read once each, as they come; findings are merged anew whenever the file has changed. A
+look is followed by a pause of nine times its length, so that watching takes a tenth of a core.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from nnfuzz.campaign.post_reduction import SUMMARY
+from nnfuzz.campaign.rows import FindingRow
+from nnfuzz.campaign.sources import SOURCES
+from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.report.page import drawn, operators, plain_row
+from nnfuzz.report.page_figures import Figures
+from nnfuzz.report.templating import environment, seconds
+from nnfuzz.serve.findings import options
+from nnfuzz.shard import Shard
+from nnfuzz.untrusted import as_far_as, making_sense, whole_or
+
+AT_A_TIME = 1000
+"""Tests that one look reads: about half a second."""
+LOOK_SECONDS = 2.0
+"""Between looks, at least."""
+SHARE = 0.1
+"""Of a core that watching may take, once what there was is read."""
+RECENT_SECONDS = 60.0
+"""Of campaign time, for the present speed; without a write, until a campaign is called silent."""
+ENDED_SECONDS = 5.0
+"""Between the summary, which is written at the end, and the last write to the database."""
+MOST_SESSIONS = 10
+MOST_HOLES = 500
+"""Gaps between indexes that are looked into again; a part of a campaign that is missing from a
+merged one leaves more of them."""
+_NOTHING = Markup()
+GIVEN_UP, REDUCED, WAITING = "not reducible", "reduced", "not reduced yet"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is shown. number: of the snapshot, higher for a later one; listed, drawn: of the first
+    one with the same findings, and with the same figures.
+
+    state: "running", "ended", "silent for 5 min". tiles: (what, how much). rows: findings as
+    nnfuzz.report.page.plain_row has them, with a status. folders: of all signatures, below the
+    campaign's. growth, figures: HTML of what grows, and of what happened over time. missing: what
+    cannot be read.
+    """
+
+    number: int = 0
+    listed: int = 0
+    drawn: int = 0
+    name: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    state: str = ""
+    tiles: tuple[tuple[str, str], ...] = ()
+    rows: tuple[dict[str, Any], ...] = ()
+    folders: frozenset[str] = frozenset()
+    growth: Markup = _NOTHING
+    figures: Markup = _NOTHING
+    missing: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What an open page is told of it."""
+        return {
+            "number": self.number,
+            "listed": self.listed,
+            "drawn": self.drawn,
+            "state": self.state,
+            "tiles": self.tiles,
+            "filters": options(self.rows),
+            "missing": self.missing,
+        }
+
+
+class Read:
+    """Which indexes were read: those below `end` without the holes. stride: between the indexes of
+    a campaign, where other parts have those in between.
+    """
+
+    def __init__(self, stride: int = 1) -> None:
+        self.end = 0
+        self.holes: list[tuple[int, int]] = []
+        self._stride = stride
+
+    def add(self, index: int) -> bool:
+        """Whether it is new."""
+        if index >= self.end:
+            if index - self.end >= self._stride:
+                self.holes = [*self.holes, (self.end, index)][-MOST_HOLES:]
+            self.end = index + 1
+            return True
+        for place, (first, end) in enumerate(self.holes):
+            if first <= index < end:
+                parts = ((first, index), (index + 1, end))
+                left = [part for part in parts if part[1] - part[0] >= self._stride]
+                self.holes[place : place + 1] = left
+                return True
+        return False
+
+
+class Watch:
+    """Looks at the campaign in a folder; `snapshot` may be read by any thread meanwhile.
+
+    name: for people. fetch: brings it up to date, where it is a copy. Raises: StoreError if there
+    is none.
+    """
+
+    def __init__(self, folder: Path, name: str, fetch: Callable[[], None] = lambda: None) -> None:
+        self.folder = folder
+        self._fetch = fetch
+        self.snapshot = Snapshot(name=name)
+        self._lock = threading.Lock()
+        self._figures = Figures(RECENT_SECONDS)
+        self._outcomes: dict[str, Counter[str]] = {}
+        self._latest: deque[float] = deque()
+        self._stamp: object = None
+        self._behind = True
+        with Store.open(folder, write=False) as store:
+            shard = str(store.config().get("shard") or "1/1")
+        with making_sense(folder):
+            self._read = Read(Shard.parse(shard).count)
+
+    def run(self, stop: threading.Event) -> None:
+        """Looks until it is told to stop."""
+        while not stop.is_set():
+            began = time.monotonic()
+            self.look()
+            took = time.monotonic() - began
+            stop.wait(took if self._behind else max(LOOK_SECONDS, took * (1 - SHARE) / SHARE))
+
+    def look(self) -> None:
+        """Reads what is new, if anything is; what cannot be read is told in the snapshot."""
+        try:
+            self._fetch()
+            stamp = _stamp(self.folder)
+            if stamp != self._stamp or self._behind:
+                with Store.open(self.folder, write=False) as store, making_sense(self.folder):
+                    self._show(store, stamp)
+        except Unreadable as error:  # it is being replaced, or damaged
+            self._stamp = None
+            self._change(missing=(str(error),))
+        self._change(state=_state(self.folder))
+
+    def operators(self) -> str:
+        """HTML of operators against backends."""
+        with self._lock:
+            content = operators(self._figures)
+        return environment(html=True).get_template("operators.html.jinja").render(**content)
+
+    def _show(self, store: Store, stamp: object) -> None:
+        missing: list[str] = []
+        now = self.snapshot
+        if stamp != self._stamp:
+            findings = whole_or([], store.findings, "the findings", missing)
+            given_up = whole_or(set(), store.given_up, "the reductions", missing)
+            rows = tuple(_row(row, given_up) for row in findings)
+            folders = whole_or(frozenset(), store.folders, "the folders", missing)
+            self._change(rows=rows, folders=folders, listed=now.listed + (rows != now.rows))
+        with self._lock:
+            self._behind = self._read_tests(store, missing)
+        self._stamp = stamp
+        self._draw(store, missing)
+
+    def _read_tests(self, store: Store, missing: list[str]) -> bool:
+        """Whether there are more of them."""
+        told = "the tests and their graphs"
+        for first, end in self._read.holes[:]:
+            for index, line in as_far_as(store.lines(first, end), told, missing):
+                self._add(index, line)
+        lines = store.lines(self._read.end, most=AT_A_TIME)
+        found = list(as_far_as(lines, told, missing))
+        for index, line in found:
+            self._add(index, line)
+        return len(found) == AT_A_TIME
+
+    def _add(self, index: int, line: Any) -> None:
+        if not self._read.add(index):
+            return
+        self._figures.widen(line.at)
+        self._figures.add(line)
+        self._latest.append(line.at)
+        while self._latest[0] < self._latest[-1] - RECENT_SECONDS:
+            self._latest.popleft()
+        for backend, levels in line.outcomes.items():
+            kinds = (o if isinstance(o, str) else str(o["kind"]) for o in levels.values())
+            self._outcomes.setdefault(backend, Counter()).update(kinds)
+
+    def _draw(self, store: Store, missing: list[str]) -> None:
+        now = self.snapshot
+        wall = whole_or(0.0, store.seconds_before, "the time", missing)
+        found_at = [row["found_at"] for row in now.rows]
+        content = {
+            **drawn(self._figures, found_at, wall),
+            "outcomes": self._outcomes,
+            "shares": whole_or({}, store.sut_shares, "the time in compilers", missing),
+            "sources": whole_or([], lambda: self._sources(store), "the parts", missing),
+            **_sessions(whole_or([], store.sessions, "the sessions", missing)),
+        }
+        config = whole_or({}, store.config, "the settings", missing)
+        about = {
+            "seed": config.get("seed"),
+            "versions": whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
+            "config": json.dumps(config, indent=1),
+        }
+        pages = environment(html=True)
+        growth = Markup(pages.get_template("live_growth.html.jinja").render(**content))
+        figures = Markup(pages.get_template("live_figures.html.jinja").render(**content))
+        changed = (growth, figures) != (now.growth, now.figures)
+        self._change(
+            about=about,
+            growth=growth,
+            figures=figures,
+            drawn=now.drawn + changed,
+            tiles=tuple(self._tiles(store, wall, missing)),
+            missing=tuple(dict.fromkeys(missing)),
+        )
+
+    def _sources(self, store: Store) -> list[dict[str, Any]]:
+        """The parts that a campaign was put together from, or the campaign itself."""
+        told = store.meta(SOURCES)
+        if told is None:
+            part = store.config().get("shard") or "1/1"
+            return [{"name": self.snapshot.name, "part": part, "tests": self._figures.tests}]
+        parts = read(dict[str, dict[str, Any]], told)
+        rows = [
+            {"name": name, "part": own.get("shard") or "1/1", "tests": own.get("tests", 0)}
+            for name, own in parts.items()
+        ]
+        return sorted(rows, key=lambda row: (str(row["part"]), str(row["name"])))
+
+    def _tiles(self, store: Store, wall: float, missing: list[str]) -> Iterable[tuple[str, str]]:
+        rows, figures = self.snapshot.rows, self._figures
+        span = min(RECENT_SECONDS, self._latest[-1] - self._latest[0]) if self._latest else 0.0
+        yield "unique findings", f"{len(rows):,}"
+        yield "signatures merged", f"{sum(row['merged'] for row in rows):,}"
+        yield "occurrences", f"{sum(row['occurrences'] for row in rows):,}"
+        yield "tests" + (", still reading" if self._behind else ""), f"{figures.tests:,}"
+        yield "wall time", seconds(wall)
+        yield "tests per second", f"{figures.tests / wall:.3g}" if wall else "0"
+        yield "lately per second", f"{len(self._latest) / span:.3g}" if span else "0"
+        events = whole_or({}, store.event_counts, "the events", missing)
+        yield from ((f"{kind} events", f"{count:,}") for kind, count in events.items())
+
+    def _change(self, **changes: Any) -> None:
+        now = self.snapshot
+        if any(getattr(now, name) != value for name, value in changes.items()):
+            self.snapshot = replace(now, number=now.number + 1, **changes)
+
+
+def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
+    status = GIVEN_UP if row.signature in given_up else WAITING
+    told = {**plain_row(row.to_json()), "status": REDUCED if row.refined else status}
+    return {**told, "about": f"{told['about']} {told['status']}"}
+
+
+def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, Any]:
+    """The latest ones, and how many more there are."""
+    now = time.time()
+    rows = [
+        {
+            "began": datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d %H:%M"),
+            "seconds": lasted,
+            "workers": workers,
+            "last": f"{seconds(float(round(max(now - began - lasted, 0))))} ago",
+        }
+        for began, lasted, workers in told[-MOST_SESSIONS:]
+    ]
+    return {"sessions": rows[::-1], "more": len(told) - len(rows)}
+
+
+def _stamp(folder: Path) -> object:
+    """Differs once something was written."""
+    found = []
+    for name in (FILE, f"{FILE}-wal"):
+        path = folder / name
+        if path.exists():
+            about = path.stat()
+            found.append((about.st_ino, about.st_mtime_ns, about.st_size))
+    return found
+
+
+def _state(folder: Path) -> str:
+    """Told by when files were written: whoever asked for the lock might keep a session from it."""
+    summary = folder / SUMMARY
+    paths = (folder / FILE, folder / f"{FILE}-wal")
+    with making_sense(folder):
+        last = max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
+        ended = summary.exists() and summary.stat().st_mtime > last - ENDED_SECONDS
+    silent = time.time() - last
+    if ended or not last:
+        return "ended" if last else "gone"
+    return "running" if silent < RECENT_SECONDS else f"silent for {seconds(silent)}"

@@ -1,0 +1,64 @@
+"""A campaign of a few tests and findings, one of which would break out of the page if it could."""
+
+import pytest
+
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.campaign.store import Store
+from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.testcase.test_id import Numbered
+
+EVIL = "<script>document.title='broken out'</script><img src=x onerror=alert(1)>"
+
+
+def finding(number, kind="exception", title="", folder="", backend="planted"):
+    return FindingRow(
+        f"s{number}",
+        Numbered(7, number),
+        kind,
+        "compile",
+        backend,
+        "O0,O1",
+        title or f"{backend}: cannot fuse {number}",
+        folder or f"findings/{backend}-{kind}-s{number}",
+        found_at=float(number),
+        place=number,
+    )
+
+
+def occurrence(row, times=1):
+    tests = (Numbered(7, 10_000 + row.place * 10 + n) for n in range(times))
+    return [Occurrence(row.signature, test, levels="O0,O1", tried=3) for test in tests]
+
+
+def run_row(index, kind="ok", passes=()):
+    outcomes = {"planted": {"O0": "ok", "O1": kind}}
+    return TestRow(index, "run", 0, outcomes, passes={"planted": passes} if passes else {})
+
+
+@pytest.fixture
+def store(tmp_path):
+    config = CampaignConfig((BackendSpec("planted"),), seed=7, known=(EVIL,)).to_json()
+    with Store.create(tmp_path / "camp", config) as store:
+        store.begin_session()
+        store.set_meta("versions", {"nnfuzz": "0.1", "planted": EVIL})
+        rows = [
+            finding(1, title=f"planted: {EVIL}"),
+            finding(2, "crash"),
+            finding(3, backend="other"),
+        ]
+        seen = [*occurrence(rows[0], 5), *occurrence(rows[1]), *occurrence(rows[2], 2)]
+        store.record(
+            Record(
+                run_row(0, "exception", ("fuse", "fold")),
+                tuple(rows),
+                tuple(seen),
+                (EventRow(Numbered(7, 0), "death"),),
+            )
+        )
+        store.add_reduction(ReductionRow("s2", "r2", "planted: crash of Relu", "Relu (float32)"))
+        store.add_reduction(ReductionRow("s3", reason="it does not fail again"))
+        for row in rows:
+            (store.folder / row.folder).mkdir(parents=True)
+            (store.folder / row.folder / "report.md").write_text(f"# {EVIL}\n")
+        yield store
