@@ -14,7 +14,7 @@ class Findings(Database):
     """Findings, their occurrences and repetitions, and reductions, by signature."""
 
     def signatures(self) -> list[FindingRow]:
-        """One row per signature with its count, whatever reduction has shown, as they were found."""
+        """One row per signature with its count, in order of discovery, reduced or not."""
         query = """
             SELECT f.signature, f.test, f.kind, f.stage, f.backend, f.level, f.title, f.folder,
                    f.found_at, f.party, count(o.test), f.place, f.size, f.complaint,
