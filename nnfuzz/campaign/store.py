@@ -8,7 +8,6 @@ of tables are rooms of their own (nnfuzz.campaign.tables); what ties them togeth
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,7 +36,7 @@ class Store(Sessions, Repairs, Errors, Watched):
     def record(self, record: Record) -> None:
         """Adds everything that belongs to one test, or nothing."""
         with self._transaction():
-            self._insert(record, time.time())
+            self._insert(record, self.moment())
             self.touch()
 
     def _insert(self, record: Record, now: float) -> None:

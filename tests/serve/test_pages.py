@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import sys
 
 import pytest
 
@@ -12,6 +13,8 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from nnfuzz.campaign.rows import Record
+from nnfuzz.cli.main import application as application_of_the_cli
+from nnfuzz.cli.main import run
 from nnfuzz.serve.app import application
 from nnfuzz.serve.findings import chosen, number
 from nnfuzz.serve.guard import is_loopback, own_names
@@ -216,3 +219,12 @@ def test_what_cannot_be_served_is_told(store):
         serve(str(store.folder), "127.0.0.1", 0, "short", print)
     with pytest.raises(ServeError, match="choose another --port"):
         serve(str(store.folder), "203.0.113.1", 1, TOKEN, print)
+
+
+def test_missing_packages_are_named(store, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "nnfuzz.serve.server")
+    with pytest.raises(SystemExit) as ended:
+        run(lambda: application_of_the_cli()(["serve", str(store.folder)]))
+    assert ended.value.code == 2
+    assert "nnfuzz serve needs uvicorn: pip install 'nnfuzz[serve]'" in capsys.readouterr().err

@@ -20,6 +20,7 @@ class Sessions(Database):
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         super().__init__(folder, connection, lock)
         self._began = time.monotonic()
+        self._started = time.time()
         self._ended: float | None = None
         self._session: int | None = None
         self._workers = 1
@@ -28,11 +29,17 @@ class Sessions(Database):
     def begin_session(self) -> None:
         """Starts the clock of a session; its time is kept with every record."""
         self._began, self._ended = time.monotonic(), None
+        query = "SELECT coalesce(max(started + seconds), 0) FROM sessions"
+        self._started = max(time.time(), self._db.execute(query).fetchone()[0])
         cursor = self._db.execute(
             "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
-            [time.time()],
+            [self._started],
         )
         self._session = cursor.lastrowid
+
+    def moment(self) -> float:
+        """Seconds since 1970: later ones are greater, even if somebody sets the clock meanwhile."""
+        return self._started + time.monotonic() - self._began
 
     def account(self, workers: int, sut: Callable[[], dict[str, float]]) -> None:
         """From now on, the session's time in compilers is kept as well.

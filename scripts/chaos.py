@@ -1,0 +1,394 @@
+"""Torments a campaign at random moments: is anything lost, counted twice, or left behind?
+
+One campaign runs undisturbed. Another one with the same settings meets faults: its workers,
+producers, fork servers and parent are killed with SIGKILL (the parent goes on with --resume),
+processes stand still for a while as behind a partition, the disk is full or slow, the clock jumps.
+In the end both must have the same tests, outcomes and findings, each once and with its folder, and
+there must be no process and no temporary file of it. Exits 1 otherwise.
+
+    .venv/bin/python scripts/chaos.py --faults 200 -- --backend onnxruntime --tests 400
+
+The disk is full where the campaign lies on a small file system in memory, which takes root to
+mount. Of a slow disk, the writer stands still nine tenths of the time. The clock is that of Python,
+by a module that every process of the campaign imports. Other processes that the campaign starts, of
+a cluster, say, are killed by their command line: --process coordinator=PATTERN.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnfuzz.campaign.store import Store, StoreError
+from nnfuzz.execute.forkserver import MARK
+
+OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
+PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
+STILL, SLOW, FULL, JUMP = "standstill", "slow disk", "full disk", "jump of the clock"
+WEIGHTS = {PARENT: 2, SERVER: 3, PRODUCER: 3, WORKER: 6, STILL: 3, SLOW: 1, FULL: 1, JUMP: 2}
+"""How often each fault occurs beside the others; the first four are kills."""
+MOST, LINE = 20, 500  # troubles that are shown, and characters of each
+GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
+EARLY = 0.8  # share of the moments before there are workers at which nothing happens
+STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
+JUMP_SECONDS = 10 * 365 * 86400.0
+PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
+DISK_BYTES = 256 << 20
+
+SKEW = f"""
+import os, time
+_real = time.time
+def _skewed():
+    try:
+        with open(os.environ["{CLOCK}"]) as file:
+            return _real() + float(file.read() or 0)
+    except (OSError, ValueError):
+        return _real()
+if "{CLOCK}" in os.environ:
+    time.time = _skewed
+"""
+"""Of sitecustomize.py, which Python imports when it starts."""
+
+Start = Callable[[Path, bool, dict[str, str]], "subprocess.Popen[bytes]"]
+"""Starts or resumes the campaign in a folder, in an environment."""
+
+
+@dataclass
+class Torment:
+    """What was done to a campaign. trouble: what it did not survive."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    sessions: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A campaign that runs. scratch: for its temporary files and for the clock; disk: the file
+    system that it has for itself, if any. named: patterns of other processes, by what they are.
+    """
+
+    process: subprocess.Popen[bytes]
+    token: str
+    folder: Path
+    scratch: Path
+    disk: Path | None
+    rng: random.Random
+    named: Mapping[str, str]
+
+    def of(self, kind: str) -> list[int]:
+        """Process ids."""
+        if kind == PARENT:
+            return [self.process.pid]
+        return [pid for pid, what in family(self.token, self.named).items() if what == kind]
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+
+def family(token: str, named: Mapping[str, str] | None = None) -> dict[int, str]:
+    """Process ids of a campaign -> what they are; helpers of compilers are workers, too."""
+    parents: dict[int, tuple[int, bool]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            if f"{OURS}={token}".encode() in environment:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                forked = any(v.startswith(MARK.encode()) for v in environment)
+                parents[int(entry.name)] = parent, forked
+    return {pid: _role(pid, parents, named or {}) for pid in parents}
+
+
+def _role(pid: int, parents: Mapping[int, tuple[int, bool]], named: Mapping[str, str]) -> str:
+    command = _text(pid, "cmdline").replace("\0", " ")
+    for name, pattern in named.items():
+        if re.search(pattern, command):
+            return name
+    parent, forked = parents[pid]
+    if not forked:
+        return PARENT
+    if not parents.get(parent, (0, False))[1]:
+        return SERVER
+    return PRODUCER if "libtorch" in _text(pid, "maps") else WORKER
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+def fault(kind: str, scene: Scene) -> bool:
+    """Has a fault happen; whether it could."""
+    if kind in (STILL, SLOW, FULL, JUMP):
+        return {STILL: _stand_still, SLOW: _slow, FULL: _fill, JUMP: _jump}[kind](scene)
+    if kind == PARENT and not _begun(scene.folder):
+        return False  # there is nothing to resume yet
+    chosen = scene.of(kind)
+    if not chosen or scene.process.poll() is not None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(scene.rng.choice(chosen), signal.SIGKILL)
+    return True
+
+
+def _stand_still(scene: Scene) -> bool:
+    """Some process does nothing for a while, and goes on as if nothing had been."""
+    pids = sorted(family(scene.token, scene.named))
+    return bool(pids) and _stopped(
+        scene.rng.choice(pids), scene.rng.uniform(0.1, STILL_SECONDS), 0.0, 1
+    )
+
+
+def _slow(scene: Scene) -> bool:
+    """Whoever writes does nothing for nine tenths of the time."""
+    return _stopped(scene.process.pid, 0.18, 0.02, round(SLOW_SECONDS / 0.2))
+
+
+def _stopped(pid: int, still: float, running: float, times: int) -> bool:
+    try:
+        for _ in range(times):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(still)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(running)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _fill(scene: Scene) -> bool:
+    """There is no room left on the campaign's disk, for a while."""
+    if scene.disk is None or not _begun(scene.folder):
+        return False
+    ballast = scene.disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"\0" * 4096)
+    end = time.monotonic() + scene.rng.uniform(0.3, FULL_SECONDS)
+    while scene.process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+    ballast.unlink()
+    return True
+
+
+def _jump(scene: Scene) -> bool:
+    """The clock is set, to any time within some years."""
+    span = scene.rng.choice((5.0, 3600.0, JUMP_SECONDS))
+    (scene.scratch / "clock").write_text(str(scene.rng.uniform(-span, span)))
+    return True
+
+
+# -- campaigns ------------------------------------------------------------------------------------
+
+
+def torment(
+    start: Start,
+    folder: Path,
+    faults: int,
+    seed: int,
+    pause: float = 1.0,
+    disk: Path | None = None,
+    named: Mapping[str, str] | None = None,
+    weights: Mapping[str, int] = WEIGHTS,
+) -> Torment:
+    """Has a campaign finish although it meets so many faults. pause: mean seconds between; disk:
+    the folder's own file system; weights: how often each kind occurs beside the others.
+    """
+    rng, done = random.Random(seed), Torment()
+    token, scratch = f"{os.getpid()}-{folder}", Path(tempfile.mkdtemp(prefix="chaos-"))
+    (scratch / "sitecustomize.py").write_text(SKEW)
+    (scratch / "tmp").mkdir()
+    path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, OURS: token, "TMPDIR": str(scratch / "tmp"), "PYTHONPATH": path}
+    environment[CLOCK] = str(scratch / "clock")
+    try:
+        while True:
+            resume = folder.exists() and any(folder.iterdir())
+            with start(folder, resume, environment) as process:
+                done.sessions += 1
+                full = done.faults[FULL]
+                scene = Scene(process, token, folder, scratch, disk, rng, named or {})
+                _disturb(scene, faults, pause, weights, done)
+            if left := _gone(token):
+                done.trouble.append(f"still alive: {left}")
+            if process.returncode != -signal.SIGKILL and full == done.faults[FULL]:
+                if process.returncode not in (0, 1):
+                    done.trouble.append(f"exit code {process.returncode}")
+                if files := [path.name for path in (scratch / "tmp").iterdir()]:
+                    done.trouble.append(f"temporary files: {files}")
+                return done
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _disturb(
+    scene: Scene, faults: int, pause: float, weights: Mapping[str, int], done: Torment
+) -> None:
+    """Has faults happen until the parent ends, or enough is done; waits for its end."""
+    weights = {**dict.fromkeys(scene.named, 1), **weights}
+    while done.faults.total() < faults and scene.process.poll() is None:
+        time.sleep(scene.rng.expovariate(1 / pause))
+        if not scene.of(WORKER) and scene.rng.random() < EARLY:
+            continue
+        kind = scene.rng.choices([*weights], [*weights.values()])[0]
+        if scene.process.poll() is None and fault(kind, scene):
+            done.faults[kind] += 1
+            if kind == PARENT:
+                break
+    _await_end(scene, done)
+
+
+def _await_end(scene: Scene, done: Torment) -> None:
+    count, since = -1, time.monotonic()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            scene.process.wait(5.0)
+            return
+        if (now := _recorded(scene.folder)) != count:
+            count, since = now, time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            done.trouble.append(f"no test in {PATIENCE:.0f} s behind {dict(done.faults)}")
+            scene.process.kill()
+
+
+def _recorded(folder: Path) -> int:
+    with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
+        return len(store.done())
+    return -1
+
+
+def _begun(folder: Path) -> bool:
+    return _recorded(folder) >= 0
+
+
+def _gone(token: str) -> dict[int, str]:
+    """What is left of a campaign once it had time to end."""
+    end = time.monotonic() + GONE_SECONDS
+    while (left := family(token)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+def differences(calm: Path, tormented: Path) -> Iterator[str]:
+    """In what a campaign that met faults differs from one that was left alone."""
+    with Store.open(calm, write=False) as one, Store.open(tormented, write=False) as two:
+        before, after = ({row.index: row for row in store.tests()} for store in (one, two))
+        if missing := before.keys() ^ after.keys():
+            yield f"tests that only one has: {sorted(missing)[:10]}"
+        for index in sorted(before.keys() & after.keys()):
+            told = [(r.digest, r.status, r.outcomes) for r in (before[index], after[index])]
+            if told[0] != told[1]:
+                yield f"test {index}: {told[0]} and {told[1]}"
+        found = [{row.signature for row in store.signatures()} for store in (one, two)]
+        if found[0] != found[1]:
+            yield f"findings that only one has: {sorted(found[0] ^ found[1])}"
+        seen = [set(store.occurred()) for store in (one, two)]
+        if seen[0] != seen[1]:
+            yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
+        times = [line.at for _, line in two.lines()]
+        if times and not 0 <= min(times) <= max(times) <= two.seconds_before() + 1:
+            yield f"tests from {min(times):.0f} to {max(times):.0f} s of {two.seconds_before():.0f}"
+        folders = [row.folder for row in two.signatures()]
+    if len(set(folders)) < len(folders):
+        yield "two findings in one folder"
+    there = {f"{top}/{path.name}" for top in ("findings", "suspects", "duplicates")
+             for path in (tormented / top).glob("*")}  # fmt: skip
+    if wrong := set(folders) ^ there:
+        yield f"folders without a finding, or the reverse: {sorted(wrong)}"
+
+
+def fuzz(arguments: list[str]) -> Start:
+    """Starts `nnfuzz fuzz` with some arguments."""
+
+    def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--quiet", "--out", str(folder)]
+        command += ["--resume"] if resume else arguments
+        return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+
+    return start
+
+
+def compared(
+    start: Start,
+    folder: Path,
+    faults: int,
+    seed: int,
+    pause: float = 1.0,
+    named: Mapping[str, str] | None = None,
+    weights: Mapping[str, int] = WEIGHTS,
+) -> Torment:
+    """Runs a campaign undisturbed and one that meets faults; what was done, with all trouble."""
+    calm = torment(start, folder / "calm", 0, seed)
+    (folder / "disk").mkdir()
+    with small_disk(folder / "disk") as disk:
+        tormented = folder / "disk" / "tormented"
+        done = torment(start, tormented, faults, seed, pause, disk, named, weights)
+        done.trouble += calm.trouble
+        done.trouble += differences(folder / "calm", tormented)
+        shutil.copytree(tormented, folder / "tormented")
+    return done
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Iterator[Path | None]:
+    """A file system in memory at a folder; None where none can be mounted."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "chaos", str(place)]
+    try:
+        subprocess.run(mount, check=True, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        yield None
+        return
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def main(
+    arguments: Annotated[list[str], typer.Argument(help="Of nnfuzz fuzz, behind --.")],
+    faults: Annotated[int, typer.Option(min=1)] = 100,
+    seed: int = 0,
+    pause: Annotated[float, typer.Option(help="Mean seconds between two faults.")] = 1.0,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATTERN", help="Another kind of process to be killed."),
+    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="Folder for both campaigns.")] = None,
+) -> None:
+    named = dict(text.split("=", 1) for text in process or ())
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, begun = keep or Path(scratch), time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        start = fuzz([*arguments, "--seed", str(seed)])
+        done = compared(start, folder, faults, seed, pause, named)
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.faults.items()))
+    seconds = time.monotonic() - begun
+    print(f"{done.faults.total()} faults ({told}), {done.sessions} sessions, {seconds:.0f} s")
+    trouble = [text[:LINE] for text in done.trouble[:MOST]]
+    print("\n".join(trouble) or "nothing lost, nothing counted twice, nothing left behind")
+    raise typer.Exit(bool(done.trouble))
+
+
+if __name__ == "__main__":
+    typer.run(main)

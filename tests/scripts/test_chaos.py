@@ -1,0 +1,42 @@
+"""A campaign that meets faults loses nothing and leaves nothing behind; in small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chaos import FULL, JUMP, PARENT, SERVER, WORKER, compared, differences
+
+WEIGHTS = {PARENT: 3, WORKER: 3, SERVER: 1, JUMP: 2, FULL: 1}
+DRIVE = Path(__file__).parents[1] / "campaign" / "drive.py"
+
+
+def start(folder, resume, env):
+    arguments = [str(folder), "60", "exporting", "liar", *(["resume"] if resume else [])]
+    return subprocess.Popen(
+        [sys.executable, str(DRIVE), *arguments], env=env, stdout=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chaos")
+    return folder, compared(start, folder, 7, seed=2, pause=0.2, weights=WEIGHTS)
+
+
+def test_nothing_is_lost_and_nothing_left_behind(done):
+    _, torment = done
+    assert torment.trouble == []
+    assert torment.faults[PARENT] and torment.faults[WORKER] and torment.faults[JUMP]
+    assert torment.sessions >= torment.faults[PARENT] + 1
+
+
+def test_a_difference_is_told(done):
+    folder, _ = done
+    for found in (folder / "tormented" / "findings").iterdir():
+        found.rename(found.with_name("elsewhere"))
+        break
+    (told,) = differences(folder / "calm", folder / "tormented")
+    assert told.startswith("folders without a finding")
