@@ -14,11 +14,8 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.campaign.refusals import WORST_FIRST
 from nnfuzz.disrupt.catalogue import KINDS
-
-CLEAN = ("refused", "unsupported", "late")
-BAD = tuple(answer for answer in WORST_FIRST if answer not in CLEAN)
+from nnfuzz.disrupt.fault import LATE, NOTHING, WRONG
 
 
 def kinds() -> Iterator[str]:
@@ -47,9 +44,9 @@ def answers(campaigns: list[Path]) -> Iterator[str]:
 
 def cell(counts: Counter[str]) -> str:
     """ "15: 12 clean, 1 late, 2 accepted"."""
-    told = {"clean": counts["refused"] + counts["unsupported"], "late": counts["late"]}
-    told |= {answer: counts[answer] for answer in BAD}
-    told["taken"] = told.pop("ok")
+    told = {"clean": counts["refused"] + counts["unsupported"], LATE: counts[LATE]}
+    told |= {answer: counts[answer] for answer in WRONG} | {"taken": counts["ok"]}
+    told["says nothing"] = counts[NOTHING]
     return f"{counts.total()}: " + ", ".join(f"{n} {name}" for name, n in told.items() if n)
 
 

@@ -370,7 +370,7 @@ class Loop:
             sut_share=self.sut_share(),
             tests_limit=self._own_limit,
             decided=self.prober.decided(),
-            signatures=len(self.prober.keys),
+            signatures=len(self.prober.keys) if self.config.learn else 0,
             flaky=self.recorder.buckets.get("flaky", 0),
             unreduced=self.recorder.open() if self.config.reduce else 0,
             avoided=len(self.epochs.avoided),

@@ -7,18 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nnfuzz.campaign.rows import TestRow
-from nnfuzz.disrupt.fault import PLANTED
+from nnfuzz.disrupt.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
 from nnfuzz.execute.outcome import OutcomeKind, Stage
-
-LATE, INTERNAL = "late", "internal"
-WORST_FIRST = ("crash", "timeout", INTERNAL, "accepted", LATE, "unsupported", "refused", "ok")
-"""Answers; of a test that ends differently at its levels the first one counts. late: a clean error,
-but only when the model is run; internal: an error from the inside of the compiler; ok: taken by
-what does not promise to refuse anything (Backend.validates)."""
+from nnfuzz.experiment.judgement import BLIND
 
 
 def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
-    """Kind of fault -> backend -> answer -> tests."""
+    """Kind of fault -> backend -> answer -> tests; the worst answer of a test's levels counts."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for row in tests:
         kinds = [name.removeprefix(PLANTED) for name in row.motifs if name.startswith(PLANTED)]
@@ -39,6 +34,8 @@ def _answer(told: str | Mapping[str, Any]) -> str:
     kind, stage = told["kind"], told.get("stage")
     if kind == OutcomeKind.REFUSED and stage == Stage.EXECUTE:
         return LATE
+    if kind == OutcomeKind.UNSUPPORTED and told.get("message") == BLIND:
+        return NOTHING
     return INTERNAL if kind == OutcomeKind.EXCEPTION else str(kind)
 
 

@@ -10,7 +10,7 @@ from onnx.defs import OpSchema
 
 from nnfuzz.disrupt.kinds import kind
 from nnfuzz.disrupt.names import NODES
-from nnfuzz.disrupt.site import Site
+from nnfuzz.disrupt.site import NoPlace, Site
 
 ATTRIBUTE = "onnx.proto, AttributeProto"
 SIGNATURE = f"{NODES}: the attributes and their types must satisfy the signature of the operator"
@@ -43,7 +43,7 @@ def missing_attribute(site: Site) -> str:
             name = gone.name
             node.attribute.remove(gone)
             return f"{site.at(node)} lacks the attribute {name!r}, which is required"
-    return ""
+    raise NoPlace
 
 
 @kind(f"{NODES}: the set of attributes must satisfy the signature of the operator")
@@ -54,16 +54,13 @@ def unknown_attribute(site: Site) -> str:
         name, type_ = site.choice(names), site.choice(sorted(VALUES))
         node.attribute.append(_attribute(name, VALUES[type_]))
         return f"{site.at(node)} has an attribute {name!r}, which its operator does not have"
-    return ""
+    raise NoPlace
 
 
 @kind("ONNX IR, Attributes: the name must be unique among the attributes of a node", _has_any)
 def duplicate_attribute(site: Site) -> str:
     """A node that has an attribute twice."""
-    found = _some(site)
-    if found is None:
-        return ""
-    node, _, attribute = found
+    node, _, attribute = _some(site)
     node.attribute.add().CopyFrom(attribute)
     return f"{site.at(node)} has the attribute {attribute.name!r} twice"
 
@@ -71,10 +68,7 @@ def duplicate_attribute(site: Site) -> str:
 @kind(SIGNATURE, _has_any)
 def wrong_attribute_type(site: Site) -> str:
     """An attribute of another type than the operator says."""
-    found = _some(site)
-    if found is None:
-        return ""
-    node, schema, attribute = found
+    node, schema, attribute = _some(site)
     wanted: Any = schema.attributes[attribute.name].type
     types = [t for t in sorted(VALUES) if t != int(wanted)]
     attribute.CopyFrom(_attribute(attribute.name, VALUES[site.choice(types)]))
@@ -85,10 +79,7 @@ def wrong_attribute_type(site: Site) -> str:
 @kind(f"{ATTRIBUTE}.type: must be present and match the field in use", _has_any)
 def untyped_attribute(site: Site) -> str:
     """An attribute without a type, or whose type does not say which field it is in."""
-    found = _some(site)
-    if found is None:
-        return ""
-    node, _, attribute = found
+    node, _, attribute = _some(site)
     old = attribute.type
     attribute.ClearField("type")
     told = site.choice(("no type", "the type 99", "another type"))
@@ -104,10 +95,7 @@ def untyped_attribute(site: Site) -> str:
 @kind(f"{ATTRIBUTE}: exactly one of the fields with a value must be present", _has_any)
 def attribute_with_two_values(site: Site) -> str:
     """An attribute with values in two fields."""
-    found = _some(site)
-    if found is None:
-        return ""
-    node, _, attribute = found
+    node, _, attribute = _some(site)
     for type_ in site.shuffled(sorted(VALUES)):
         if type_ != attribute.type:
             other = _attribute(attribute.name, VALUES[type_])
@@ -115,29 +103,26 @@ def attribute_with_two_values(site: Site) -> str:
             attribute.MergeFrom(other)
             told = AttributeProto.AttributeType.Name(type_)
             return f"attribute {attribute.name!r} of {site.at(node)} has a value of {told} as well"
-    return ""
+    raise NoPlace
 
 
 @kind(f"{ATTRIBUTE}.ref_attr_name: invalid in the main graph", _has_any)
 def reference_outside_function(site: Site) -> str:
     """An attribute of a node in the main graph that refers to one of a function."""
-    found = _some(site)
-    if found is None:
-        return ""
-    node, _, attribute = found
+    node, _, attribute = _some(site)
     name, type_ = attribute.name, attribute.type
     attribute.Clear()
     attribute.name, attribute.type, attribute.ref_attr_name = name, type_, "alpha"
     return f"attribute {name!r} of {site.at(node)} refers to an attribute of a function"
 
 
-def _some(site: Site) -> tuple[NodeProto, OpSchema, AttributeProto] | None:
+def _some(site: Site) -> tuple[NodeProto, OpSchema, AttributeProto]:
     """An attribute of the standard, with its node; no sub-graph."""
     for node, schema in site.known():
         plain = [a for a in node.attribute if a.name in schema.attributes and not a.HasField("g")]
         if plain:
             return node, schema, site.choice(plain)
-    return None
+    raise NoPlace
 
 
 def _attribute(name: str, value: Any) -> AttributeProto:
@@ -259,7 +244,7 @@ def attribute_out_of_range(site: Site) -> str:
                 value = site.choice(options)
                 attribute.CopyFrom(_attribute(attribute.name, value))
                 return f"attribute {attribute.name!r} of {site.at(node)} is {value!r}"
-    return ""
+    raise NoPlace
 
 
 _MAY_IGNORE = ("DequantizeLinear", "QuantizeLinear")
@@ -287,4 +272,4 @@ def wrong_axis(site: Site) -> str:
         value = [value] if name == "axes" else value
         node.attribute.append(_attribute(name, value))
         return f"{name} of {site.at(node)} is {value}, its operand has rank {array.ndim}"
-    return ""
+    raise NoPlace

@@ -13,7 +13,7 @@ import onnx
 from nnfuzz.disrupt import attributes, files, headers, names, operands, subgraphs, tensors
 from nnfuzz.disrupt.fault import Fault
 from nnfuzz.disrupt.kinds import Kind
-from nnfuzz.disrupt.site import Site
+from nnfuzz.disrupt.site import NoPlace, Site
 
 _MODULES = (names, headers, operands, attributes, tensors, subgraphs, files)
 KINDS: Mapping[str, Kind] = {
@@ -43,8 +43,9 @@ def disrupted(
     A function of its arguments alone.
     """
     site = Site(onnx.load_model_from_string(model), dict(inputs), rng)
-    what = kind.make(site)
-    if not what:
+    try:
+        what = kind.make(site)
+    except NoPlace:
         return None
     data = site.data
     if data is None:

@@ -8,6 +8,12 @@ from typing import Any
 
 PLANTED = "fault:"
 """Before the kind of a fault where it stands among what was planted in a model."""
+LATE, INTERNAL, NOTHING = "late", "internal", "nothing"
+WRONG = ("crash", "timeout", INTERNAL, "accepted")
+WORST_FIRST = (*WRONG, LATE, "unsupported", "refused", NOTHING, "ok")
+"""Answers to a model that must be refused. late: a clean error, but only when the model is run;
+internal: an error from the inside of the compiler; nothing: the model without the fault gets no
+further; ok: taken by what does not promise to refuse anything (Backend.validates)."""
 
 
 @dataclass(frozen=True)

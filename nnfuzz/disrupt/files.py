@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from nnfuzz.disrupt.kinds import kind
-from nnfuzz.disrupt.site import Site
+from nnfuzz.disrupt.site import NoPlace, Site
 
 ENCODING = "Protocol Buffers, Encoding: the bytes are a sequence of well-formed fields"
 TRIES = 50
@@ -23,7 +23,7 @@ def truncated_file(site: Site) -> str:
         if not _is_message(data):
             site.data = data
             return f"the file ends after {len(data)} of {len(whole)} bytes"
-    return ""
+    raise NoPlace
 
 
 @kind(ENCODING)
@@ -37,7 +37,7 @@ def corrupted_file(site: Site) -> str:
         if not _is_message(bytes(data)):
             site.data = bytes(data)
             return f"{count} of the file's bits are flipped, which makes it unreadable"
-    return ""
+    raise NoPlace
 
 
 @kind(ENCODING)

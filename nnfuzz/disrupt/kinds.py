@@ -10,7 +10,7 @@ from onnx.defs import OpSchema
 from nnfuzz.disrupt.site import Site
 
 Make = Callable[[Site], str]
-"""Makes the fault and says what it is, in a sentence; "" where the model has no place for it."""
+"""Makes the fault and says what it is, in a sentence. Raises: NoPlace."""
 Carries = Callable[[OpSchema], bool]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from onnx import NodeProto, helper
 
 from nnfuzz.disrupt.kinds import kind
-from nnfuzz.disrupt.site import Site
+from nnfuzz.disrupt.site import NoPlace, Site
 
 NODES = "ONNX IR, Graphs: Nodes"
 NAMES = "ONNX IR, Names Within a Graph"
@@ -28,7 +30,7 @@ def cycle(site: Site) -> str:
             site.graph.node.append(helper.make_node("Identity", [node.output[0]], [back]))
             node.input[place] = back
             return f"{site.at(node)} reads {back!r}, which an Identity computes from its result"
-    return ""
+    raise NoPlace
 
 
 @kind(f"{NODES}: the list of nodes must be ordered topologically", nodes=True)
@@ -47,9 +49,7 @@ def unordered_nodes(site: Site) -> str:
 @kind(f"{NAMES}: a value name used in a graph must have a definition")
 def undefined_name(site: Site) -> str:
     """A node reads a value that nothing defines."""
-    node = site.choice([node for node in site.nodes if any(node.input)] or [None])
-    if node is None:
-        return ""
+    node = site.choice([node for node in site.nodes if any(node.input)])
     place = site.choice([i for i, name in enumerate(node.input) if name])
     node.input[place] = NOWHERE
     return f"input {place} of {site.at(node)} is {NOWHERE!r}, a name that nothing defines"
@@ -67,9 +67,9 @@ def undefined_output(site: Site) -> str:
 def duplicate_name(site: Site) -> str:
     """Two definitions of one value: by nodes, graph inputs or initializers."""
     for way in site.shuffled((_two_nodes, _node_and_given, _two_inputs, _two_weights)):
-        if found := way(site):
-            return found
-    return ""
+        with suppress(NoPlace):
+            return way(site)
+    raise NoPlace
 
 
 def _two_nodes(site: Site) -> str:
@@ -83,8 +83,6 @@ def _two_nodes(site: Site) -> str:
 def _node_and_given(site: Site) -> str:
     given = [v.name for v in site.graph.input] + [t.name for t in site.graph.initializer]
     makers = [node for node in site.nodes if node.output]
-    if not given or not makers:
-        return ""
     node, name = site.choice(makers), site.choice(given)
     site.graph.node.append(helper.make_node("Identity", [node.output[0]], [name]))
     sort = "a graph input" if site.declared(name) is not None else "an initializer"
@@ -92,18 +90,14 @@ def _node_and_given(site: Site) -> str:
 
 
 def _two_inputs(site: Site) -> str:
-    if not site.graph.input:
-        return ""
     value = site.choice(site.graph.input)
     site.graph.input.add().CopyFrom(value)
     return f"the graph has two inputs {value.name!r}"
 
 
 def _two_weights(site: Site) -> str:
-    name = site.some_weight()
-    tensor = site.weight(name)
-    if tensor is None:
-        return ""
+    tensor = site.some_weight()
+    name = tensor.name
     site.graph.initializer.add().CopyFrom(tensor)
     return f"the graph has two initializers {name!r}"
 
@@ -113,7 +107,7 @@ def node_without_output(site: Site) -> str:
     """A node that computes nothing."""
     name = next((n for node in site.nodes for n in node.input if n), "")
     if not name:
-        return ""
+        raise NoPlace
     site.graph.node.append(helper.make_node("Identity", [name], []))
     site.operator = "Identity"
     return "an Identity has no output"
@@ -127,7 +121,7 @@ def too_few_inputs(site: Site) -> str:
             left = site.rng.randrange(schema.min_input)
             del node.input[left:]
             return f"{site.at(node)} has {left} inputs and needs {schema.min_input}"
-    return ""
+    raise NoPlace
 
 
 @kind(f"{NODES}: the number of inputs must satisfy the signature of the operator")
@@ -142,7 +136,7 @@ def too_many_inputs(site: Site) -> str:
             while len(node.input) < more:
                 node.input.append(given[0])
             return f"{site.at(node)} has {more} inputs and takes {schema.max_input}"
-    return ""
+    raise NoPlace
 
 
 @kind("ONNX IR, Optional Inputs and Outputs: only optional inputs may be left out by an empty name")
@@ -156,7 +150,7 @@ def required_input_left_out(site: Site) -> str:
             place = site.choice(places)
             node.input[place] = ""
             return f"the required input {place} of {site.at(node)} is left out"
-    return ""
+    raise NoPlace
 
 
 @kind(f"{NODES}: the number of outputs must satisfy the signature of the operator")
@@ -168,4 +162,4 @@ def too_many_outputs(site: Site) -> str:
             while len(node.output) < more:
                 node.output.append(f"{node.output[0]}_more{len(node.output)}")
             return f"{site.at(node)} has {more} outputs and its operator {schema.max_output}"
-    return ""
+    raise NoPlace

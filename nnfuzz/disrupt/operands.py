@@ -10,7 +10,7 @@ from onnx.defs import OpSchema
 
 from nnfuzz.disrupt.kinds import kind
 from nnfuzz.disrupt.names import NODES
-from nnfuzz.disrupt.site import Site
+from nnfuzz.disrupt.site import NoPlace, Site
 
 PLAIN = tuple(map(np.dtype, "float32 float64 float16 int32 int64 int8 uint8 bool".split()))
 Shape = tuple[int, ...]
@@ -38,7 +38,7 @@ def wrong_operand_dtype(site: Site) -> str:
                 dtype = site.choice(options)
                 site.put(name, np.ones(array.shape, dtype))
                 return f"input {place} of {site.at(node)} is {dtype} in place of {array.dtype}"
-    return ""
+    raise NoPlace
 
 
 def _refused(
@@ -185,7 +185,7 @@ def _put(site: Site, table: Mapping[str, Mapping[int, Wrong]], what: str) -> str
                 site.put(node.input[place], np.ones(shape, array.dtype))
                 told = f"{list(shape)} in place of {list(array.shape)}"
                 return f"{what} of input {place} of {site.at(node)} is {told}"
-    return ""
+    raise NoPlace
 
 
 @kind("Operators: the text of the input says which rank it has", lambda s: s.name in RANKS)
@@ -291,7 +291,7 @@ def wrong_argument(site: Site) -> str:
                     array = np.full(right.shape, value, right.dtype)
                 site.put(name, array)
                 return f"input {place} of {site.at(node)} is {value}"
-    return ""
+    raise NoPlace
 
 
 def _fits(value: Sequence[int] | int, dtype: np.dtype) -> bool:

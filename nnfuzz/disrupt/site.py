@@ -14,6 +14,10 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 T = TypeVar("T")
 
 
+class NoPlace(Exception):
+    """A model has no place for a fault."""
+
+
 @dataclass
 class Site:
     """A private copy of a valid model with its inputs, which a maker changes in one place.
@@ -38,6 +42,9 @@ class Site:
         return self.graph.node
 
     def choice(self, options: Sequence[T]) -> T:
+        """One of them. Raises: NoPlace if there is none."""
+        if not options:
+            raise NoPlace
         return self.rng.choice(options)
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
@@ -107,16 +114,20 @@ class Site:
             self.graph.input.remove(value)
         return self.weight(name) is not None
 
-    def some_weight(self, takes: Callable[[np.ndarray], bool] = lambda a: a.size > 0) -> str:
-        """The name of an initializer of plain numbers, which is made of an input if there is none;
-        "" if that cannot be had.
+    def some_weight(
+        self, takes: Callable[[np.ndarray], bool] = lambda a: a.size > 0
+    ) -> TensorProto:
+        """An initializer of plain numbers, which is made of an input if there is none.
+
+        Raises: NoPlace if that cannot be had.
         """
         names = [t.name for t in self.graph.initializer] or list(self.inputs)
         for name in self.shuffled(names):
             array = self.array(name)
-            if array is not None and array.dtype.kind in "fiu" and takes(array) and self.fix(name):
-                return name
-        return ""
+            plain = array is not None and array.dtype.kind in "fiu" and takes(array)
+            if plain and self.fix(name) and (found := self.weight(name)) is not None:
+                return found
+        raise NoPlace
 
     def tail(self) -> NodeProto:
         """Puts an Identity behind a graph output, so that there are two nodes one of which reads

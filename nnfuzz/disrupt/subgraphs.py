@@ -7,7 +7,7 @@ from onnx.defs import OpSchema
 
 from nnfuzz.disrupt.kinds import kind
 from nnfuzz.disrupt.names import NAMES, NODES, NOWHERE
-from nnfuzz.disrupt.site import Site
+from nnfuzz.disrupt.site import NoPlace, Site
 
 FUNCTIONS = "onnx.proto, ModelProto.functions"
 LOCAL = "local.functions"
@@ -28,17 +28,14 @@ def _bodies(site: Site) -> list[tuple[NodeProto, str, GraphProto]]:
     return site.shuffled(found)
 
 
-def _body(site: Site) -> tuple[NodeProto, str, GraphProto] | None:
-    return next((b for b in _bodies(site) if b[2].node and b[2].output), None)
+def _body(site: Site) -> tuple[NodeProto, str, GraphProto]:
+    return site.choice([b for b in _bodies(site) if b[2].node and b[2].output])
 
 
 @kind("If, Loop and Scan: a body has as many outputs as the operator says", has_body)
 def body_with_other_outputs(site: Site) -> str:
     """A sub-graph with one output too few or too many."""
-    found = _body(site)
-    if found is None:
-        return ""
-    node, name, body = found
+    node, name, body = _body(site)
     if site.rng.random() < 0.5:
         del body.output[-1]
     else:
@@ -52,10 +49,7 @@ def body_with_other_outputs(site: Site) -> str:
 )
 def body_with_other_inputs(site: Site) -> str:
     """A sub-graph with one input too few or too many."""
-    found = next((b for b in _bodies(site) if b[2].input), None)
-    if found is None:
-        return ""
-    node, name, body = found
+    node, name, body = site.choice([b for b in _bodies(site) if b[2].input])
     if site.rng.random() < 0.5:
         body.input.add().CopyFrom(body.input[-1])
         body.input[-1].name = "one_too_many"
@@ -67,10 +61,7 @@ def body_with_other_inputs(site: Site) -> str:
 @kind(f"{NAMES}: a value name used in a graph must have a definition", has_body)
 def undefined_name_in_body(site: Site) -> str:
     """A sub-graph that reads or returns a value which no graph around it defines."""
-    found = _body(site)
-    if found is None:
-        return ""
-    node, name, body = found
+    node, name, body = _body(site)
     readers = [inner for inner in body.node if inner.input]
     if readers and site.rng.random() < 0.5:
         site.choice(readers).input[0] = NOWHERE
@@ -83,10 +74,7 @@ def undefined_name_in_body(site: Site) -> str:
 def shadowed_name(site: Site) -> str:
     """A sub-graph that defines a name which is visible from outside."""
     outer = [v.name for v in site.graph.input] + [t.name for t in site.graph.initializer]
-    found = _body(site)
-    if found is None or not outer:
-        return ""
-    node, name, body = found
+    node, name, body = _body(site)
     taken = site.choice(outer)
     body.node.insert(0, helper.make_node("Identity", [taken], [taken]))
     return f"{name} of {site.at(node)} defines {taken!r}, which the main graph has as well"
@@ -95,13 +83,8 @@ def shadowed_name(site: Site) -> str:
 @kind(f"{NODES}: dependencies must not create cycles", has_body)
 def cycle_through_body(site: Site) -> str:
     """A sub-graph that reads the result of its own node."""
-    found = _body(site)
-    if found is None:
-        return ""
-    node, name, body = found
+    node, name, body = _body(site)
     readers = [inner for inner in body.node if inner.input]
-    if not readers:
-        return ""
     site.choice(readers).input[0] = node.output[0]
     return f"{name} of {site.at(node)} reads {node.output[0]!r}, which that node computes"
 
@@ -123,16 +106,13 @@ def branches_of_two_dtypes(site: Site) -> str:
             output.type.tensor_type.elem_type = new
             told = TensorProto.DataType.Name(new)
             return f"{name} of {site.at(node)} returns {told}, the other branch does not"
-    return ""
+    raise NoPlace
 
 
 @kind("If, Loop and Scan: a body is an attribute of the type GRAPH", has_body)
 def empty_body(site: Site) -> str:
     """A sub-graph without anything in it."""
-    found = _body(site)
-    if found is None:
-        return ""
-    node, name, body = found
+    node, name, body = _body(site)
     body.Clear()
     return f"{name} of {site.at(node)} is an empty graph"
 
@@ -140,7 +120,7 @@ def empty_body(site: Site) -> str:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _as_function(site: Site) -> tuple[NodeProto, int] | None:
+def _as_function(site: Site) -> tuple[NodeProto, int]:
     """Makes a node of the model a call of a model-local function that holds it; the call, and how
     many inputs the function has.
     """
@@ -148,8 +128,6 @@ def _as_function(site: Site) -> tuple[NodeProto, int] | None:
         n for n in site.nodes if not n.domain and not any(a.HasField("g") for a in n.attribute)
     ]
     plain = [n for n in plain if n.input and all(n.input) and all(n.output)]
-    if not plain:
-        return None
     node, inner = site.choice(plain), NodeProto()
     inner.CopyFrom(node)
     inputs = [f"in{i}" for i in range(len(node.input))]
@@ -169,8 +147,7 @@ def _as_function(site: Site) -> tuple[NodeProto, int] | None:
 @kind(f"{FUNCTIONS}: recursive reference is not allowed")
 def recursive_function(site: Site) -> str:
     """A function of the model that calls itself, at once or through another one."""
-    if _as_function(site) is None:
-        return ""
+    _as_function(site)
     first = site.model.functions[0]
     first.opset_import.append(helper.make_opsetid(LOCAL, 1))
     call = "Wrapped"
@@ -193,8 +170,7 @@ def recursive_function(site: Site) -> str:
 @kind("onnx.proto, FunctionProto.opset_import: the operator sets that the body relies on")
 def function_without_opset(site: Site) -> str:
     """A function that imports no operator set for its nodes."""
-    if _as_function(site) is None:
-        return ""
+    _as_function(site)
     del site.model.functions[0].opset_import[:]
     return "the function Wrapped imports no operator set"
 
@@ -202,8 +178,7 @@ def function_without_opset(site: Site) -> str:
 @kind(f"{FUNCTIONS}: (domain, name, overload) must be unique")
 def duplicate_function(site: Site) -> str:
     """Two functions of one name."""
-    if _as_function(site) is None:
-        return ""
+    _as_function(site)
     copy = site.model.functions.add()
     copy.CopyFrom(site.model.functions[0])
     return "the model has two functions Wrapped of one domain"
@@ -212,8 +187,7 @@ def duplicate_function(site: Site) -> str:
 @kind(f"{NAMES}: a value name used in a graph must have a definition")
 def undefined_name_in_function(site: Site) -> str:
     """A function that reads or returns what it does not define."""
-    if _as_function(site) is None:
-        return ""
+    _as_function(site)
     function = site.model.functions[0]
     if site.rng.random() < 0.5:
         function.node[0].input[0] = NOWHERE
@@ -225,10 +199,7 @@ def undefined_name_in_function(site: Site) -> str:
 @kind("ONNX IR, Functions: input and output are the signature of the operator")
 def function_call_with_more(site: Site) -> str:
     """A call of a function with more inputs or outputs than it has."""
-    found = _as_function(site)
-    if found is None:
-        return ""
-    node, count = found
+    node, count = _as_function(site)
     if site.rng.random() < 0.5:
         node.input.append(node.input[0])
         return f"the function Wrapped has {count} inputs and is called with {count + 1}"

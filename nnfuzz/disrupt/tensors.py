@@ -21,9 +21,7 @@ MOST_EXTERNAL_BYTES = 1 << 16
 @kind(f"{DEFINITION}: a tensor has as many values as the product of its dimensions")
 def wrong_tensor_size(site: Site) -> str:
     """An initializer with fewer or more bytes than its shape asks for."""
-    tensor = site.weight(site.some_weight())
-    if tensor is None:
-        return ""
+    tensor = site.some_weight()
     wanted = len(tensor.raw_data)
     data = {
         "one byte too few": tensor.raw_data[:-1],
@@ -40,9 +38,7 @@ def wrong_tensor_size(site: Site) -> str:
 @kind(f"{TENSOR}.data_type: must be a valid DataType")
 def unknown_tensor_dtype(site: Site) -> str:
     """An initializer of a data type that there is not."""
-    tensor = site.weight(site.some_weight())
-    if tensor is None:
-        return ""
+    tensor = site.some_weight()
     tensor.data_type = site.choice((0, 9999, -1, 2**31 - 1))
     return f"initializer {tensor.name!r} has the data type {tensor.data_type}"
 
@@ -50,9 +46,7 @@ def unknown_tensor_dtype(site: Site) -> str:
 @kind(f"{DEFINITION}: a shape is a list of non-negative integers")
 def negative_tensor_dimension(site: Site) -> str:
     """An initializer with a dimension below zero."""
-    tensor = site.weight(site.some_weight(lambda a: a.size > 0 and a.ndim > 0))
-    if tensor is None:
-        return ""
+    tensor = site.some_weight(lambda a: a.size > 0 and a.ndim > 0)
     place = site.rng.randrange(len(tensor.dims))
     tensor.dims[place] = site.choice((-1, -tensor.dims[place], -(2**31), -(2**63)))
     return f"initializer {tensor.name!r} has the shape {list(tensor.dims)}"
@@ -63,9 +57,7 @@ def overflowing_tensor_size(site: Site) -> str:
     """An initializer whose number of elements does not fit into 32 or 64 bits: cut to them, some
     are what is there.
     """
-    tensor = site.weight(site.some_weight())
-    if tensor is None:
-        return ""
+    tensor = site.some_weight()
     count, bits = math.prod(tensor.dims), site.choice((32, 63, 64))
     if bits == 64:  # 2**32 * 2**32 is 0
         dims, data = [2**32, 2**32], b""
@@ -82,9 +74,7 @@ def overflowing_tensor_size(site: Site) -> str:
 @kind(f"{TENSOR}: exactly one of the fields stores the elements")
 def tensor_with_two_values(site: Site) -> str:
     """An initializer whose elements are in two fields, which differ."""
-    tensor = site.weight(site.some_weight(lambda a: a.size > 0 and a.dtype == np.float32))
-    if tensor is None:
-        return ""
+    tensor = site.some_weight(lambda a: a.size > 0 and a.dtype == np.float32)
     tensor.float_data.extend([1.0] * math.prod(tensor.dims))
     return f"initializer {tensor.name!r} has raw_data and float_data, which differ"
 
@@ -92,9 +82,7 @@ def tensor_with_two_values(site: Site) -> str:
 @kind(f"{TENSOR}: where int64_data is present, the data type must be INT64")
 def tensor_in_wrong_field(site: Site) -> str:
     """An initializer whose elements are in the field of another data type."""
-    tensor = site.weight(site.some_weight(lambda a: a.size > 0 and a.dtype != np.int64))
-    if tensor is None:
-        return ""
+    tensor = site.some_weight(lambda a: a.size > 0 and a.dtype != np.int64)
     tensor.ClearField("raw_data")
     tensor.int64_data.extend([1] * math.prod(tensor.dims))
     name = TensorProto.DataType.Name(tensor.data_type)
@@ -104,10 +92,8 @@ def tensor_in_wrong_field(site: Site) -> str:
 @kind("onnx.proto, SparseTensorProto.indices: within the shape, ascending, without duplicates")
 def broken_sparse_tensor(site: Site) -> str:
     """A sparse initializer whose indices are outside of its shape, twice the same or descending."""
-    name = site.some_weight(lambda a: a.size > 1 and a.dtype == np.float32)
-    tensor = site.weight(name)
-    if tensor is None:
-        return ""
+    tensor = site.some_weight(lambda a: a.size > 1 and a.dtype == np.float32)
+    name = tensor.name
     count = math.prod(tensor.dims)
     indices = site.choice(([0, count], [-1, 0], [0, 2**40], [1, 1], [1, 0]))
     sparse = SparseTensorProto(dims=tensor.dims)
@@ -151,9 +137,7 @@ def external_data_range(site: Site) -> str:
 def _external(site: Site, **told: str) -> str:
     """Moves the data of an initializer out of the model; nobody here looks where."""
     fits = lambda a: 0 < a.nbytes <= MOST_EXTERNAL_BYTES  # noqa: E731
-    tensor = site.weight(site.some_weight(fits))
-    if tensor is None:
-        return ""
+    tensor = site.some_weight(fits)
     size = len(tensor.raw_data)
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
@@ -169,10 +153,8 @@ def _external(site: Site, **told: str) -> str:
 @kind(f"{DEFINITION}: a tensor has as many values as the product of its dimensions")
 def wrong_constant_size(site: Site) -> str:
     """A Constant whose tensor has other bytes than its shape asks for."""
-    name = site.some_weight()
-    tensor = site.weight(name)
-    if tensor is None:
-        return ""
+    tensor = site.some_weight()
+    name = tensor.name
     constant = helper.make_node("Constant", [], [name], value=tensor)
     value = constant.attribute[0].t
     wanted = len(value.raw_data)

@@ -21,6 +21,9 @@ from nnfuzz.execute.wire import is_one
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
 
+BLIND = "the model without the fault gets no further"
+"""The message of an outcome that says nothing of the fault for which a model must be refused."""
+
 
 def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
     """The outputs that some ok outcome lacks or has farther than a few ULP from PyTorch's."""
@@ -55,6 +58,23 @@ def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [
         replace(o, kind=OutcomeKind.UNSUPPORTED, message="the baseline is not right", outputs=None)
         if o.backend in faulty
+        else o
+        for o in outcomes
+    ]
+
+
+def informed(outcomes: Iterable[Outcome], valid: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes of a model that must be refused; those are `unsupported` that say nothing of its
+    fault, because the model without it gets no further on the same target.
+
+    valid: what happened to that one.
+    """
+    stages = [*Stage]
+    reached = {o.target: stages.index(o.stage) for o in valid if not o.ok}
+    return [
+        replace(o, kind=OutcomeKind.UNSUPPORTED, message=BLIND)
+        if o.kind is not OutcomeKind.ACCEPTED
+        and reached.get(o.target, len(stages)) <= stages.index(o.stage)
         else o
         for o in outcomes
     ]

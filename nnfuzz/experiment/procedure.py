@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
@@ -23,9 +23,11 @@ from nnfuzz.experiment.judgement import (
     comparable_share,
     doubtful,
     excused,
+    informed,
     same_outputs,
     with_mismatches,
 )
+from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services, Trouble
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
@@ -97,13 +99,28 @@ class Procedure:
 
     async def _run(self) -> None:
         started = [(run, self.services.run(run)) for run in self.plan.runs]
+        valid = [(run, self.services.run(run)) for run in self._without_fault()]
+        self._outcomes = await self._landed(started)
+        if valid:
+            self._outcomes = informed(self._outcomes, await self._landed(valid))
+
+    def _without_fault(self) -> list[Run]:
+        """A model that must be refused says something where the same without its fault runs."""
+        valid = self.case.valid
+        return [replace(run, case=valid) for run in self.plan.runs] if valid else []
+
+    async def _landed(
+        self, started: Sequence[tuple[Run, Pending[list[Outcome] | RunnerError]]]
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = []
         for run, pending in started:
             found = await pending
             if isinstance(found, RunnerError):
                 self._fault("run", str(found), run.backend)
             else:
-                self._outcomes += found
+                outcomes += found
                 self._events += [_death(o) for o in found if o.kind in _DEATHS]
+        return outcomes
 
     async def _compare(self) -> None:
         ran = [o for o in self._outcomes if o.outputs is not None]

@@ -115,7 +115,7 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
             if case.plain:
                 (made / "plain.onnx").write_bytes(case.plain)
             (made / "repro.py").write_text(repro_script(finding, program), encoding="utf-8")
-        for name in ("inputs", "weights", "expected"):
+        for name in ("inputs", "weights", "expected", *(["plain_inputs"] if case.fault else [])):
             (made / f"{name}.npz").write_bytes(npz_bytes(getattr(case, name)))
         (made / "actual.npz").write_bytes(npz_bytes(_actual(finding)))
         (made / "report.md").write_text(tracker_report(finding), encoding="utf-8")
@@ -227,6 +227,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
         opset=data.opset,
         fault=data.fault,
         plain=_model(folder, "plain.onnx"),
+        plain_inputs=_arrays(folder, "plain_inputs.npz"),
     )
 
 
@@ -234,6 +235,11 @@ def _model(folder: Path, name: str) -> bytes:
     """What a file of the folder holds; nothing if there is none."""
     file = below(folder, name)
     return read_bytes(file) if os.path.lexists(file) else b""
+
+
+def _arrays(folder: Path, name: str) -> dict[str, np.ndarray]:
+    file = below(folder, name)
+    return read_npz(file) if os.path.lexists(file) else {}
 
 
 def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...]:

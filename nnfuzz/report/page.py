@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from nnfuzz.disrupt.fault import WORST_FIRST
 from nnfuzz.reading import Unreadable
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
@@ -73,6 +74,9 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
 
     findings = [finding_row(row, campaign.folder, link) for row in campaign.findings]
     found_at = [float(row["found_at"]) for row in campaign.findings]
+    filters = {key: sorted({row[key] for row in findings}) for key in FILTERS}
+    if faults := sorted({row["fault"] for row in findings if row["fault"]}):
+        filters["fault"] = faults
     script = page_script("page.js.jinja")
     return (
         environment(html=True)
@@ -82,7 +86,8 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
             summary=campaign.summary,
             config=json.dumps(campaign.summary.get("config"), indent=1),
             findings=findings,
-            filters={key: sorted({row[key] for row in findings}) for key in FILTERS},
+            filters=filters,
+            answers=answers(campaign.summary.get("refusals", {})),
             unsupported=sorted(campaign.unsupported.items()),
             events=campaign.events,
             missing=list(dict.fromkeys(campaign.missing)),
@@ -109,11 +114,26 @@ def operators(figures: Figures) -> dict[str, Any]:
     return {"backends": figures.backends(), "heat": _heat(figures)}
 
 
+def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, Any]:
+    """What backends answered to models that they must refuse, as a table: a row has the kind of
+    fault, the backend, and tests by answer, the worst answer first. refusals: as in summary.json.
+    """
+    told = [counts for backends in refusals.values() for counts in backends.values()]
+    heads = [answer for answer in WORST_FIRST if any(counts.get(answer) for counts in told)]
+    rows = [
+        (kind, backend, [counts.get(answer, 0) for answer in heads])
+        for kind, backends in refusals.items()
+        for backend, counts in backends.items()
+    ]
+    return {"heads": heads, "rows": rows}
+
+
 def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the table of findings, without what its folder holds. row: see Campaign."""
     shown = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
     shown["variants"] = [dict(variant) for variant in row.get("variants", ())]
     shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": "", "files": []}
+    shown["fault"] = ""
     return {**shown, "about": _about(shown)}
 
 
@@ -131,6 +151,7 @@ def finding_row(
         best = folder / REDUCED if reduced else folder
         shown["detail"] = _detail(read_finding(best) if reduced else whole, whole, best)
         shown["link"] = link(best)
+        shown["fault"] = whole.case.fault.kind if whole.case.fault else ""
     except Unreadable as error:
         shown["damage"] = str(error)
     return shown

@@ -15,6 +15,7 @@ MAX_POINTS = 240
 TESTS, NO_TEST = "tests", "no test case"
 PASSES = "passes that changed a model"
 CLASSES = ("ok", "unsupported", "failed")
+_RIGHT = (OutcomeKind.OK, OutcomeKind.REFUSED)
 CURVES: dict[str, Callable[[Features], set[Any]]] = {
     "operators with dtypes": Features.operator_dtypes,
     "pairs of adjacent operators": Features.operator_edges,
@@ -140,7 +141,7 @@ def _kinds(levels: Mapping[str, Any]) -> list[str]:
 
 
 def _class(kinds: list[str]) -> str:
-    if all(kind == OutcomeKind.OK for kind in kinds):
+    if all(kind in _RIGHT for kind in kinds):
         return "ok"
-    calm = all(kind in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED) for kind in kinds)
+    calm = all(kind in (*_RIGHT, OutcomeKind.UNSUPPORTED) for kind in kinds)
     return "unsupported" if calm else "failed"

@@ -195,9 +195,10 @@ def _answer(finding: Finding, outcome: Outcome | None, where: str) -> str:
         said += f" in stage *{failure.stage}* ({text.inline(outcome.message)})"
     elif outcome is not None and outcome.error_type:
         said += f": {text.code(outcome.error_type)} in stage *{failure.stage}*"
+    beside = " `plain.onnx` is the model without the fault." if finding.case.plain else ""
     return (
         f"{where} {said}, where an error that names the fault is due. What is wrong with the "
-        f"model: {text.inline(fault.what)}. Clause: {text.inline(fault.clause)}."
+        f"model: {text.inline(fault.what)}. Clause: {text.inline(fault.clause)}.{beside}"
     )
 
 

@@ -131,8 +131,8 @@ class TestCase:
     else empty; `exporter` then names the steps (nnfuzz.rewrite.forms). motifs: names of those
     planted, with "~" behind it where one was mutated. generated_for: the exporter whose limits the
     graph keeps; it is `exporter` unless the model has a symbolic dimension or was rewritten. fault:
-    why the model must be refused; then the graph is what it was before, and there is nothing to
-    expect.
+    why the model must be refused; then graph and `plain` are what it was before, plain_inputs what
+    `plain` is run with, and there is nothing to expect.
     """
 
     __test__ = False  # not a pytest class
@@ -153,6 +153,15 @@ class TestCase:
     generated_for: str = ""
     plain: bytes = b""
     fault: Fault | None = None
+    plain_inputs: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def valid(self) -> TestCase | None:
+        """Of a model that must be refused the one without its fault; None for any other."""
+        if self.fault is None or not self.plain:
+            return None
+        own = {"model": self.plain, "inputs": self.plain_inputs, "plain_inputs": {}}
+        return replace(self, plain=b"", fault=None, **own)  # type: ignore[arg-type]
 
     @property
     def planted(self) -> tuple[str, ...]:
@@ -210,7 +219,7 @@ class TestCase:
         return cls(parse_id(header["id"]), **fields)
 
 
-_GROUPS = ("inputs", "weights", "expected")
+_GROUPS = ("inputs", "weights", "expected", "plain_inputs")
 
 
 @dataclass(frozen=True)

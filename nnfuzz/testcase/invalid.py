@@ -37,7 +37,8 @@ def produce_invalid(generator: CaseGenerator, index: int, report: Report) -> Tes
             found = disrupted(kind, base.model, base.inputs, rng)
             if found is not None:
                 made = {"model": found.model, "inputs": found.inputs, "fault": found.fault}
-                return replace(base, id=id_, weights={}, expected={}, **made)  # type: ignore[arg-type]
+                before = {"plain": base.model, "plain_inputs": base.inputs}
+                return replace(base, id=id_, weights={}, expected={}, **made, **before)  # type: ignore[arg-type]
     if isinstance(base, NotProduced) and base.stage == "fault":
         return replace(base, id=id_)
     why = f"none of {ATTEMPTS} models has a place for the fault {kind.name}"

@@ -1,5 +1,6 @@
 from nnfuzz.campaign.refusals import refusals
 from nnfuzz.campaign.rows import TestRow
+from nnfuzz.experiment.judgement import BLIND
 
 
 def row(index, kind, **levels):
@@ -17,9 +18,13 @@ def test_the_worst_answer_of_a_test_counts():
             row(3, "wrong-axis", O0=clean, O3={"kind": "accepted", "stage": "execute"}),
             row(4, "wrong-axis", O0={"kind": "exception", "stage": "import"}),
             TestRow(5, "run", 0, {"toy": {"O0": "ok"}}, motifs=("Gelu",)),
+            row(6, "empty-file", O0={"kind": "unsupported", "message": BLIND}, O3=clean),
+            row(7, "no-graph", O0={"kind": "unsupported", "message": BLIND}),
         ]
     )
     assert found == {
         "cycle": {"toy": {"refused": 1, "crash": 1}},
         "wrong-axis": {"toy": {"late": 1, "accepted": 1, "internal": 1}},
+        "empty-file": {"toy": {"refused": 1}},
+        "no-graph": {"toy": {"nothing": 1}},
     }

@@ -7,7 +7,7 @@ import numpy as np
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.experiment.judgement import comparable_share, doubtful, excused
+from nnfuzz.experiment.judgement import BLIND, comparable_share, doubtful, excused, informed
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import judge_job
@@ -55,3 +55,22 @@ def test_what_is_wrong_at_the_baseline_already_accuses_nobody():
     assert kinds == [OutcomeKind.UNSUPPORTED, OutcomeKind.UNSUPPORTED, OutcomeKind.MISMATCH]
     kinds = [o.kind for o in excused([plain, *wrong[1:]])]
     assert kinds == [OutcomeKind.OK, OutcomeKind.MISMATCH, OutcomeKind.MISMATCH]
+
+
+def test_an_answer_says_nothing_where_the_model_without_its_fault_gets_no_further():
+    def at(level: str, kind: OutcomeKind, stage: Stage) -> Outcome:
+        return Outcome(kind, stage, Target("toy", pipeline=level), message="told")
+
+    died, refused = OutcomeKind.CRASH, OutcomeKind.REFUSED
+    valid = [at("O0", died, Stage.COMPILE), at("O3", OutcomeKind.OK, Stage.EXECUTE)]
+    found = [
+        *informed([at("O0", died, Stage.COMPILE), at("O3", died, Stage.COMPILE)], valid),
+        *informed([at("O0", refused, Stage.IMPORT), at("O3", refused, Stage.IMPORT)], valid),
+        *informed([at("O0", OutcomeKind.ACCEPTED, Stage.EXECUTE)], valid),
+    ]
+    assert [o.kind for o in found] == [
+        *(OutcomeKind.UNSUPPORTED, died),
+        *(refused, refused),
+        OutcomeKind.ACCEPTED,
+    ]
+    assert [o.message for o in found] == [BLIND, *["told"] * 4]

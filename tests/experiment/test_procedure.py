@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.pending import Pending, finished
@@ -56,3 +57,27 @@ def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defi
     result = finished(Procedure(case, plan, Answers(ended, defined)).result())
     assert len(result.failures) == found
     assert [e.kind for e in result.events] == [UNDEFINED] * (1 - found)
+
+
+class Answered(Answers):
+    """Services that note the models that run."""
+
+    def __init__(self, ended: Outcome) -> None:
+        super().__init__(ended, defined=True)
+        self.ran: list[bytes] = []
+
+    def run(self, run):
+        self.ran.append(run.case.model)
+        return super().run(run)
+
+
+def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case):
+    fault = Fault("wrong-axis", "axis is 7", "the accepted range", "Div")
+    broken = replace(case, model=b"broken", plain=case.model, plain_inputs=case.inputs, fault=fault)
+    services = Answered(replace(RAISED, stage=Stage.COMPILE))
+    plan = Plan([Run("c", broken, ("O0",))], Judging.NEVER)
+    result = finished(Procedure(broken, plan, services).result())
+    assert services.ran == [b"broken", case.model]
+    assert not result.failures, "both end in the same way, whatever the fault"
+    again = TestCase.from_frame(*broken.to_frame())
+    assert again.valid is not None and again.valid.model == case.model

@@ -234,6 +234,15 @@ def dom(page, fragment=""):
     return done.stdout
 
 
+def test_answers_to_invalid_models_are_a_table(tmp_path):
+    summary = {"tests": 2, "seconds": 1, "tests_per_second": 2, "phase_ms": {}, "sut_share": 0}
+    summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
+    summary["refusals"] = {"cycle": {"toy": {"refused": 3, "accepted": 1}}}
+    text = campaign_page(Campaign(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
+    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", text.partition("Answers to invalid")[2])
+    assert cells[:8] == ["fault", "backend", "accepted", "refused", "cycle", "toy", "1", "3"]
+
+
 @pytest.mark.skipif(not BROWSER, reason="no Chromium")
 def test_filters_work_in_a_browser(page):
     whole = dom(page)
