@@ -85,7 +85,12 @@ def _shown(attribute: AttributeProto) -> Any:
         return f"{{{counted(len(attribute.g.node), 'node')}}}"
     if attribute.HasField("t"):
         return _tensor(attribute.t)
-    value = helper.get_attribute_value(attribute)
+    try:
+        value = helper.get_attribute_value(attribute)
+    except ValueError:  # of a type that ONNX does not know, or of a function's caller
+        value = None
+    if value is None:
+        return "?"
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, int | float):

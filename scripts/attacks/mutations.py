@@ -39,7 +39,10 @@ BYTES = (
 
 def mutated(value: Any, rng: random.Random) -> Any:
     """A copy of a JSON value with one to four places changed."""
-    changed = copy.deepcopy(value)
+    try:
+        changed = copy.deepcopy(value)
+    except RecursionError:  # an earlier change has nested it as deeply as can be
+        return value
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         changed = _changed(changed, rng)
     return changed
@@ -61,7 +64,7 @@ def _changed(value: Any, rng: random.Random) -> Any:
         if rng.random() < 0.1:
             del value[place]
         elif rng.random() < 0.1:
-            value.insert(place, copy.deepcopy(rng.choice(value)))
+            value.insert(place, rng.choice(value))
         else:
             value[place] = _changed(value[place], rng)
         return value

@@ -82,6 +82,18 @@ def test_show_of_any_onnx_model(tmp_path, capsys):
     assert "com.acme.Fused" in drawing and "f32[N, 3, 8, 8]" in drawing
 
 
+@pytest.mark.parametrize("fields", [{"type": 0}, {"ref_attr_name": "outer"}])
+def test_attributes_without_a_value_are_shown_as_such(tmp_path, capsys, fields):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    node.attribute.add(name="odd", **fields)
+    values = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    file = tmp_path / "odd.onnx"
+    whole = helper.make_model(helper.make_graph([node], "g", values[:1], values[1:]))
+    file.write_bytes(whole.SerializeToString())
+    assert command("show", file) == 0
+    assert "Relu(x, odd=?)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("size", [0, 40, 100])
 def test_a_truncated_model_is_told_in_one_line(tmp_path, capsys, size):
     file = model(tmp_path)
