@@ -20,6 +20,7 @@ from nnfuzz.text import visible
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
 """Turns a JSON value into one of its type. Raises: _Misfit."""
+_LISTS, _OBJECTS = (list, tuple), (dict, Mapping)
 MAX_DEPTH = 100
 """Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
 
@@ -90,6 +91,8 @@ def _reader(kind: Any, inner: tuple[Any, ...]) -> Reader:
         return _repeated(_reader_of(inner[0]), list if origin is list else tuple)
     if origin in (dict, Mapping):
         return _mapped(*map(_reader_of, inner))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and not issubclass(kind, Enum):
+        return _dataclass(kind)
     return lambda value: _made(kind, value)
 
 
@@ -97,31 +100,38 @@ def _reader(kind: Any, inner: tuple[Any, ...]) -> Reader:
 
 
 def _text(value: Any) -> str:
-    _expect(isinstance(value, str), str, value)
-    return visible(value)
+    if not isinstance(value, str):
+        raise _unlike(str, value)
+    return value if value.isprintable() else visible(value)
 
 
 def _integer(value: Any) -> int:
-    _expect(type(value) is int, int, value)
-    _expect(abs(value) < 2**64, "a number of 64 bits", value)
+    if type(value) is not int:
+        raise _unlike(int, value)
+    if not -(2**64) < value < 2**64:
+        raise _unlike("a number of 64 bits", value)
     return value
 
 
 def _number(value: Any) -> float:
     if type(value) is int:
         return _built(float, value)  # too large a number is no float
-    _expect(type(value) is float, float, value)
-    _expect(abs(value) < math.inf, "a number of 64 bits", value)
+    if type(value) is not float:
+        raise _unlike(float, value)
+    if not abs(value) < math.inf:
+        raise _unlike("a number of 64 bits", value)
     return value
 
 
 def _truth(value: Any) -> bool:
-    _expect(type(value) is bool, bool, value)
+    if type(value) is not bool:
+        raise _unlike(bool, value)
     return value
 
 
 def _nothing(value: Any) -> None:
-    _expect(value is None, types.NoneType, value)
+    if value is not None:
+        raise _unlike(types.NoneType, value)
 
 
 _PLAIN: Mapping[Any, Reader] = {
@@ -135,8 +145,9 @@ _PLAIN: Mapping[Any, Reader] = {
 
 
 def _any(value: Any, depth: int) -> Any:
-    _expect(depth > 0, "less deeply nested", "...")
-    if isinstance(value, Mapping):
+    if depth <= 0:
+        raise _unlike("less deeply nested", "...")
+    if isinstance(value, _OBJECTS):
         return {key: _any(item, depth - 1) for key, item in value.items()}
     return [_any(item, depth - 1) for item in value] if isinstance(value, list) else value
 
@@ -151,26 +162,29 @@ def _first(kinds: Sequence[Any]) -> Reader:
     orders: dict[type, list[tuple[Any, Reader]]] = {}
 
     def in_order(given: type) -> list[tuple[Any, Reader]]:
-        if given not in orders:
-            orders[given] = sorted(readers, key=lambda pair: pair[0] is not given)
+        found = sorted(readers, key=lambda pair: pair[0] is not given)
+        orders[given] = [
+            (k, r) for k, r in found if given is types.NoneType or k is not types.NoneType
+        ]
         return orders[given]
 
     def reader(value: Any) -> Any:
-        problem = _Misfit(" is nothing that it may be")
-        for kind, read_as in in_order(type(value)):
-            if value is None or kind is not types.NoneType:
-                try:
-                    return read_as(value)
-                except _Misfit as misfit:
-                    problem = misfit
-        raise problem
+        problem = None
+        given = type(value)
+        for _, read_as in orders.get(given) or in_order(given):
+            try:
+                return read_as(value)
+            except _Misfit as misfit:
+                problem = misfit
+        raise problem or _Misfit(" is nothing that it may be")
 
     return reader
 
 
 def _repeated(item: Reader, make: Callable[[list[Any]], Any]) -> Reader:
     def reader(value: Any) -> Any:
-        _expect(isinstance(value, list | tuple), list, value)
+        if not isinstance(value, _LISTS):
+            raise _unlike(list, value)
         found: list[Any] = []
         try:
             for each in value:
@@ -184,8 +198,10 @@ def _repeated(item: Reader, make: Callable[[list[Any]], Any]) -> Reader:
 
 def _listed(items: Sequence[Reader]) -> Reader:
     def reader(value: Any) -> Any:
-        _expect(isinstance(value, list | tuple), list, value)
-        _expect(len(items) == len(value), f"{len(items)} items", value)
+        if not isinstance(value, _LISTS):
+            raise _unlike(list, value)
+        if len(items) != len(value):
+            raise _unlike(f"{len(items)} items", value)
         found: list[Any] = []
         try:
             for item, each in zip(items, value):
@@ -199,7 +215,8 @@ def _listed(items: Sequence[Reader]) -> Reader:
 
 def _mapped(key_reader: Reader, item: Reader) -> Reader:
     def reader(value: Any) -> Any:
-        _expect(isinstance(value, Mapping), dict, value)
+        if not isinstance(value, _OBJECTS):
+            raise _unlike(dict, value)
         found = {}
         for key, each in value.items():
             name = key_reader(key)
@@ -218,25 +235,60 @@ def _made(kind: Any, value: Any) -> Any:
         return _built(kind, value)
     if isinstance(value, str) and hasattr(kind, "parse"):
         return _built(kind.parse, visible(value))
-    _expect(dataclasses.is_dataclass(kind), "no type for JSON", value)
-    if isinstance(value, list):
-        names = _readers(kind)
-        _expect(len(value) <= len(names), kind, value)
-        value = dict(zip(names, value))
-    _expect(isinstance(value, Mapping), kind, value)
-    return _built(lambda fields: kind(**fields), _fields(kind, value))
+    raise _unlike("no type for JSON", value)
+
+
+def _dataclass(kind: Any) -> Reader:
+    """Reads an object of its fields, or the list of these."""
+    make, parse = _maker(kind), getattr(kind, "parse", None)
+    names: tuple[str, ...] = ()
+
+    def reader(value: Any) -> Any:
+        nonlocal names
+        if isinstance(value, str) and parse:
+            return _built(parse, visible(value))
+        if isinstance(value, list):
+            names = names or tuple(_readers(kind))
+            if len(value) > len(names):
+                raise _unlike(kind, value)
+            value = dict(zip(names, value))
+        if not isinstance(value, _OBJECTS):
+            raise _unlike(kind, value)
+        return make(_fields(kind, value))
+
+    return reader
+
+
+def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    """Makes a value of a dataclass; where all that its constructor does is to set fields, without
+    it, since setting those of a frozen one takes longer than everything else about a small value.
+    """
+    own = [f.name for f in dataclasses.fields(kind)]
+    plain = kind.__dataclass_params__.init and not hasattr(kind, "__post_init__")
+    plain = plain and "__slots__" not in vars(kind)
+    count, new = len(own), object.__new__
+
+    def make(fields: dict[str, Any]) -> Any:
+        if plain and len(fields) == count:
+            made = new(kind)
+            made.__dict__.update(fields)
+            return made
+        return _built(lambda given: kind(**given), fields)
+
+    return make
 
 
 def _fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     readers = _readers(kind)
     for name in data:
-        _expect(name in readers, f"a field of {kind.__name__}", name)
+        if name not in readers:
+            raise _unlike(f"a field of {kind.__name__}", name)
     found = {}
-    for name, value in data.items():
-        try:
+    try:
+        for name, value in data.items():
             found[name] = readers[name](value)
-        except _Misfit as misfit:
-            raise misfit.inside(f".{name}") from misfit.__cause__
+    except _Misfit as misfit:
+        raise misfit.inside(f".{name}") from misfit.__cause__
     return found
 
 
@@ -253,8 +305,8 @@ def _built(make: Callable[[Any], Any], value: Any) -> Any:
         raise _Misfit(f": {error}") from error
 
 
-def _expect(fits: bool, wanted: Any, value: Any) -> None:
-    if not fits:
-        wanted = getattr(wanted, "__name__", wanted)
-        got = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-        raise _Misfit(f" should be {wanted}, not {visible(got)[:80]}")
+def _unlike(wanted: Any, value: Any) -> _Misfit:
+    """What to raise for another value than what is wanted."""
+    wanted = getattr(wanted, "__name__", wanted)
+    got = repr(value) if isinstance(value, str | int | float) else type(value).__name__
+    return _Misfit(f" should be {wanted}, not {visible(got)[:80]}")

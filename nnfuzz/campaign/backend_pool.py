@@ -23,7 +23,7 @@ from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError, fork
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
-from nnfuzz.testcase.test_id import Numbered, TestId
+from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 from nnfuzz.triage.survey import learn_habits, usual_seconds
 
 MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most
@@ -66,8 +66,8 @@ class BackendPool:
         self.queue: deque[Order] = deque()
         self.urgent: deque[Order] = deque()
         self.seconds = 0.0
-        self.cpu = self.compiler_cpu = 0.0
-        """CPU seconds of the workers, and inside of the compiler."""
+        self.cpu = self.compiler_cpu = self.probe_cpu = 0.0
+        """CPU seconds of workers for tests, inside of the compiler, and of workers for probes."""
         self.habits: tuple[Deviation, ...] = ()
         """What the compiler computes otherwise everywhere, as far as it was asked."""
         self.hung = 0
@@ -144,7 +144,7 @@ class BackendPool:
         for slot in self.slots:
             if slot.active and slot.order and slot.active.sandbox is sandbox:
                 if (result := _fed(slot.active, event)) is not None:
-                    self.cpu += sandbox.take_cpu()
+                    self._count_cpu(slot.order, sandbox, result)
                     order, slot.order, slot.active = slot.order, None, None
                     if order.run.fresh:
                         sandbox.start()  # the next one is ready when it is asked for
@@ -155,7 +155,7 @@ class BackendPool:
         if long is None:
             return False
         if (result := _fed(long.runner, event)) is not None:
-            self.cpu += sandbox.take_cpu()
+            self._count_cpu(long.order, sandbox, result)
             self._give_back(long)
             self._count(result, beside=True)
             self._end(long.order, result)
@@ -256,6 +256,16 @@ class BackendPool:
                 order.suspected(Waiting(order.run.case.id, *told, seconds))
         order.answer.complete(result)
 
+    def _count_cpu(
+        self, order: Order, sandbox: Sandbox, result: list[Outcome] | RunnerError
+    ) -> None:
+        if isinstance(order.run.case.id, Probe):
+            self.probe_cpu += sandbox.take_cpu()
+            return
+        self.cpu += sandbox.take_cpu()
+        if not isinstance(result, RunnerError):
+            self.compiler_cpu += sum(outcome.cpu for outcome in result)
+
     def _count(self, result: list[Outcome] | RunnerError, beside: bool = False) -> None:
         """beside: whether no slot was busy with it."""
         if isinstance(result, RunnerError):
@@ -267,7 +277,6 @@ class BackendPool:
         for outcome in result:
             seconds = sum(outcome.seconds.values())
             self.seconds += 0.0 if beside else seconds
-            self.compiler_cpu += outcome.cpu
             if outcome.kind is not OutcomeKind.TIMEOUT:
                 self.pace.add(seconds, outcome.level.partition("+")[0])
 

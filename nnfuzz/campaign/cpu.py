@@ -28,18 +28,25 @@ class CpuMeter:
         """Leaves out what comes now: reductions after the last test."""
         self._after = self._spent()
 
-    def per_test(self, tests: int) -> dict[str, object]:
+    def per_test(self, tests: int, probes: int = 0) -> dict[str, object]:
         """Milliseconds per test: `compilers` inside of their stages, `own` everything else, and
         what that consists of. The workers' own part is what they do before and behind the stages.
+
+        probes: how many models of one operator ran meanwhile, to learn what compilers support. What
+        these took, compilers included, is told beside it, per test too: they get fewer with time.
+        The parent does the same for a probe as for a test.
         """
         spent = {
             who: seconds - self._before.get(who, 0.0)
             for who, seconds in (self._after or self._spent()).items()
         }
+        parent = spent["parent"] * probes / max(1, tests + probes)
+        spent["parent"] -= parent
+        probing = _milliseconds(spent.pop("probes") + parent, tests)
         shares = {who: _milliseconds(seconds, tests) for who, seconds in spent.items()}
         own = _milliseconds(sum(spent.values()) - spent["compilers"], tests)
         phases = {name: _milliseconds(s, tests) for name, s in sorted(self.phases.items())}
-        return {"own": own, **shares, "phases": phases}
+        return {"own": own, **shares, "phases": phases, "probes": probing}
 
     def add_phases(self, seconds: Mapping[str, float]) -> None:
         """Adds those of one test case."""
@@ -55,6 +62,7 @@ class CpuMeter:
             "producers": self._producers.cpu["producers"],
             "judge": self._producers.cpu["judge"],
             "workers": max(0.0, sum(pool.cpu for pool in self._backends) - compilers),
+            "probes": self._producers.cpu["probes"] + sum(p.probe_cpu for p in self._backends),
         }
 
 

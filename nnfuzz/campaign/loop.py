@@ -70,7 +70,7 @@ class Loop:
         self.observer = observer
         self.reducer = reducer
         self.epochs = epochs
-        self.faults = 0
+        self.faults = self.probes = 0
         self._stopped = stopped
         self._probing = self._leads = False
         self._reduce_until: float | None = None
@@ -128,7 +128,8 @@ class Loop:
 
     def cpu_ms(self) -> dict[str, object]:
         """Milliseconds of CPU time per test of this session, by who has spent them."""
-        return self.cpu.per_test(self.recorder.figures.tests - self._tests_before)
+        tests = self.recorder.figures.tests - self._tests_before
+        return self.cpu.per_test(tests, self.probes)
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
@@ -272,8 +273,9 @@ class Loop:
     def _produced(
         self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float
     ) -> None:
-        if isinstance(event, Reply):
+        if isinstance(event, Reply) and not isinstance(test, Probe):
             self.cpu.add_phases(event.value.cpu)
+        self.probes += isinstance(test, Probe) and not self._probing
         if not isinstance(event, Reply):
             self._keep(lost(test, event, epoch))
             if isinstance(test, Probe) and not self._suspects.gives_up(test):

@@ -24,6 +24,7 @@ next to take over, and a fork, some 20 ms, where none comes. A busy machine seld
 from running for a second, and what is suspected wrongly is only told too early."""
 UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
 FEW = 20  # levels that do not show a tail
+STEP = 8  # levels after which it is looked at again
 LARGER = 4.0  # times as long as an elementary model of the survey a usual one may take
 
 
@@ -52,15 +53,21 @@ class Pace:
         self._seconds: dict[str, deque[float]] = {}
         self._expected: dict[str, float] = {}
         self._tail: float | None = None
+        self._meanwhile: float | None = None
+        self._noted = 0
 
     def expect(self, elementary: float, level: str = "") -> None:
         """Takes the longest time of an elementary model at a level, to begin with."""
-        self._expected[level], self._tail = LARGER * elementary, None
+        self._expected[level] = LARGER * elementary
+        self._tail = self._meanwhile = None
 
     def add(self, seconds: float, level: str = "") -> None:
         """Notes what a level took that has come to an end."""
-        self._seconds.setdefault(level, deque(maxlen=LATEST)).append(seconds)
-        self._tail = None
+        latest = self._seconds.setdefault(level, deque(maxlen=LATEST))
+        latest.append(seconds)
+        self._noted += 1
+        if len(latest) < FEW or self._noted % STEP == 0:
+            self._tail = self._meanwhile = None
 
     @property
     def tail(self) -> float:
@@ -81,8 +88,10 @@ class Pace:
     @property
     def meanwhile(self) -> float:
         """Levels that usually end until one makes way."""
-        latest = [seconds for level in self._seconds.values() for seconds in level]
-        return self.unusual * len(latest) / max(sum(latest), 1e-9)
+        if self._meanwhile is None:
+            latest = [seconds for level in self._seconds.values() for seconds in level]
+            self._meanwhile = self.unusual * len(latest) / max(sum(latest), 1e-9)
+        return self._meanwhile
 
     @property
     def unusual(self) -> float:

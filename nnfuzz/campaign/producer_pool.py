@@ -49,6 +49,13 @@ class Job:
     blobs: Mapping[str, Any] = field(default_factory=dict)
     reading: Reading = unread
 
+    @property
+    def purpose(self) -> str:
+        """What its CPU time is counted as: "producers", "judge" or "probes"."""
+        if self.header["do"] not in MAKING:
+            return "judge"
+        return "probes" if self.header.get("id", "").startswith("probe ") else "producers"
+
 
 @dataclass
 class _ProducerSlot:
@@ -77,7 +84,7 @@ class ProducerPool:
         self.slots = [_ProducerSlot() for _ in range(count)]
         self.epoch = -1
         self.cpu: defaultdict[str, float] = defaultdict(float)
-        """CPU seconds of making test cases ("producers") and of judging them ("judge")."""
+        """CPU seconds of making test cases ("producers"), of judging them ("judge"), of probes."""
         self._faults = 0
 
     def configure(self, epoch: int, config: CaseConfig) -> None:
@@ -115,7 +122,7 @@ class ProducerPool:
         if isinstance(event, Progress) or slot.job is None:
             return True
         job, slot.job = slot.job, None
-        self.cpu["producers" if job.header["do"] in MAKING else "judge"] += sandbox.take_cpu()
+        self.cpu[job.purpose] += sandbox.take_cpu()
         self._count(event, job)
         job.done(event, slot.epoch, time.perf_counter() - slot.began)
         return True

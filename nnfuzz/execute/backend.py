@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import linecache
 import random
 import sys
-import traceback
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -96,12 +96,14 @@ def own_fault(error: BaseException, adapter: type) -> bool:
     """
     if not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
         return False
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    ours = getattr(sys.modules.get(adapter.__module__), "__file__", None)
+    if trace is None or trace.tb_frame.f_code.co_filename != ours:
         return False
-    module = sys.modules.get(adapter.__module__)
-    ours = getattr(module, "__file__", None)
-    return frames[-1].filename == ours and not (frames[-1].line or "").startswith("raise")
+    line = linecache.getline(ours, trace.tb_lineno, trace.tb_frame.f_globals).strip()
+    return not line.startswith("raise")
 
 
 def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -64,12 +65,26 @@ def describe(error: BaseException) -> dict[str, str]:
     except Exception as nested:
         message = f"(str() of the error failed: {nested!r})"
     try:
-        trace = "".join(_without_marks(traceback.TracebackException.from_exception(error)).format())
+        trace = "".join(_trace(error))
     except Exception:
         trace = ""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     texts = {"error_type": name, "message": message, "traceback": trace}
     return {name: shortened(visible(shortened(text))) for name, text in texts.items()}
+
+
+def _trace(error: BaseException) -> Iterable[str]:
+    """The traceback without marks under the failing part of each line, for which Python parses the
+    line again: that takes longer than most compilers take for an error.
+    """
+    if error.__cause__ or error.__context__ or isinstance(error, BaseExceptionGroup):
+        return _without_marks(traceback.TracebackException.from_exception(error)).format()
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
+    last = traceback.format_exception_only(error)
+    return (_HEAD, *frames.format(), *last) if error.__traceback__ else last
+
+
+_HEAD = "Traceback (most recent call last):\n"
 
 
 def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:

@@ -353,7 +353,8 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
 
     Raises: ReleaseError, RunnerError.
     """
-    preload = ["numpy", "onnx", "onnx.helper", "nnfuzz.execute.service", *backend.preload]
+    preload = ["numpy", "numpy.random", "onnx", "onnx.helper", "nnfuzz.execute.service"]
+    preload += backend.preload
     plugins = set(map(plugin_module, spec.plugins))  # may do anything where they are imported
     preload += [base.__module__ for base in backend.__mro__ if base.__module__ not in plugins]
     if backend(**spec.options).form != ONNX:

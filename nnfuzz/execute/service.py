@@ -87,11 +87,13 @@ class BackendService:
         if reason:
             raise BackendUnavailable(reason)
         self._without: tuple[str, ...] = ()
-        self._cpu = 0.0  # of the stages of which no outcome has told yet
+        self._cpu = 0.0  # of the compiler, of which no outcome has told yet
         self._until, self._lazy, self._watched = Stage.EXECUTE, False, ""
         self._invalid = False
         # Imports the compiler before crash handlers are installed.
+        cpu = time.process_time()
         self._release = self._backend.release
+        self._cpu = time.process_time() - cpu
 
     def handle(
         self, header: dict[str, Any], blobs: dict[str, Any], report: Report
@@ -188,6 +190,9 @@ class BackendService:
                 return self._accepted(program, inputs, level, seconds, report)
             execute = partial(_runs, program, inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
+            cpu = time.process_time()
+            del program, execute  # the compiler frees what it has made
+            self._cpu += time.process_time() - cpu
         except NoDevice:
             return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
@@ -240,7 +245,11 @@ class BackendService:
         text = described(error, stage)
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
         message = text.message
-        if self._backend.is_unsupported(error, stage):
+        if type(self._backend).is_unsupported is Backend.is_unsupported:  # it would ask that again
+            unsupported = complaint.kind is ComplaintKind.UNSUPPORTED
+        else:
+            unsupported = self._backend.is_unsupported(error, stage)
+        if unsupported:
             kind, complaint = OutcomeKind.UNSUPPORTED, complaint.of_kind(ComplaintKind.UNSUPPORTED)
         elif complaint.kind is ComplaintKind.UNSUPPORTED:
             complaint = complaint.of_kind(ComplaintKind.ERROR)

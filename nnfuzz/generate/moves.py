@@ -30,6 +30,8 @@ ATTEMPTS_PER_OPERATOR = 3
 """Insertions tried of a picked operator before another one is picked."""
 ATTEMPTS_PER_NODE = 40
 """Operators picked for one node before the graph stays as small as it is."""
+PICKY_ATTEMPTS = 15
+"""Of these, those in which a vertex may be rejected: few operators may leave no other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
@@ -50,6 +52,7 @@ class Moves:
         self.attempts = 0
         self.planted: list[str] = []
         self.goal = config.nodes
+        self._picky = True
         self._rejected: tuple[dict[Vertex, bool], dict[Vertex, bool]] = {}, {}
         """What was decided of vertices that the graph does not have yet, and of those it has."""
 
@@ -73,7 +76,8 @@ class Moves:
                 places.pop(0)
                 if self._plant():
                     continue
-            for _ in range(ATTEMPTS_PER_NODE):
+            for attempt in range(ATTEMPTS_PER_NODE):
+                self._picky = attempt < PICKY_ATTEMPTS
                 if self._place(self.catalog.pick(self.draw)):
                     break
             else:
@@ -275,6 +279,8 @@ class Moves:
 
         That is decided once per graph, however often the vertex is drawn.
         """
+        if not self._picky:
+            return False
         key = vertex(op, types)
         again = key in self.growth.vertices
         rejected = self._rejected[again].get(key)

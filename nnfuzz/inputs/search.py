@@ -13,11 +13,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nnfuzz.inputs.descent import Descent, as_array
@@ -110,8 +112,11 @@ def search(
     from in a few places only; they are kept, and what they lack is drawn and computed, if that is
     valid.
     """
-    search_ = _Search(graph, rng, settings or SearchConfig(), given)
-    return (search_.kept(known) if known else None) or search_.find()
+    settings = settings or SearchConfig()
+    derives = settings.steps or settings.nudges
+    with nullcontext() if derives else torch.inference_mode():  # a third less time per operator
+        search_ = _Search(graph, rng, settings, given)
+        return (search_.kept(known) if known else None) or search_.find()
 
 
 class _Search:

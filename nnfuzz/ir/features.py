@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
@@ -97,7 +97,8 @@ class Features:
         return plain | {f"{head} {shown}" for head, every in heads for shown in every}
 
     def to_json(self) -> list[Any]:
-        return [[list(astuple(node)) for node in self.nodes], [list(e) for e in self.edges]]
+        nodes = [[n.op, n.dtypes, n.vertex, n.shapes, list(n.attributes)] for n in self.nodes]
+        return [nodes, [list(edge) for edge in self.edges]]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> Features:
@@ -118,10 +119,10 @@ def value_class(value: Any) -> str:
     A mode (text, bool, dtype) is its value; a number is negative, 0, 1 or more, since a size has
     too many values; a list is the classes of the least and the greatest of its elements.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | list):
-        return "body" if isinstance(value, dict) and "steps" in value else json.dumps(value)
+    if isinstance(value, bool) or not isinstance(value, _MEASURED):
+        return "body" if isinstance(value, dict) and "steps" in value else _JSON(value)
     if isinstance(value, list):
-        numbers = [v for v in value if isinstance(v, int | float)]
+        numbers = [v for v in value if isinstance(v, _NUMBERS)]
         ends = (min(numbers), max(numbers)) if numbers else ()
         return "[" + " ".join(map(value_class, ends)) + "]"
     if value < 0:
@@ -129,9 +130,15 @@ def value_class(value: Any) -> str:
     return str(int(value)) if value in (0, 1) else "more"
 
 
+_NUMBERS = (int, float)
+_MEASURED = (int, float, list)
+_JSON = json.JSONEncoder().encode
+_SORTED_JSON = json.JSONEncoder(sort_keys=True).encode
+
+
 def _node(node: NodeView, types: Mapping[str, ValueView]) -> NodeFeatures:
     inputs = [(types[name].dtype, types[name].shape) for name in node.inputs]
-    whole = json.dumps([node.op, dict(node.attributes), inputs], sort_keys=True)
+    whole = _SORTED_JSON([node.op, dict(node.attributes), inputs])
     return NodeFeatures(
         node.op,
         ",".join(dtype for dtype, _ in inputs),

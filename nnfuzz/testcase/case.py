@@ -181,8 +181,8 @@ class TestCase:
         found.update(self.model)
         for group in _GROUPS:
             for name, array in sorted(getattr(self, group).items()):
-                found.update(f"{group}/{name} {array.dtype} {array.shape} ".encode())
-                found.update(np.ascontiguousarray(array).tobytes())
+                found.update(f"{group}/{name} {array.dtype.str} {array.shape} ".encode())
+                found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return found.hexdigest()[:16]
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:

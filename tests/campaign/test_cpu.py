@@ -8,8 +8,8 @@ from nnfuzz.campaign.cpu import CpuMeter
 
 
 def test_what_came_before_and_comes_behind_does_not_count():
-    producers = SimpleNamespace(cpu={"producers": 9.0, "judge": 0.0})
-    pool = SimpleNamespace(cpu=5.0, compiler_cpu=4.0)
+    producers = SimpleNamespace(cpu={"producers": 9.0, "judge": 0.0, "probes": 3.0})
+    pool = SimpleNamespace(cpu=5.0, compiler_cpu=4.0, probe_cpu=1.0)
     meter = CpuMeter(producers, [pool])
     meter.begin()
     producers.cpu.update(producers=9.6, judge=0.2)
@@ -22,3 +22,11 @@ def test_what_came_before_and_comes_behind_does_not_count():
     assert told["phases"] == {"inputs": 4.0}
     assert told["own"] == round(6 + 2 + 2 + told["parent"], 3)
     assert meter.per_test(0)["own"] == 0
+
+
+def test_probes_are_told_beside_tests():
+    producers = SimpleNamespace(cpu={"producers": 1.0, "judge": 0.0, "probes": 0.5})
+    pool = SimpleNamespace(cpu=1.0, compiler_cpu=1.0, probe_cpu=0.3)
+    told = CpuMeter(producers, [pool]).per_test(100, probes=100)
+    assert told["own"] == round(10 + told["parent"], 3)
+    assert told["probes"] == round(8 + told["parent"], 3)
