@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from nnfuzz.campaign.store import Store, StoreError
 
 ROLES = ("parent", "servers", "producers", "workers", "reducer")
 TICK_SECONDS = 0.5
@@ -110,13 +111,9 @@ def _milestones(run: subprocess.Popen, campaign: Path, every: int) -> Iterator[i
 
 def _tests(campaign: Path) -> int:
     try:
-        file = f"file:{campaign / 'campaign.sqlite'}?mode=ro"
-        connection = sqlite3.connect(file, uri=True)
-        try:
-            return connection.execute("SELECT count(*) FROM tests").fetchone()[0]
-        finally:
-            connection.close()
-    except sqlite3.Error:
+        with Store.open(campaign, write=False) as store:
+            return len(store.done())
+    except StoreError:
         return 0  # not there yet, or being made
 
 

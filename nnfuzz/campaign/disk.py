@@ -1,8 +1,9 @@
 """How much of the disk a campaign takes, and what it does without once that is too much.
 
 The oldest agreeing tests lose what only statistics need: the features of their graphs, motifs and
-passes. What a campaign needs to go on stays, and so does every finding; when there is nothing left
-to lose, the campaign ends.
+passes (but where guidance learns from these). Then their rows are packed (see tables/packed.py).
+What a campaign needs to go on stays, and so does every finding; when there is nothing left to pack,
+the campaign ends.
 """
 
 from __future__ import annotations
@@ -21,17 +22,22 @@ LOOK_SECONDS = 20.0
 LARGE_LOG = 64 << 20
 """Bytes of the write-ahead log, beyond which a reader has kept it from being taken over."""
 AT_A_TIME = 2000  # tests
+AT_ONCE_SECONDS = 2.0  # that making room may hold up a campaign, between two looks
 
 
 class DiskBudget:
-    """limit: bytes; 0 for none."""
+    """limit: bytes; 0 for none. guided: whether old tests are still learnt from on resume."""
 
-    def __init__(self, store: Store, limit: int, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, limit: int, note: Callable[[str], None], guided: bool = False
+    ) -> None:
         self.limit = limit
         self._store = store
         self._note = note
+        self._guided = guided
         self._looked = -LOOK_SECONDS
-        self._thinned = self._full = False
+        self._full = False
+        self._told: set[str] = set()
 
     def exceeded(self, recorded: int) -> bool:
         """Whether the campaign has to end; looks now and then, and makes room first.
@@ -42,19 +48,38 @@ class DiskBudget:
             return self._full
         if log_bytes(self._store.folder) > LARGE_LOG:
             self._store.checkpoint()
-        while self.limit and (used := self.used()) > self.limit and not self._full:
-            # Epochs have learned from all tests that are older than two of them.
-            gone = self._store.thin(recorded - 2 * LONGEST, AT_A_TIME)
-            if gone and not self._thinned:
-                self._note("--disk is reached: the oldest tests that agree lose their statistics")
-            if not gone:
+        end = time.monotonic() + AT_ONCE_SECONDS
+        while self.limit and time.monotonic() < end and not self._full:
+            if (used := self.used()) <= self.limit:
+                break
+            self._full = not self._make_room(recorded - 2 * LONGEST)
+            if self._full:
                 self._note(
                     f"--disk is reached: {used >> 20} MB of findings and of what a campaign needs "
                     "to go on; --resume with a higher one goes on"
                 )
-            self._thinned, self._full = self._thinned or bool(gone), not gone
         self._looked = time.monotonic()
         return self._full
+
+    def _make_room(self, below: int) -> bool:
+        """Whether there was anything to do without. below: an index; epochs have learned from all
+        tests that are older than two of them.
+        """
+        if self._guided:
+            return False
+        if self._store.thin(below, AT_A_TIME):
+            self._tell("lose their statistics")
+        elif self._store.pack(below):
+            self._tell("are packed")
+        else:
+            return False
+        return True
+
+    def _tell(self, what: str) -> None:
+        """Says it once."""
+        if what not in self._told:
+            self._told.add(what)
+            self._note(f"--disk is reached: the oldest tests that agree {what}")
 
     def used(self) -> int:
         """Bytes of the rows and of the folders of findings."""

@@ -176,6 +176,10 @@ def _rows(store: Store) -> Iterator[Problem]:
         told = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
         remedy = "forget them: nnfuzz fuzz --resume runs them again"
         yield Problem(told, remedy, partial(store.forget_tests, unread))
+    if packs := store.damaged_packs():
+        told = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
+        remedy = "forget their tests: nnfuzz fuzz --resume runs them again"
+        yield Problem(told, remedy, partial(store.forget_packs, packs))
 
 
 def _log(store: Store) -> Iterator[Problem]:

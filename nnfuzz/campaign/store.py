@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from nnfuzz.campaign.clusters import Clusters
@@ -17,6 +18,7 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
 from nnfuzz.campaign.tables.database import StoreError, dumps, loads
 from nnfuzz.campaign.tables.errors import Errors
+from nnfuzz.campaign.tables.packed import Row
 from nnfuzz.campaign.tables.repairs import Repairs
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
@@ -95,7 +97,12 @@ class Store(Sessions, Repairs, Errors, Watched):
             SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items
             FROM tests ORDER BY idx"""
         motifs = dict(self._db.execute("SELECT idx, names FROM motifs"))
-        for index, status, epoch, outcomes, seconds, *rest, items in self._db.execute(query):
+
+        def made(row: Row) -> tuple[Any, ...]:
+            return *row[:3], *row[4:]
+
+        rows = self.with_packed(self._db.execute(query), 0, None, made)
+        for index, status, epoch, outcomes, seconds, *rest, items in rows:
             comparable, digest, exporter = rest
             yield TestRow(
                 index,
@@ -122,6 +129,11 @@ class Store(Sessions, Repairs, Errors, Watched):
         query = """
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
             WHERE idx >= ? AND idx < ? ORDER BY idx"""
+
+        def made(row: Row) -> tuple[Any, ...]:
+            return row.idx, row.epoch, row.status, row.exporter, row.items, row.outcomes
+
+        rows = self._db.execute(query, [first, end])
         found = {
             index: Observed(
                 index,
@@ -132,8 +144,8 @@ class Store(Sessions, Repairs, Errors, Watched):
                 {name: _kinds(levels) for name, levels in loads(Outcomes, outcomes).items()},
                 failures.get(index, {}),
             )
-            for index, epoch, status, exporter, items, outcomes in self._db.execute(
-                query, [first, end]
+            for index, epoch, status, exporter, items, outcomes in self.with_packed(
+                rows, first, end, made
             )
         }
         found |= self._late_hangs(first, end)
@@ -196,7 +208,12 @@ class Store(Sessions, Repairs, Errors, Watched):
             FROM tests LEFT JOIN features USING (idx)
             WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
         clock, last = self.clock(), 1 << 62 if end is None else end
-        for index, at, status, told, graph, passes in self._db.execute(query, [first, last, most]):
+
+        def made(row: Row) -> tuple[Any, ...]:
+            return row.idx, row.at, row.status, row.outcomes, None, "{}"
+
+        rows = self.with_packed(self._db.execute(query, [first, last, most]), first, end, made)
+        for index, at, status, told, graph, passes in islice(rows, None if most < 0 else most):
             changed = loads(dict[str, str], passes).items()
             yield (
                 index,
@@ -211,12 +228,14 @@ class Store(Sessions, Repairs, Errors, Watched):
 
     def done(self) -> set[int]:
         """The indexes that need no more work."""
-        return {row[0] for row in self._db.execute("SELECT idx FROM tests")}
+        rows = {row[0] for row in self._db.execute("SELECT idx FROM tests")}
+        return rows.union(*self.packed_indexes())
 
     def tests_in(self, first: int, end: int) -> int:
         """How many of the indexes from one to another one, which is excluded, need no more work."""
         query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
-        return int(self._db.execute(query, [first, end]).fetchone()[0])
+        count = int(self._db.execute(query, [first, end]).fetchone()[0])
+        return count + sum(map(len, self.packed_indexes(first, end)))
 
     def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
         """Index and features of every graph that was kept, by index; or of the latest ones."""

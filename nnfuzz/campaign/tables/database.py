@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
-from nnfuzz.campaign.tables.schema import FILE, FOLDERS, LOCK, SCHEMA, TABLES
+from nnfuzz.campaign.tables.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import below, parsed_json
 
@@ -91,17 +91,28 @@ class Database:
             tables = _tables(self._db)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
-        if version != SCHEMA:
+        if version not in (SCHEMA - 1, SCHEMA):
             raise StoreError(
                 f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
                 "that made it, or start a new campaign"
             )
-        if tables != _own_tables():  # views and triggers are programs
+        if tables != _own_tables(version):  # views and triggers are programs
             raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
+        if version < SCHEMA:
+            self._add_table(write)
         if write:
             self._check_whole()
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
+
+    def _add_table(self, write: bool) -> None:
+        """What the version before had not; whoever reads gets it beside the file."""
+        if not write:
+            self._db.executescript(PACKED.replace("TABLE", "TEMP TABLE"))
+            return
+        with self._transaction():
+            self._db.execute(PACKED)
+            self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -223,9 +234,11 @@ def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
 
 
 @cache
-def _own_tables() -> frozenset[tuple[str, str, str]]:
+def _own_tables(version: int) -> frozenset[tuple[str, str, str]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)
+        if version < SCHEMA:
+            db.execute("DROP TABLE packed")
         return frozenset(_tables(db))
 
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from nnfuzz.campaign.rows import TestRow
 from nnfuzz.campaign.tables.database import loads
+from nnfuzz.campaign.tables.packed import STATISTICS
 from nnfuzz.campaign.tables.union import Union
 from nnfuzz.ir.features import Features
 from nnfuzz.reading import Unreadable
 
-_STATISTICS = ("features", "motifs", "passes")
-"""Tables of tests that are only told of."""
 _NO_TEST = "idx NOT IN (SELECT idx FROM tests)"
+_NO_PACK = "NOT EXISTS (SELECT 1 FROM packed WHERE idx BETWEEN first AND last)"
 _STRAYS = {
     "graph without its test": ("features", _NO_TEST),
     "list of motifs without its test": ("motifs", _NO_TEST),
     "list of passes without its test": ("passes", _NO_TEST),
     "kept graph without its test": ("keepable", _NO_TEST),
-    "error without its test": ("errors", _NO_TEST),
+    "error without its test": ("errors", f"{_NO_TEST} AND {_NO_PACK}"),
     "error without its text": ("errors", "digest NOT IN (SELECT digest FROM texts)"),
     "restraint without its epoch": ("avoided", "epoch NOT IN (SELECT id FROM epochs)"),
     "suspect without its finding": (
@@ -78,7 +78,7 @@ class Repairs(Union):
                 (SELECT idx FROM occurrences WHERE idx IS NOT NULL) ORDER BY idx LIMIT ?"""
         rows = self._db.execute(query, [below, most]).fetchall()
         with self._transaction():
-            for table in _STATISTICS:
+            for table in STATISTICS:
                 self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", rows)
         return len(rows)
 

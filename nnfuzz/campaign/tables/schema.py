@@ -1,12 +1,17 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 6
+SCHEMA = 7
+"""6 was without the table `packed`, which is added to such a campaign when it goes on."""
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 """Where the folders of findings are, below the campaign's."""
 
-TABLES = """
+PACKED = """
+CREATE TABLE packed (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, indexes TEXT NOT NULL,
+    rows BLOB NOT NULL) STRICT;
+"""
+TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
     workers INTEGER NOT NULL, sut TEXT NOT NULL) STRICT;
@@ -23,7 +28,7 @@ CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT 
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
     at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
     digest TEXT NOT NULL, exporter TEXT NOT NULL, items TEXT NOT NULL) STRICT;
-CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL) STRICT;
+{PACKED}CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL) STRICT;
 CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL) STRICT;
 CREATE TABLE texts (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID, STRICT;
 CREATE TABLE errors (idx INTEGER NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,

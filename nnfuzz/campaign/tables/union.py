@@ -13,6 +13,7 @@ from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.campaign.tables.database import dumps
 from nnfuzz.campaign.tables.findings import Findings
 from nnfuzz.campaign.tables.hangs import Hangs
+from nnfuzz.campaign.tables.packed import Packed, Row
 from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE
 
@@ -30,12 +31,13 @@ LEFT_OUT = ("keepable",)
 _HANG = "level stage seconds epoch signature exporter items late status idx".split()
 
 
-class Union(Findings, Hangs, Restraints):
+class Union(Findings, Hangs, Restraints, Packed):
     """A file that rows of others are added to."""
 
     def digests(self) -> Iterator[tuple[int, str]]:
         """Index and digest of every test."""
-        yield from self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
+        rows = self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
+        yield from self.with_packed(rows, 0, None, lambda row: (row.idx, row.digest))
 
     def began(self) -> float:
         """When the first session did, in seconds of Unix time; 0 if there was none."""
@@ -48,6 +50,7 @@ class Union(Findings, Hangs, Restraints):
         self._db.execute("ATTACH DATABASE ? AS part", [str(part.folder / FILE)])
         try:
             with self._transaction():
+                self._unpack(part)
                 self._name_epochs(part)
                 self._add_tests()
                 for table, (key, rest) in _KEYED.items():
@@ -67,6 +70,7 @@ class Union(Findings, Hangs, Restraints):
         finally:
             self._db.execute("DROP TABLE IF EXISTS temp.epoch_of")
             self._db.execute("DROP TABLE IF EXISTS temp.taken")
+            self._db.execute("DROP TABLE IF EXISTS temp.tests_of_part")
             self._db.execute("DETACH DATABASE part")
 
     def forget_tests(self, indexes: Iterable[int]) -> None:
@@ -94,12 +98,21 @@ class Union(Findings, Hangs, Restraints):
         query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
         self._db.execute(query, [found_at, signature])
 
+    def _unpack(self, part: Union) -> None:
+        """All tests of the part, in a temporary table."""
+        self._db.execute("CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests")
+        self._db.execute("CREATE UNIQUE INDEX temp.of_part ON tests_of_part (idx)")
+        marks = ", ".join("?" * len(Row._fields))
+        query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({marks})"
+        self._db.executemany(query, part.packed_rows())
+
     def _name_epochs(self, part: Union) -> None:
         """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
         self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
-        query = "SELECT epoch FROM {0}.tests UNION SELECT epoch FROM {0}.hangs UNION SELECT id"
-        query += " FROM {0}.epochs"
-        for (epoch,) in self._db.execute(query.format("part")).fetchall():
+        query = """
+            SELECT epoch FROM tests_of_part UNION SELECT epoch FROM part.hangs
+            UNION SELECT id FROM part.epochs"""
+        for (epoch,) in self._db.execute(query).fetchall():
             row = part._row(epoch)
             found = "SELECT refused, reasons, emphasis FROM part.epochs WHERE id = ?"
             held = self._db.execute(found, [row]).fetchone() or ("[]", "{}", "{}")
@@ -116,7 +129,7 @@ class Union(Findings, Hangs, Restraints):
 
     def _add_tests(self) -> None:
         self._db.execute(
-            "CREATE TEMP TABLE taken AS SELECT p.idx FROM part.tests p "
+            "CREATE TEMP TABLE taken AS SELECT p.idx FROM tests_of_part p "
             "LEFT JOIN main.tests m USING (idx) WHERE m.idx IS NULL "
             "OR (p.at, p.outcomes, p.seconds) < (m.at, m.outcomes, m.seconds)"
         )
@@ -126,7 +139,8 @@ class Union(Findings, Hangs, Restraints):
             columns, rows = "*", f"part.{table}"
             if table == "tests":
                 columns = "idx, status, new, at, outcomes, seconds, comparable, digest, exporter"
-                columns, rows = columns + ", items", f"{rows} JOIN temp.epoch_of ON old = epoch"
+                columns += ", items"
+                rows = "tests_of_part JOIN temp.epoch_of ON old = epoch"
             self._db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM {rows} {where}")
         self._db.execute("INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts")
 
