@@ -167,6 +167,7 @@ class HardSwish(Gated):
 
 @operator
 class Tanh(Increasing):
+    edges = True
     torch = staticmethod(torch.tanh)
 
     def radius(self, u, y, x):

@@ -17,6 +17,7 @@ BOOLEANS_ONLY = Unexportable("torchscript", "exports bitwise operators of boolea
 
 
 class Bitwise(Binary):
+    edges = True
     since = 18
     modular = True
     unexportable = (BOOLEANS_ONLY,)
@@ -57,6 +58,7 @@ class BitwiseXor(Bitwise):
 
 @operator
 class BitwiseNot(Unary):
+    edges = True
     since = 18
     modular = True
     unexportable = (BOOLEANS_ONLY,)

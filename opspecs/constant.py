@@ -33,6 +33,7 @@ def _listable(x):
 class Shaped(OpSpec):
     """Base of operators that read only the shape of their input: the output is always exact."""
 
+    edges = True
     inputs = (In("T", ALL),)
     modular = True
     constant = True

@@ -22,6 +22,7 @@ LONGEST = 709.0
 
 @operator
 class Exp(Increasing):
+    edges = True
     torch = staticmethod(torch.exp)
     within = (0.0, math.inf)
     valid = ((-math.inf, LONGEST),)
@@ -35,6 +36,7 @@ class Exp(Increasing):
 
 @operator
 class Log(Increasing):
+    edges = True
     torch = staticmethod(torch.log)
     valid = ((POSITIVE, math.inf),)
     rounding = (8, 2)
@@ -51,6 +53,7 @@ class Sqrt(Increasing):
 
 
 class Wave(Unary):
+    edges = True
     within = (-1.0, 1.0)
     maximum_at = 0.0
 
@@ -77,6 +80,7 @@ class Cos(Wave):
 
 @operator
 class Tan(Branched):
+    edges = True
     torch = staticmethod(torch.tan)
     monotone = (1,)
 
@@ -95,6 +99,7 @@ class Tan(Branched):
 
 @operator
 class Asin(Increasing):
+    edges = True
     torch = staticmethod(torch.asin)
     valid = ((-1.0, 1.0),)
     rounding = (8, 0)
@@ -102,6 +107,7 @@ class Asin(Increasing):
 
 @operator
 class Acos(Decreasing):
+    edges = True
     torch = staticmethod(torch.acos)
     valid = ((-1.0, 1.0),)
     rounding = (0, 8)
@@ -109,6 +115,7 @@ class Acos(Decreasing):
 
 @operator
 class Atan(Increasing):
+    edges = True
     torch = staticmethod(torch.atan)
     rounding = (8, 0)
 
@@ -116,6 +123,7 @@ class Atan(Increasing):
 class Hyperbolic(Unary):
     """Functions that grow like exp(|x|)."""
 
+    edges = True
     valid = ((-LONGEST, LONGEST),)
 
     def domain(self, x):
@@ -143,6 +151,7 @@ class Cosh(Hyperbolic):
 
 @operator
 class Asinh(Increasing):
+    edges = True
     unexportable = (Unexportable("torchscript", "has no symbolic function for asinh"),)
     torch = staticmethod(torch.asinh)
     rounding = (8, 2)
@@ -152,6 +161,7 @@ class Asinh(Increasing):
 class Acosh(Increasing):
     """Steep at 1, where x^2 - 1 is off by u. Few values behind other operators are above 1."""
 
+    edges = True
     weight = 0.5
     unexportable = (Unexportable("torchscript", "has no symbolic function for acosh"),)
     torch = staticmethod(torch.acosh)
@@ -164,6 +174,7 @@ class Acosh(Increasing):
 
 @operator
 class Atanh(Increasing):
+    edges = True
     weight = 0.5  # as above, for values within (-1, 1)
     unexportable = (Unexportable("torchscript", "has no symbolic function for atanh"),)
     torch = staticmethod(torch.atanh)
@@ -212,5 +223,6 @@ class Ceil(ToInteger):
 class Round(ToInteger):
     """Halves go to the even neighbour."""
 
+    edges = True
     torch = staticmethod(torch.round)
     step = 0.5

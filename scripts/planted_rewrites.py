@@ -8,6 +8,10 @@ less is counted as "rounding": nobody could tell it from another order of summat
 found where the envelope or an error says so.
 
     .venv/bin/python scripts/planted_rewrites.py --models 300
+    .venv/bin/python scripts/planted_rewrites.py --models 300 --edges
+
+--edges: inputs with NaN and the like, empty tensors, and compilers that are wrong there
+(planted.wrong_at_edges).
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from rich.progress import track
 sys.path.insert(0, str(Path(__file__).parent))
 
 from check_rewrites import Runtime, same
-from planted.wrong_compilers import COMPILERS
+from planted import wrong_at_edges, wrong_compilers
 
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.execute.target import Target
@@ -57,19 +61,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--opset", type=int, default=20)
+    parser.add_argument("--edges", action="store_true")
     args = parser.parse_args()
     start = time.process_time()
+    share = 0.0 if args.edges else 1.0
     config = CaseConfig(
-        exporter="direct", opset=args.opset, nodes=args.nodes, dynamic=0.0, rewrites=1.0
+        exporter="direct", opset=args.opset, nodes=args.nodes, rewrites=share, edges=args.edges
     )
     producer, run = Producer(args.seed, config), Runtime()
-    scores = {form: {c.name: Score() for c in COMPILERS} for form in ("rewritten", "plain")}
+    compilers = wrong_at_edges.COMPILERS if args.edges else wrong_compilers.COMPILERS
+    forms = ("edges",) if args.edges else ("rewritten", "plain")
+    scores = {form: {c.name: Score() for c in compilers} for form in forms}
     alarms = tests = 0
     for index in track(range(args.models), description="models"):
         case = producer.produce(index)
-        if not isinstance(case, TestCase) or not case.plain:
+        if not isinstance(case, TestCase) or not (case.plain or args.edges):
             continue
-        before, right = (_ran(run, m, case.inputs) for m in (case.plain, case.model))
+        plain = case.plain or case.model
+        before, right = (_ran(run, m, case.inputs) for m in (plain, case.model))
         if before is None or right is None or _wrong(producer, case, before):
             continue
         tests += 1
@@ -77,8 +86,8 @@ def main() -> int:
             alarms += 1
             print(f"index {index}: {case.exporter} itself is not right", file=sys.stderr)
             continue
-        for form, model, held in (("rewritten", case.model, right), ("plain", case.plain, before)):
-            for compiler in COMPILERS:
+        for form, model, held in zip(forms, (case.model, plain), (right, before)):
+            for compiler in compilers:
                 score = scores[form][compiler.name]
                 _try(producer, case, model, held, compiler, score, run, tests)
     _report(scores, tests, alarms, time.process_time() - start)
@@ -139,24 +148,24 @@ def _wrong(producer: Producer, case: TestCase, outputs: dict[str, np.ndarray]) -
 
 
 def _report(scores, tests: int, alarms: int, seconds: float) -> None:
-    print(f"{'wrong compiler':40} {'rewritten':>40} {'plain':>40}")
-    print(f"{'':40}" + f"{'reached rounding effective found first':>41}" * 2)
+    names = next(iter(scores.values()))
+    print(f"{'wrong compiler':40}" + "".join(f"{form:>41}" for form in scores))
+    print(f"{'':40}" + f"{'reached rounding effective found first':>41}" * len(scores))
     totals = {form: [0, 0, 0, 0] for form in scores}
-    for compiler in COMPILERS:
-        row = f"{compiler.name:40}"
-        for form in ("rewritten", "plain"):
-            s = scores[form][compiler.name]
+    for name in names:
+        row = f"{name:40}"
+        for form, own in scores.items():
+            s = own[name]
             row += f"{s.reached:9}{s.rounding:9}{s.effective:10}{s.found:6}{s.first or '-':>7}"
-            own = s.rounding, s.effective, s.found, bool(s.found)
-            totals[form] = [a + b for a, b in zip(totals[form], own)]
+            told = s.rounding, s.effective, s.found, bool(s.found)
+            totals[form] = [a + b for a, b in zip(totals[form], told)]
         print(row)
     for form, (rounding, effective, found, known) in totals.items():
         share = 100 * found / effective if effective else 0.0
         told = f"{found} of {effective} effective faults found ({share:.1f} %)"
-        compilers = f"{known} of {len(COMPILERS)} compilers"
-        print(f"{form}: {told}, {compilers}; {rounding} more move as rounding does")
-    print(f"{tests} models, {alarms} rewritten models that are wrong by themselves, "
-          f"{seconds:.0f} s of CPU time")  # fmt: skip
+        known = f"{known} of {len(names)} compilers"
+        print(f"{form}: {told}, {known}; {rounding} more move as rounding does")
+    print(f"{tests} models, {alarms} that are wrong by themselves, {seconds:.0f} s of CPU time")
 
 
 if __name__ == "__main__":

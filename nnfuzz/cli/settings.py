@@ -65,7 +65,7 @@ def make_config(
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
-    if case.get("rewrites") and DIRECT in opsets:
+    if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT])
     _check_levels(registry, specs, rest.get("levels", ()))
     if "time_limit" not in rest and "tests_limit" not in rest:

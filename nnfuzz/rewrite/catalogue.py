@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnfuzz.rewrite.rule import Rule
-from nnfuzz.rewrite.rules import algebra, batch, control, data, functions, identities, structure
+from nnfuzz.rewrite.rules import (
+    algebra,
+    batch,
+    control,
+    data,
+    empty,
+    functions,
+    identities,
+    structure,
+)
 
 _ALL = (
     *(functions.RULES + control.RULES + structure.RULES),
     *(data.RULES + identities.RULES + algebra.RULES + batch.RULES),
+    *empty.RULES,
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
+EDGES: tuple[str, ...] = tuple(rule.name for rule in empty.RULES)
+"""Rules that ask compilers about the edges of what ONNX allows, and are left out elsewhere."""
+USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in EDGES)
 
 
 FEATURES: Mapping[str, str] = {
@@ -20,6 +33,7 @@ FEATURES: Mapping[str, str] = {
     "If": control.if_constant.name,
     "Loop": control.loop_once.name,
     "Scan": control.scan_once.name,
+    empty.FAMILY: empty.joined_with_nothing.name,
 }
 """What some compilers do not take at all -> a rule that brings it into a model."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import onnx
 
-from nnfuzz.rewrite.catalogue import RULES, named
+from nnfuzz.rewrite.catalogue import RULES, USUAL, named
 from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.region import Region
 from nnfuzz.rewrite.rule import Rule
@@ -64,11 +64,11 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
 def drawn(
     model: bytes, rng: random.Random, rules: Collection[str] = (), most: int = MOST_STEPS
 ) -> tuple[bytes, tuple[Step, ...]]:
-    """The model after one to `most` steps that rng draws among some rules; default: all."""
+    """The model after one to `most` steps that rng draws among some rules; default: USUAL."""
     if len(model) > MOST_BYTES:
         return model, ()
     draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
-    names = [name for name in RULES if not rules or name in rules]
+    names = [name for name in RULES if name in (rules or USUAL)]
     composed = rng.random() < _COMPOSED
     for _ in range(rng.randint(1, most)):
         step = _next(draft, names, rng, composed and bool(done))

@@ -63,8 +63,9 @@ class OpSpec(Typed, Numeric):
 
     edges: ClassVar[bool] = False
     """Whether IEEE 754 or ONNX decides what comes of NaN, infinities and signed zeros: arithmetic
-    that is rounded once, comparison, selection by a condition, movement of data. ONNX says nothing
-    of NaN in a maximum, in a sum of many, in a function."""
+    that is rounded once, comparison, selection by a condition, movement of data, the functions of
+    IEEE 754-2019 clause 9.2 (exp, log, sin and the like). ONNX says nothing of NaN in a maximum, in
+    a sum of many, in an activation."""
 
     # -- meaning ------------------------------------------------------------------------------
 

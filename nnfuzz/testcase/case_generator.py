@@ -34,7 +34,7 @@ from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
-from nnfuzz.rewrite.catalogue import RULES, needs
+from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
 from nnfuzz.rewrite.forms import form_of
 from nnfuzz.rewrite.rewriting import drawn
 from nnfuzz.spec.motif import Motif
@@ -56,6 +56,8 @@ FAMILY = 8
 KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
+EMPTY = 0.3
+"""Share of the models with edge values that get empty tensors as well."""
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
 
@@ -106,7 +108,7 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
-        self._rules = self._admitted_rules() if config.rewrites else ()
+        self._rules = self._admitted_rules()
         self._parents = lru_cache(KEPT)(self._parent)
         self._kept_values = cache(self._with_values)
         self.narrowed = self.targets
@@ -115,15 +117,15 @@ class CaseGenerator:
             self.narrowed = CoverageTargets(narrowed)
 
     def _admitted_rules(self) -> tuple[str, ...]:
-        """The rewrites that bring in nothing that compilers do not take, and no operator all of
-        whose signatures are refused.
+        """The rewrites that are asked for, bring in nothing that compilers do not take, and no
+        operator all of whose signatures are refused.
         """
+        config = self.config
+        wanted = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
         refused = {key.partition("(")[0] for key in self.config.refused}
         left = {key.partition("(")[0] for key in self.catalog.signature_keys()}
         gone = {*(refused - left), *self.config.unrewritten}
-        return tuple(
-            name for name, rule in RULES.items() if not any(needs(rule, what) for what in gone)
-        )
+        return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""
@@ -247,7 +249,8 @@ class CaseGenerator:
         index alone, so that the share changes no graph.
         """
         rng = random.Random(f"{self.seed}/{index}/rewrites")
-        if self.config.invalid or rng.random() >= self.config.rewrites:
+        share = max(self.config.rewrites, EMPTY if self.config.edges else 0.0)
+        if self.config.invalid or not self._rules or rng.random() >= share:
             return model, b"", DIRECT
         after, steps = drawn(model, rng, self._rules)
         return after, model if steps else b"", form_of(DIRECT, steps)

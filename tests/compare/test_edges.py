@@ -67,10 +67,19 @@ def test_what_onnx_does_not_decide_is_masked_with_all_behind_it(build):
 
 
 def test_other_operators_count_where_nothing_is_at_an_edge(build):
-    found, _ = bounds(build, "Exp", x=np.array([[np.nan, 1.0]], np.float32))
+    found, _ = bounds(build, "Erf", x=np.array([[np.nan, 1.0]], np.float32))
     assert not any(envelope.comparable.any() for envelope in found.values())
     b = build(x=X, y=np.array([1.0, 2.0], np.float32))
     b.add("Neg", "x")
-    name = b.add("Exp", "y")
+    name = b.add("Erf", "y")
     graph, params = b.done(name)
     assert at_edges(graph, params, envelopes(graph, params))[name].comparable.all()
+
+
+def test_ieee_754_decides_on_its_own_functions(build):
+    """Clause 9.2: exp(-inf) is 0, exp(inf) is inf, exp(NaN) is NaN."""
+    edges = np.array([[np.nan, np.inf, -np.inf, 1.0]], np.float32)
+    found, outputs = bounds(build, "Exp", x=edges)
+    assert not wrong(found, outputs, lambda y: y)
+    assert wrong(found, outputs, put((0, 0), 0.0))
+    assert wrong(found, outputs, put((0, 1), 3.4e38))

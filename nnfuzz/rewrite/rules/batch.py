@@ -16,7 +16,7 @@ from nnfuzz.rewrite.rule import models
 from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, ints
 
 FAMILY = "batch laws"
-_MOVED = (
+MOVED = (
     *(DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8),
     *(DType.INT32, DType.INT64, DType.BOOL),
 )
@@ -36,24 +36,30 @@ class Batch:
         return draft.types[self.value].sizes[self.axis]
 
 
-def _sites(draft: Draft) -> list[Batch]:
+def batches(draft: Draft, unsized: bool = False) -> list[Batch]:
+    """Values with an axis along which some node that reads them does not mix anything. unsized:
+    whether to leave out nodes that are told sizes, of which 0 has a meaning of its own.
+    """
     return [
         Batch(name, axis)
         for name in draft.flowing()
         if _movable(draft, name)
         for axis in range(draft.rank(name))
         if any(
-            _node_law(draft, draft.graph.node[i], {name: axis}) for i in draft.readers.get(name, ())
+            _node_law(draft, draft.graph.node[i], {name: axis}, unsized)
+            for i in draft.readers.get(name, ())
         )
     ]
 
 
 def _movable(draft: Draft, name: str) -> bool:
     type_ = draft.types.get(name)
-    return type_ is not None and type_.dtype in _MOVED and type_.elements <= MOST_ELEMENTS
+    return type_ is not None and type_.dtype in MOVED and type_.elements <= MOST_ELEMENTS
 
 
-def _node_law(draft: Draft, node: onnx.NodeProto, axes: Mapping[str, int]) -> Law | None:
+def _node_law(
+    draft: Draft, node: onnx.NodeProto, axes: Mapping[str, int], unsized: bool
+) -> Law | None:
     """The law of a node some of whose operands have a batch axis; None if it mixes their slices, if
     they do not fit together, or if it needs something that cannot be moved.
     """
@@ -62,6 +68,8 @@ def _node_law(draft: Draft, node: onnx.NodeProto, axes: Mapping[str, int]) -> La
         return None
     found = law(draft, node, *next(iter(places.items())))
     if found is None or any(found.inputs.get(place) != axis for place, axis in places.items()):
+        return None
+    if unsized and found.sizes:
         return None
     moved = [node.input[place] for place in found.inputs] + [*node.output]
     return found if all(_movable(draft, name) for name in moved) else None
@@ -138,11 +146,10 @@ class Stacked(Lanes):
 
 
 class InParts(Lanes):
-    """A copy for each of two parts that the batch is cut into."""
+    """A copy for each of two parts that the batch is cut into. at: slices of the first one."""
 
-    def __init__(self, draft: Draft, emit: Nodes, extent: int, rng: random.Random) -> None:
-        self.at = rng.randint(1, extent - 1)
-        super().__init__(draft, emit, [self.at, extent - self.at])
+    def __init__(self, draft: Draft, emit: Nodes, extent: int, at: int) -> None:
+        super().__init__(draft, emit, [at, extent - at])
 
     def enter(self, name: str, axis: int) -> list[str]:
         first, second = self.extents
@@ -152,28 +159,28 @@ class InParts(Lanes):
         return self.emit.one("Concat", *names, axis=axis)
 
 
-def _taken(draft: Draft, batch: Batch, rng: random.Random) -> dict[int, Law]:
-    """The nodes behind a value that go into the copies, with their laws."""
-    axes, taken = {batch.value: batch.axis}, dict[int, Law]()
+def taken(draft: Draft, batch: Batch, rng: random.Random, unsized: bool = False) -> dict[int, Law]:
+    """The nodes behind a value that go into the copies, with their laws. unsized: see batches."""
+    axes, laws = {batch.value: batch.axis}, dict[int, Law]()
     for i, node in enumerate(draft.graph.node):
-        found = _node_law(draft, node, axes)
-        if found is not None and (not taken or rng.random() >= _ENDS):
-            taken[i] = found
+        found = _node_law(draft, node, axes, unsized)
+        if found is not None and (not laws or rng.random() >= _ENDS):
+            laws[i] = found
             axes |= zip(node.output, found.outputs)
-    return taken
+    return laws
 
 
-def _carried(draft: Draft, lanes: Lanes, taken: Mapping[int, Law]) -> None:
+def carried(draft: Draft, lanes: Lanes, laws: Mapping[int, Law]) -> None:
     """Puts copies of nodes in their place; what others read of them comes back under its name."""
-    others = [node for i, node in enumerate(draft.graph.node) if i not in taken]
+    others = [node for i, node in enumerate(draft.graph.node) if i not in laws]
     wanted = {*draft.outputs, *(name for node in others for name in reads(node))}
     inside: dict[str, list[str]] = {}
     nodes: list[onnx.NodeProto] = []
     for i, node in enumerate(draft.graph.node):
-        if i not in taken:
+        if i not in laws:
             nodes.append(node)
             continue
-        found, before = taken[i], len(lanes.emit.nodes)
+        found, before = laws[i], len(lanes.emit.nodes)
         results = lanes.copies(node, found, inside)
         inside |= zip(node.output, map(list, zip(*results)))
         for name, axis in zip(node.output, found.outputs):
@@ -185,21 +192,22 @@ def _carried(draft: Draft, lanes: Lanes, taken: Mapping[int, Law]) -> None:
     draft.graph.initializer.extend(lanes.emit.initializers)
 
 
-@models(FAMILY, _sites, uses=["Concat", "Slice"], bits=False)
+@models(FAMILY, batches, uses=["Concat", "Slice"], bits=False)
 def batch_stacked(draft: Draft, site: Batch, rng: random.Random) -> None:
     """Nodes that compute every slice along an axis by itself -> the same on twice as many slices,
     their own and these once more in the opposite order, of whose results one half is read."""
     lanes = Stacked(draft, draft.emitter(), site.extent(draft), rng)
-    _carried(draft, lanes, _taken(draft, site, rng))
+    carried(draft, lanes, taken(draft, site, rng))
 
 
-@models(FAMILY, lambda draft: [b for b in _sites(draft) if b.extent(draft) > 1],
+@models(FAMILY, lambda draft: [b for b in batches(draft) if b.extent(draft) > 1],
         uses=["Concat", "Slice"], bits=False)  # fmt: skip
 def batch_in_parts(draft: Draft, site: Batch, rng: random.Random) -> None:
     """Nodes that compute every slice along an axis by itself -> the same twice, on the first slices
     and on the others, and Concat of the results."""
-    lanes = InParts(draft, draft.emitter(), site.extent(draft), rng)
-    _carried(draft, lanes, _taken(draft, site, rng))
+    extent = site.extent(draft)
+    lanes = InParts(draft, draft.emitter(), extent, rng.randint(1, extent - 1))
+    carried(draft, lanes, taken(draft, site, rng))
 
 
 RULES = (batch_stacked, batch_in_parts)
