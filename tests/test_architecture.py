@@ -24,6 +24,7 @@ ALLOWED = {
         "backends/transform.py",
     },
     "tvm": {"backends/tvm.py", "backends/frontends.py"},
+    "ray": {"nnfuzz/cluster/on_ray.py"},
     "typer": {"nnfuzz/cli", "nnfuzz/fuzz.py"},
     "starlette": {"nnfuzz/serve"},
     "uvicorn": {"nnfuzz/serve"},

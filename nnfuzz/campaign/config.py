@@ -30,6 +30,8 @@ PROBES_PER_SECOND = 50
 ONNX Runtime does on two cores; Apache TVM does 10."""
 
 
+MOST_PRODUCERS = 16
+"""Unless more are asked for."""
 MOST_WORKERS = 1024
 """Of a kind: more than the cores of any machine; a file may ask for anything."""
 
@@ -228,6 +230,17 @@ class CampaignConfig:
                     "or start a new campaign in another --out"
                 )
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
+
+
+def processes(backends: int, cores: int) -> dict[str, int]:
+    """Workers per backend and producers for a number of cores.
+
+    Either kind may be the bottleneck; the other then idles, which costs nothing.
+    """
+    return {
+        "producers": max(1, min(MOST_PRODUCERS, cores)),
+        "workers": max(1, (cores - 1) // backends),
+    }
 
 
 def _without_code(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Report:
     wants: how many tests it would like to have before it. begun: the last epoch that it has
     decided, if it leads; -1 for none. claims: signatures of findings that it could reduce, with
     their clusters; reduced: those that it is done with. leaves: whether its session is over.
+    found: signatures of findings that are new to it, with their titles.
     """
 
     node: str
@@ -42,6 +43,7 @@ class Report:
     claims: tuple[tuple[str, str], ...] = ()
     reduced: tuple[str, ...] = ()
     leaves: bool = False
+    found: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ class Snapshot:
     left: seconds until the limit, if known. decided: signatures known to be supported or refused.
     flaky: failures that did not repeat. waiting: for which hangs, the longest first. suspects:
     hangs that are not confirmed yet. unreduced: findings. avoided: see nnfuzz.campaign.throttle.
+    nodes: of a cluster, a line on each.
     """
 
     phase: str
@@ -38,6 +39,7 @@ class Snapshot:
     avoided: int = 0
     waiting: tuple[str, ...] = ()
     suspects: int = 0
+    nodes: tuple[str, ...] = ()
 
 
 def counted(count: int, noun: str) -> str:

@@ -98,6 +98,7 @@ def fuzz(
     shard: opt.ShardOf = None,
     share: opt.Share = None,
     disk: opt.Disk = None,
+    ray: opt.Ray = None,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
@@ -110,6 +111,7 @@ def fuzz(
     nnfuzz fuzz -b mine --plugin my_backend.py
     nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
     nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --share /nfs/tvm --out part2
+    nnfuzz fuzz -b tvm --time 8h --share s3://bucket/tvm --ray    on a cluster
     nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
     nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
@@ -129,8 +131,10 @@ def fuzz(
         time = PR_TIME
     if shard and seed is None and not resume:
         raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
-    if share and not shard and not resume:
-        raise UsageError("--share is for the parts of a campaign: add --shard 1/2")
+    if share and not shard and not resume and ray is None:
+        raise UsageError("--share is for the parts of a campaign: add --shard 1/2, or --ray")
+    if shard and ray is not None:
+        raise UsageError("--ray divides the campaign itself: leave out --shard")
     if seed_models or focus:
         exporter = exporter or "direct"
     given = {
@@ -168,7 +172,10 @@ def fuzz(
     given = {name: value for name, value in given.items() if value is not None}
     asked = _Asked(backend or [], plugin or [], known, baseline, listed(focus), out, given)
     asked = _without_defaults(asked, context) if resume else asked
-    result, config = _fuzz(asked, resume, quiet, fresh)
+    if ray is None:
+        result, config = _fuzz(asked, resume, quiet, fresh)
+    else:
+        result, config = _fuzz_on_ray(asked, resume, quiet, ray)
     report_campaign(result, config, junit, summary_md)
     raise typer.Exit(exit_code(result.summary))
 
@@ -211,6 +218,25 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result
     return result, config
 
 
+def _fuzz_on_ray(
+    asked: _Asked, resume: bool, quiet: bool, address: str
+) -> tuple[Result, CampaignConfig]:
+    """Runs a campaign on a cluster, puts it together and prints its summary."""
+    from nnfuzz.cli.cluster import Work, fuzz_on_cluster
+    from nnfuzz.cli.settings import default_folder
+    from nnfuzz.cli.summary import print_summary
+
+    if resume:
+        work = Work.of(asked.out)
+        config, registry = _going_on(work.config(), asked)
+    else:
+        config, registry = _new(asked)
+        work = Work.of(asked.out or default_folder(config.backends))
+    result, config = fuzz_on_cluster(config, registry, work, resume, quiet, address, asked.given)
+    print_summary(result, config)
+    return result, config
+
+
 def exit_code(summary: dict[str, Any]) -> int:
     """3 for faults of nnfuzz without any finding; 2 if nothing was tested at all."""
     if summary["findings"]:
@@ -241,7 +267,16 @@ def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
 
 def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     from nnfuzz.campaign.store import Store
-    from nnfuzz.cli.settings import chosen_backends, default_folder, make_config
+    from nnfuzz.cli.settings import default_folder
+
+    config, registry = _new(asked)
+    folder = asked.out or default_folder(config.backends)
+    return Store.create(folder, config.to_json()), config, registry
+
+
+def _new(asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
+    """The settings of a new campaign."""
+    from nnfuzz.cli.settings import chosen_backends, make_config
     from nnfuzz.execute.registry import BackendRegistry
 
     registry = BackendRegistry.discover(asked.plugins)
@@ -250,9 +285,7 @@ def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     if asked.focus:
         given |= _focus(asked, registry, specs)
     config = make_config(registry, specs, asked.plugins, asked.known, given)
-    config = replace(config, known=_and_baseline(config.known, asked.baseline))
-    folder = asked.out or default_folder(specs)
-    return Store.create(folder, config.to_json()), config, registry
+    return replace(config, known=_and_baseline(config.known, asked.baseline)), registry
 
 
 def _and_baseline(known: tuple[str, ...], baseline: Path | None) -> tuple[str, ...]:
@@ -284,32 +317,38 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.sources import SOURCES
     from nnfuzz.campaign.store import Store
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.settings import known_failures
-    from nnfuzz.execute.registry import BackendRegistry
 
     if asked.out is None:
         raise UsageError("--resume needs --out DIR: which campaign shall go on?")
-    given = dict(asked.given)
     store = Store.open(asked.out)
     try:
         if store.meta(SOURCES) is not None:
             raise UsageError(f"{asked.out} was put together by nnfuzz merge: go on with its parts")
-        stored = CampaignConfig.from_json(store.config())
-        Consent(asked.out, asked.plugins).require(stored.plugins)
-        registry = BackendRegistry.discover(stored.plugins)
-        if asked.backends:
-            given["backends"] = tuple(registry.parse(text) for text in asked.backends)
-        if asked.known or asked.baseline:
-            lines = known_failures(asked.known) if asked.known else ()
-            given["known"] = _and_baseline(lines, asked.baseline)
-        config = stored.resumed_with(given)
+        config, registry = _going_on(CampaignConfig.from_json(store.config()), asked)
         refuse_finished(store, config)
         store.set_meta("config", config.to_json())
     except BaseException:
         store.close()
         raise
     return store, config, registry
+
+
+def _going_on(stored: CampaignConfig, asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
+    """The settings of a campaign with the limits that are given anew."""
+    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.settings import known_failures
+    from nnfuzz.execute.registry import BackendRegistry
+
+    assert asked.out is not None
+    given = dict(asked.given)
+    Consent(asked.out, asked.plugins).require(stored.plugins)
+    registry = BackendRegistry.discover(stored.plugins)
+    if asked.backends:
+        given["backends"] = tuple(registry.parse(text) for text in asked.backends)
+    if asked.known or asked.baseline:
+        lines = known_failures(asked.known) if asked.known else ()
+        given["known"] = _and_baseline(lines, asked.baseline)
+    return stored.resumed_with(given), registry
 
 
 def refuse_finished(store: Store, config: CampaignConfig) -> None:

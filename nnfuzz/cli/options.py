@@ -259,7 +259,17 @@ Share = Annotated[
         metavar="DIR|URL",
         help="Where the parts of --shard tell each other what they learn, so that they make the "
         "tests that one process would: a folder that all see, or an address that fsspec knows "
-        "[default: each part learns from its own tests].",
+        "[default: each part learns from its own tests]. With --ray, what nodes publish is there.",
+    ),
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Run on all nodes of a Ray cluster: the one at this address, or the one that this "
+        "machine or job belongs to, or a new one of this machine alone. Needs nnfuzz[ray], and "
+        "--share where there are several machines.",
     ),
 ]
 Disk = Annotated[

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
 
 LINE_SECONDS = 10.0
+MOST_NODES = 16
+"""Of a cluster that a terminal has a line for."""
 
 
 class Silent:
@@ -110,9 +112,10 @@ def line(s: Snapshot) -> str:
     faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
     about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
     found = f"{counted(s.findings, 'finding')}{about}"
+    where = f" on {counted(len(s.nodes), 'node')}" if s.nodes else ""
     return (
-        f"[{spoken(s.seconds)}{left}] {s.phase}: {counted(s.tests, 'test')}, {s.rate:.1f}/s, "
-        f"{counts(s)}, {found}, "
+        f"[{spoken(s.seconds)}{left}] {s.phase}{where}: {counted(s.tests, 'test')}, "
+        f"{s.rate:.1f}/s, {counts(s)}, {found}, "
         f"{s.sut_share:.0%} of the time in compilers{faults}{_hangs(s)}"
     )
 
@@ -161,6 +164,9 @@ def panel(s: Snapshot) -> Any:
     if s.refused or s.faults or s.avoided:
         notes = f"{s.refused} signatures refused, {s.avoided} patterns avoided"
         rows.append(("notes", f"{notes}, {s.faults} faults of nnfuzz"))
+    rows += [("nodes" if text == s.nodes[0] else "", text) for text in s.nodes[:MOST_NODES]]
+    if len(s.nodes) > MOST_NODES:
+        rows.append(("", f"and {len(s.nodes) - MOST_NODES} more"))
     for name, text in rows:
         grid.add_row(Text(name, style="dim"), Text(text))
     if s.suspects:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS = 60.0
 DEFAULT_DYNAMIC = 0.05
 DEFAULT_PIPELINES = 0.5
-MOST_PRODUCERS = 16
 
 
 def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[BackendSpec, ...]:
@@ -189,17 +188,12 @@ def _check_levels(
 
 
 def default_processes(backends: int) -> dict[str, int]:
-    """Workers per backend and producers for the cores of this machine.
-
-    Either kind may be the bottleneck; the other then idles, which costs nothing.
-    """
+    """For the cores of this machine, see nnfuzz.campaign.config.processes."""
     import os
 
-    cores = len(os.sched_getaffinity(0))
-    return {
-        "producers": max(1, min(MOST_PRODUCERS, cores)),
-        "workers": max(1, (cores - 1) // backends),
-    }
+    from nnfuzz.campaign.config import processes
+
+    return processes(backends, len(os.sched_getaffinity(0)))
 
 
 def known_failures(path: Path) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ ARGUMENTS, OTHERS = "Arguments", "Options"
 PANELS = {
     "What is tested": "backend level pipelines plugin implementations",
     "How much, and where to": "time tests pr count instances agreements data_sets part shard "
-    "share disk max_bytes max_time budget out resume",
+    "share disk max_bytes max_time budget out resume ray",
     "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
     "singles dynamic seed_models focus guidance invalid edges",
     "How models are written": "exporter opset rewrites steps list_",
@@ -28,7 +28,19 @@ PANELS = {
 
 
 class Grouped(TyperCommand):
-    """A command whose --help lists options by PANELS, in plain text."""
+    """A command whose --help lists options by PANELS, in plain text.
+
+    The value of an option with a metavar in brackets may be left out: then it is "".
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        names = {n for p in self.params if str(p.metavar).startswith("[") for n in p.opts}
+        given: list[str] = []
+        for arg, after in zip(args, [*args[1:], "-"]):
+            given.append(arg)
+            if arg in names and after.startswith("-"):
+                given.append("")
+        return super().parse_args(ctx, given)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_options(self, ctx, formatter)

@@ -36,6 +36,7 @@ CREATE INDEX IF NOT EXISTS held ON ranges (holder);
 CREATE INDEX IF NOT EXISTS untold ON ranges (first) WHERE NOT told;
 CREATE TABLE IF NOT EXISTS reductions (signature TEXT PRIMARY KEY, cluster TEXT NOT NULL,
     holder TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE IF NOT EXISTS findings (signature TEXT PRIMARY KEY, title TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS reducing ON reductions (cluster) WHERE NOT done;
 """
 
@@ -100,6 +101,10 @@ class Leases:
         """Whether nothing is left to do."""
         return self.closed or (self._limit is not None and self.kept >= self._limit)
 
+    def findings(self) -> dict[str, str]:
+        """Titles by signature, in the order of their discovery; nothing is merged yet."""
+        return dict(self._db.execute("SELECT signature, title FROM findings ORDER BY rowid"))
+
     def nodes(self) -> list[str]:
         """Those that were heard within the term."""
         return sorted(self._heard)
@@ -153,6 +158,7 @@ class Leases:
         self._db.executemany("DELETE FROM ranges WHERE first = ? AND told", kept)
         if report.begun > self.begun:
             self._set("begun", report.begun)
+        self._db.executemany("INSERT OR IGNORE INTO findings VALUES (?, ?)", report.found)
         done = [(signature, report.node) for signature in report.reduced]
         self._db.executemany(
             "UPDATE reductions SET done = 1 WHERE signature = ? AND holder = ?", done

@@ -1,0 +1,103 @@
+"""`nnfuzz fuzz --ray`: a campaign on a cluster, and its parts as one campaign at the end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.cli.errors import UsageError, tell, writing
+
+if TYPE_CHECKING:
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.session import Result
+    from nnfuzz.execute.registry import BackendRegistry
+
+
+@dataclass(frozen=True)
+class Work:
+    """The folder beside a campaign's in which it is kept what is lent, and to what settings."""
+
+    out: Path
+
+    @classmethod
+    def of(cls, out: Path | None) -> Work:
+        """Raises: UsageError."""
+        if out is None:
+            raise UsageError("--resume needs --out DIR: which campaign shall go on?")
+        return cls(out)
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.cluster")
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "config.json"
+
+    def config(self) -> CampaignConfig:
+        """Raises: UsageError, Unreadable."""
+        from nnfuzz.campaign.config import CampaignConfig
+        from nnfuzz.untrusted import read_json
+
+        if not self._config.exists():
+            raise UsageError(f"{self.out} is of no campaign with --ray: {self._config} is missing")
+        return CampaignConfig.from_json(read_json(self._config))
+
+    def begin(self, config: CampaignConfig, resumes: bool) -> None:
+        """Raises: UsageError if another campaign is there."""
+        from nnfuzz.report.files import write_atomically
+
+        there = [p for p in (self.folder, self.out) if p.exists() and any(p.iterdir())]
+        if there and not resumes:
+            raise UsageError(f"{there[0]} holds other files: choose another --out, or --resume")
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._config, json.dumps(config.to_json(), indent=1).encode())
+
+
+def fuzz_on_cluster(
+    config: CampaignConfig,
+    registry: BackendRegistry,
+    work: Work,
+    resumes: bool,
+    quiet: bool,
+    address: str,
+    given: Mapping[str, Any],
+) -> tuple[Result, CampaignConfig]:
+    """Runs a session and writes the whole campaign. given: what the command line says; processes
+    that it does not name are as many as suit a node. Raises: UsageError, ConfigError.
+    """
+    from nnfuzz.campaign.merging import merge
+    from nnfuzz.campaign.post_reduction import SUMMARY
+    from nnfuzz.campaign.session import Result
+    from nnfuzz.cli.interrupt import Interrupt
+    from nnfuzz.cli.progress import watcher
+    from nnfuzz.execute.target import CPU
+    from nnfuzz.untrusted import read_json
+
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError(
+            f"--ray needs Ray, which is not here: {sys.executable} -m pip install 'nnfuzz[ray]'"
+        )
+    from nnfuzz.cluster import on_ray
+
+    config = replace(config, share=config.share or str((work.folder / "share").resolve()))
+    with on_ray.connected(address):
+        local = Path(config.share).is_relative_to(work.folder.resolve())
+        if local and on_ray.machines() > 1:
+            raise UsageError(
+                "the cluster has several machines: add --share DIR|URL, which all of them see"
+            )
+        work.begin(config, resumes)
+        devices = {registry.get(s.name)(**s.options).device for s in config.backends}
+        settings = {**config.to_json(), **({} if "workers" in given else {"workers": 0})}
+        with Interrupt() as interrupt, watcher(quiet, config, work.out) as observer:
+            on_ray.run(config, settings, work.folder, devices != {CPU}, observer, interrupt.asked)
+    with merge([config.share], work.out, tell) as store:
+        summary = read_json(work.out / SUMMARY)
+        return Result(store.folder, summary, store.findings(), store.reasons()), config

@@ -1,0 +1,298 @@
+"""A campaign on the nodes of a Ray cluster.
+
+One actor per node runs nnfuzz.cluster.node, with all cores of it; one beside this process lends
+ranges (nnfuzz.cluster.leases), its state in a file. Ray starts both again when they die, and this
+process starts one on every node that joins. What a node that is gone has not published is lent to
+others. Only reports go through Ray: rows and findings are published to a folder or address that all
+nodes see, and are put together at the end (nnfuzz.campaign.merging).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from nnfuzz.campaign.config import CampaignConfig, ConfigError
+from nnfuzz.campaign.lending import Lent, Report
+from nnfuzz.campaign.observer import Observer, Snapshot
+from nnfuzz.cluster.leases import Leases
+from nnfuzz.cluster.node import Link, Shown, run_node
+
+CALL_SECONDS = 10.0
+"""Until a call counts as lost; Ray may be starting the actor anew."""
+LOOK_SECONDS = 0.5
+PROCESS_BYTES = 1 << 30
+"""That a core's processes take: a node with little memory uses fewer of its cores."""
+LEASES = "leases.sqlite"
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a campaign stands. nodes: what each has shown last, by its name. titles: of findings,
+    by signature. pid: of the coordinator.
+    """
+
+    kept: int
+    frontier: int
+    over: bool
+    nodes: dict[str, Shown]
+    titles: dict[str, str]
+    notes: tuple[str, ...]
+    pid: int
+
+
+class CoordinatorActor:
+    """Lends ranges; what it knows is in the file, so that it may be killed at any moment."""
+
+    def __init__(self, path: str, limit: int | None) -> None:
+        self._leases = Leases(path, limit)
+        self._shown: dict[str, Shown] = {}
+        self._notes: list[str] = []
+
+    def sync(self, report: Report, shown: Shown) -> Lent:
+        lent = self._leases.sync(report, time.monotonic())
+        self._shown[report.node] = shown
+        self._notes += [f"{shown.host}: {note}" for note in shown.notes]
+        return lent
+
+    def state(self, closes: bool) -> State:
+        """closes: whether the time is over."""
+        leases = self._leases
+        leases.closed |= closes
+        nodes = {name: self._shown[name] for name in leases.nodes() if name in self._shown}
+        notes, self._notes = tuple(self._notes), []
+        titles = leases.findings()
+        return State(leases.kept, leases.frontier, leases.over, nodes, titles, notes, os.getpid())
+
+
+class NodeActor:
+    """Runs a node; when Ray has started it anew, it goes on in its folder."""
+
+    def run(
+        self, settings: dict[str, Any], name: str, coordinator: Any, host: str, cores: int
+    ) -> int:
+        """name: of the folder below the machine's temporary one. Returns the number of tests."""
+
+        def call(report: Report, shown: Shown) -> Lent:
+            try:
+                return ray.get(coordinator.sync.remote(report, shown), timeout=CALL_SECONDS)
+            except (RayActorError, GetTimeoutError) as error:
+                raise ConnectionError(type(error).__name__) from error
+
+        return run_node(settings, Path(tempfile.gettempdir(), name), Link(call, host), cores)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of the cluster. cores: that a campaign may use."""
+
+    name: str
+    host: str
+    cores: int
+    gpus: float
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """To the cluster at an address; "" for the one that this machine belongs to, or a new one of it
+    alone. Nothing changes where this process is connected already. Raises: ConfigError.
+    """
+    if "://" in address:
+        raise ConfigError(
+            f"{address}: what decides has to run in the cluster: ray job submit --address "
+            "http://HEAD:8265 -- nnfuzz fuzz --ray ..."
+        )
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(address=address or None, log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = f"at {address}" if address else "here"
+        raise ConfigError(f"there is no Ray cluster {where}: {error}"[:300]) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def machines() -> int:
+    """How many the cluster has, whatever runs on them."""
+    return len({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
+
+
+def places(on_gpu: bool) -> list[Place]:
+    """The nodes that are there and can take part. on_gpu: whether a compiler needs a device."""
+    found = []
+    for node in ray.nodes():
+        resources = node["Resources"]
+        memory = int(resources.get("memory", 0) // PROCESS_BYTES)
+        cores, gpus = min(int(resources.get("CPU", 0)), memory), resources.get("GPU", 0)
+        if node["Alive"] and cores and (gpus or not on_gpu):
+            host = str(node["NodeManagerHostname"])
+            found.append(Place(node["NodeID"], host, cores, gpus))
+    return found
+
+
+class Cluster:
+    """The coordinator and the nodes of a campaign. note: for people.
+
+    work: a folder of this machine for what is durable. config: with its `share`; `workers` 0 for as
+    many processes on each node as suit its cores.
+    """
+
+    def __init__(
+        self, config: CampaignConfig, settings: dict[str, Any], work: Path, on_gpu: bool
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._on_gpu = on_gpu
+        path = str((work / LEASES).resolve())
+        self._campaign = hashlib.sha256(path.encode()).hexdigest()[:12]
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        again = {"max_restarts": -1, "max_task_retries": -1}
+        self._again = again
+        actor = ray.remote(CoordinatorActor).options(num_cpus=0, scheduling_strategy=here, **again)
+        self.coordinator = actor.remote(path, config.tests_limit)
+        self.running: dict[Any, Place] = {}
+        """Of each node that runs, the result that is to come."""
+        self.actors: dict[str, Any] = {}
+        """By the name of the node."""
+
+    def staff(self) -> None:
+        """Starts an actor on every node that has none yet."""
+        for place in places(self._on_gpu):
+            if place.name not in self.actors:
+                there = NodeAffinitySchedulingStrategy(place.name, soft=False)
+                actor = ray.remote(NodeActor).options(
+                    num_cpus=place.cores,
+                    num_gpus=place.gpus if self._on_gpu else 0,
+                    max_concurrency=2,
+                    scheduling_strategy=there,
+                    **self._again,
+                )
+                node = self.actors[place.name] = actor.remote()
+                folder = f"nnfuzz-{self._campaign}-{place.name[:12]}"
+                args = (self._settings, folder, self.coordinator, place.host, place.cores)
+                self.running[node.run.remote(*args)] = place
+
+    def ended(self) -> Iterator[tuple[Place, Exception | None]]:
+        """The nodes that have come to an end meanwhile, with the reason if it was no good one."""
+        done, _ = ray.wait([*self.running], timeout=LOOK_SECONDS) if self.running else ([], [])
+        if not self.running:
+            time.sleep(LOOK_SECONDS)
+        for result in done:
+            place = self.running.pop(result)
+            try:
+                ray.get(result)
+                yield place, None
+            except RayTaskError as error:
+                yield place, error.cause if isinstance(error.cause, Exception) else error
+            except RayError as error:
+                yield place, error
+
+    def state(self, closes: bool = False) -> State | None:
+        """None while the coordinator does not answer."""
+        with contextlib.suppress(RayActorError, GetTimeoutError):
+            found: State = ray.get(self.coordinator.state.remote(closes), timeout=CALL_SECONDS)
+            return found
+        return None
+
+    def close(self) -> None:
+        """Ends what is left of it."""
+        for actor in (*self.actors.values(), self.coordinator):
+            ray.kill(actor)
+
+
+def run(
+    config: CampaignConfig,
+    settings: dict[str, Any],
+    work: Path,
+    on_gpu: bool,
+    observer: Observer,
+    stopped: Callable[[], bool] = lambda: False,
+    watch: Callable[[Cluster, State], None] = lambda cluster, state: None,
+) -> None:
+    """Runs a campaign on the cluster that Ray is connected to, until a limit is reached or the user
+    stops it; its segments are then in config.share. watch: is called every while.
+
+    Raises: ConfigError if it cannot run there; what has ended the last node.
+    """
+    first = places(on_gpu)
+    if not first:
+        need = "a GPU, " if on_gpu else ""
+        raise ConfigError(f"no node of the cluster has {need}a core and 1 GB of memory to lend")
+    began, before, told = time.monotonic(), 0, set[str]()
+    cluster, closes, over = Cluster(config, settings, work, on_gpu), False, False
+    try:
+        while True:
+            if not over:
+                cluster.staff()
+            for place, error in cluster.ended():
+                if error is not None:
+                    observer.note(f"{place.host} is lost: {error}"[:300])
+                    if isinstance(error, RayActorError):
+                        continue
+                    if not cluster.running:
+                        raise error
+            seconds = time.monotonic() - began
+            closes |= stopped() or bool(config.time_limit and seconds >= config.time_limit)
+            state = cluster.state(closes)
+            if state is None:
+                continue
+            over = state.over
+            for signature in [s for s in state.titles if s not in told]:
+                told.add(signature)
+                observer.note(f"found {state.titles[signature]} [{signature}]")
+            for note in state.notes:
+                observer.note(note)
+            before = before or state.kept
+            observer.update(snapshot(config, state, seconds, len(cluster.running)))
+            watch(cluster, state)
+            if over and not cluster.running:
+                return
+    finally:
+        cluster.close()
+
+
+def snapshot(config: CampaignConfig, state: State, seconds: float, running: int) -> Snapshot:
+    """The sum over all nodes that are heard. tests: those that are published, lost nodes' too."""
+    nodes, outcomes = [*state.nodes.values()], Counter[str]()
+    for node in nodes:
+        outcomes.update(node.outcomes)
+    rate = sum(node.rate for node in nodes)
+    limits = [config.time_limit - seconds] if config.time_limit else []
+    if config.tests_limit and rate:
+        limits.append((config.tests_limit - state.kept) / rate)
+    return Snapshot(
+        phase="reducing" if nodes and all(n.phase == "reducing" for n in nodes) else "fuzzing",
+        seconds=seconds,
+        left=max(0.0, min(limits)) if limits else None,
+        indexes=state.frontier,
+        tests=max(state.kept, sum(node.tests for node in nodes)),
+        rate=rate,
+        outcomes=dict(outcomes),
+        findings=len(state.titles),
+        occurrences=sum(node.occurrences for node in nodes),
+        faults=sum(node.faults for node in nodes),
+        refused=max((node.refused for node in nodes), default=0),
+        sut_share=sum(node.sut_share for node in nodes) / max(1, len(nodes)),
+        tests_limit=config.tests_limit,
+        avoided=max((node.avoided for node in nodes), default=0),
+        nodes=tuple(map(str, nodes)) or (f"{running} starting",),
+    )

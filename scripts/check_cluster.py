@@ -1,0 +1,170 @@
+"""Runs one campaign in one process and on several nodes, and compares test cases and findings.
+
+python scripts/check_cluster.py --tests 2000 --nodes 4 --kill -- --exporter direct --no-reduce
+
+The nodes are Ray's cluster utilities on this machine: a raylet and a folder of its own for each.
+With --kill, while the campaign runs: the node that decides is killed with all its processes, then
+the coordinator, then another node, then the process of a third one's actor; one new node joins.
+What follows -- are options of nnfuzz fuzz. Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    options = _options()
+    folder = Path(options.out or tempfile.mkdtemp(prefix="nnfuzz-cluster-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", options.backend, "--quiet"]
+    fuzz += ["--tests", str(options.tests), "--seed", str(options.seed), *options.rest]
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    if not (folder / "one").exists():
+        _timed("one process", lambda: _campaign([*fuzz, "--out", str(folder / "one")]))
+    many = folder / ("killed" if options.kill else "nodes")
+    for old in (many, many.with_name(f"{many.name}.cluster")):
+        shutil.rmtree(old, ignore_errors=True)
+    _timed(f"{options.nodes} nodes", lambda: _on_cluster(options, [*fuzz, "--out", str(many)]))
+    one, other = _read(folder / "one"), _read(many)
+    print(f"{len(one['tests'])} tests, {len(one['signatures'])} signatures, in {folder}")
+    return 0 if all(_same(group, one[group], other[group]) for group in one) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backend", default="onnxruntime")
+    parser.add_argument("--tests", type=int, default=2000)
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--kill", action="store_true", help="nodes and the coordinator on the way")
+    parser.add_argument("--out", help="folder of the campaigns; that of one process is kept there")
+    parser.add_argument("rest", nargs="*", help="further options of nnfuzz fuzz, behind --")
+    return parser.parse_args()
+
+
+def _timed(name: str, call: Callable[[], Any]) -> None:
+    began, cpu = time.monotonic(), _cpu()
+    call()
+    seconds, load = time.monotonic() - began, os.getloadavg()[0]
+    print(f"{name}: {seconds:.0f} s, {_cpu() - cpu:.0f} s of CPU, load {load:.1f}", flush=True)
+
+
+def _cpu() -> float:
+    """Of this process and of those that it has waited for; not of Ray's."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def _campaign(command: list[str]) -> None:
+    """Raises: CalledProcessError if it fails; findings are no failure."""
+    done = subprocess.run(command, stdout=subprocess.DEVNULL)
+    if done.returncode not in (0, 1):
+        raise subprocess.CalledProcessError(done.returncode, command)
+
+
+def _on_cluster(options: argparse.Namespace, command: list[str]) -> None:
+    """The same command with --ray, in this process, so that it can be watched."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from nnfuzz.cli.main import application
+    from nnfuzz.cluster import on_ray
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    one = {"num_cpus": 1, "memory": 4 << 30, "object_store_memory": 80 << 20}
+    nodes = {node.node_id: node for node in (cluster.add_node(**one) for _ in range(options.nodes))}
+    ray.init(address=cluster.address, log_to_driver=False)
+    run, killer = on_ray.run, _Killer(cluster, nodes, one, options.tests)
+    on_ray.run = lambda *args: run(*args, watch=killer if options.kill else _nothing)
+    arguments = command[command.index("fuzz") :]
+    try:
+        application()([*arguments, "--ray"], standalone_mode=False)
+    finally:
+        on_ray.run = run
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def _nothing(campaign: Any, state: Any) -> None: ...
+
+
+class _Killer:
+    """Kills something whenever another eighth of the tests is published."""
+
+    def __init__(self, cluster: Any, nodes: dict[str, Any], one: dict[str, int], tests: int):
+        self._cluster, self._nodes, self._one, self._tests = cluster, nodes, one, tests
+        self._left = [self._node, self._coordinator, self._join, self._node, self._actor]
+
+    def __call__(self, campaign: Any, state: Any) -> None:
+        due = (6 - len(self._left)) * self._tests / 8
+        if self._left and state.kept >= due:
+            print(f"at {state.kept} tests: {self._left.pop(0)(campaign, state)}", flush=True)
+
+    def _node(self, campaign: Any, state: Any) -> str:
+        name, node = next(iter(self._nodes.items()))
+        self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
+        return f"node {name[:8]} is killed"
+
+    def _coordinator(self, campaign: Any, state: Any) -> str:
+        os.kill(state.pid, signal.SIGKILL)
+        return "the coordinator is killed"
+
+    def _join(self, campaign: Any, state: Any) -> str:
+        node = self._cluster.add_node(**self._one)
+        return f"node {node.node_id[:8]} joins"
+
+    def _actor(self, campaign: Any, state: Any) -> str:
+        import ray
+
+        name = next(iter(self._nodes))
+        os.kill(ray.get(campaign.actors[name].pid.remote()), signal.SIGKILL)
+        return f"the actor of node {name[:8]} is killed"
+
+
+def _read(folder: Path) -> dict[str, dict[Any, Any]]:
+    """What must not differ."""
+    db = sqlite3.connect(folder / "campaign.sqlite")
+    seen = (
+        "SELECT signature, min(idx), count(*) FROM occurrences WHERE bucket != 'flaky' GROUP BY 1"
+    )
+    tests = "SELECT idx, digest, status, outcomes FROM tests"
+    return {
+        "tests": {
+            i: (digest, status, _kinds(text)) for i, digest, status, text in db.execute(tests)
+        },
+        "occurrences": {signature: rest for signature, *rest in db.execute(seen)},
+        "signatures": dict(db.execute("SELECT signature, test FROM findings")),
+    }
+
+
+def _kinds(text: str) -> dict[str, list[str]]:
+    return {
+        name: [told if isinstance(told, str) else told["kind"] for told in levels.values()]
+        for name, levels in json.loads(text).items()
+    }
+
+
+def _same(group: str, one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    differ = [key for key in sorted({*one, *other}, key=str) if one.get(key) != other.get(key)]
+    for key in differ[:5]:
+        print(f"{group} {key}: {one.get(key)} in one process, {other.get(key)} on nodes")
+    print(f"{group}: {'the same' if not differ else f'{len(differ)} differ'}")
+    return not differ
+
+
+if __name__ == "__main__":
+    sys.exit(main())
