@@ -3,8 +3,8 @@
 python scripts/check_cluster.py --tests 2000 --nodes 4 --kill -- --exporter direct --no-reduce
 
 The nodes are Ray's cluster utilities on this machine: a raylet and a folder of its own for each.
-With --kill, while the campaign runs: the node that decides is killed with all its processes, then
-the coordinator, then another node, then the process of a third one's actor; one new node joins.
+With --kill, while the campaign runs: a node is killed with all its processes, then the coordinator,
+another node, and the process of a third one's actor; a new node joins.
 What follows -- are options of nnfuzz fuzz. Exit code 1 if anything differs.
 """
 
@@ -115,7 +115,7 @@ class _Killer:
             print(f"at {state.kept} tests: {self._left.pop(0)(campaign, state)}", flush=True)
 
     def _node(self, campaign: Any, state: Any) -> str:
-        name, node = next(iter(self._nodes.items()))
+        name = next(iter(self._nodes))
         self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
         return f"node {name[:8]} is killed"
 

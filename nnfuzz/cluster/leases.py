@@ -147,6 +147,12 @@ class Leases:
         self._db.execute("COMMIT")
         return lent
 
+    def lose(self, node: str) -> None:
+        """Lends what a node holds to others: it is known to be gone, or said so itself."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._lose(node)
+
     # -- in a transaction ---------------------------------------------------------------------
 
     def _take(self, report: Report) -> None:

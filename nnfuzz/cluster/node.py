@@ -21,9 +21,12 @@ from nnfuzz.execute.registry import BackendRegistry
 
 @dataclass(frozen=True)
 class Shown:
-    """What people see of a node. notes: what it has to say since its last report."""
+    """What people see of a node. place: which one it is, for whoever has started it. notes: what it
+    has to say since its last report.
+    """
 
     host: str
+    place: str
     phase: str = "starting"
     tests: int = 0
     rate: float = 0.0
@@ -45,9 +48,9 @@ class Link:
     call: takes a report with what is to be shown. Raises: OSError, if that cannot be said now.
     """
 
-    def __init__(self, call: Callable[[Report, Shown], Lent], host: str) -> None:
+    def __init__(self, call: Callable[[Report, Shown], Lent], host: str, place: str) -> None:
         self._call = call
-        self._shown = Shown(host)
+        self._shown = Shown(host, place)
         self._lock = threading.Lock()  # reports come from a thread of their own
         self._found: list[tuple[str, str]] = []
         self._notes: list[str] = []
@@ -64,6 +67,7 @@ class Link:
     def update(self, s: Snapshot) -> None:
         self._shown = Shown(
             self._shown.host,
+            self._shown.place,
             s.phase,
             s.tests,
             s.rate,

@@ -53,6 +53,16 @@ class State:
     pid: int
 
 
+@dataclass(frozen=True)
+class Place:
+    """A node of the cluster. cores: that a campaign may use."""
+
+    name: str
+    host: str
+    cores: int
+    gpus: float
+
+
 class CoordinatorActor:
     """Lends ranges; what it knows is in the file, so that it may be killed at any moment."""
 
@@ -67,6 +77,11 @@ class CoordinatorActor:
         self._notes += [f"{shown.host}: {note}" for note in shown.notes]
         return lent
 
+    def lose(self, place: str) -> None:
+        """Takes that a node of Ray's is gone."""
+        for name in [name for name, shown in self._shown.items() if shown.place == place]:
+            self._leases.lose(name)
+
     def state(self, closes: bool) -> State:
         """closes: whether the time is over."""
         leases = self._leases
@@ -80,9 +95,7 @@ class CoordinatorActor:
 class NodeActor:
     """Runs a node; when Ray has started it anew, it goes on in its folder."""
 
-    def run(
-        self, settings: dict[str, Any], name: str, coordinator: Any, host: str, cores: int
-    ) -> int:
+    def run(self, settings: dict[str, Any], name: str, coordinator: Any, place: Place) -> int:
         """name: of the folder below the machine's temporary one. Returns the number of tests."""
 
         def call(report: Report, shown: Shown) -> Lent:
@@ -91,20 +104,11 @@ class NodeActor:
             except (RayActorError, GetTimeoutError) as error:
                 raise ConnectionError(type(error).__name__) from error
 
-        return run_node(settings, Path(tempfile.gettempdir(), name), Link(call, host), cores)
+        link = Link(call, place.host, place.name)
+        return run_node(settings, Path(tempfile.gettempdir(), name), link, place.cores)
 
     def pid(self) -> int:
         return os.getpid()
-
-
-@dataclass(frozen=True)
-class Place:
-    """A node of the cluster. cores: that a campaign may use."""
-
-    name: str
-    host: str
-    cores: int
-    gpus: float
 
 
 @contextlib.contextmanager
@@ -188,14 +192,21 @@ class Cluster:
                 )
                 node = self.actors[place.name] = actor.remote()
                 folder = f"nnfuzz-{self._campaign}-{place.name[:12]}"
-                args = (self._settings, folder, self.coordinator, place.host, place.cores)
+                args = (self._settings, folder, self.coordinator, place)
                 self.running[node.run.remote(*args)] = place
 
     def ended(self) -> Iterator[tuple[Place, Exception | None]]:
         """The nodes that have come to an end meanwhile, with the reason if it was no good one."""
-        done, _ = ray.wait([*self.running], timeout=LOOK_SECONDS) if self.running else ([], [])
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        for result, place in [*self.running.items()]:
+            if place.name not in alive:
+                del self.running[result]
+                self.coordinator.lose.remote(place.name)
+                yield place, RayActorError(error_msg="its node is gone")
         if not self.running:
             time.sleep(LOOK_SECONDS)
+            return
+        done, _ = ray.wait([*self.running], timeout=LOOK_SECONDS)
         for result in done:
             place = self.running.pop(result)
             try:
