@@ -37,6 +37,8 @@ SHORTER = {
 ONLY_PARSED = {
     "nnfuzz ops check --": "50 agreements of each of 190 operators take half an hour",
     "nnfuzz fuzz -b onnxruntime@": "installs a release from the network",
+    "nnfuzz fuzz -b tvm --time 8h --share": "starts a cluster; tests/cluster has one",
+    "nnfuzz fuzz -b tvm --seed 7 --tests ": "starts a cluster",
     "nnfuzz backends --prune": "removes the reader's environments",
     "nnfuzz bisect": "installs releases from the network",
     "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",

@@ -11,7 +11,7 @@ import typer
 from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.defaults import from_file
-from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
+from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell
 from nnfuzz.cli.values import (
     chosen_dtypes,
     chosen_engine,
@@ -213,7 +213,9 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result
                 store.discard()
             raise
     print_summary(result, config)
-    if not result.summary["tests"] and not result.findings:
+    if part := _empty(result.summary):
+        tell(f"{part} is empty: there is nothing to do")
+    elif not result.summary["tests"] and not result.findings:
         typer.echo(f"error: {nothing_ran(result.summary, interrupt.asked())}", err=True)
     return result, config
 
@@ -238,12 +240,22 @@ def _fuzz_on_ray(
 
 
 def exit_code(summary: dict[str, Any]) -> int:
-    """3 for faults of nnfuzz without any finding; 2 if nothing was tested at all."""
+    """3 for faults of nnfuzz without any finding; 2 if there was something to test, and no test."""
     if summary["findings"]:
         return FINDINGS
     if summary["faults"]:
         return FAULT
-    return OK if summary["tests"] else USAGE
+    return OK if summary["tests"] or _empty(summary) else USAGE
+
+
+def _empty(summary: dict[str, Any]) -> str:
+    """Which part of a campaign has no index at all; "" for one that has."""
+    from nnfuzz.shard import Shard
+
+    config = summary.get("config", {})
+    shard, tests = config.get("shard", ""), config.get("tests_limit")
+    empty = shard and tests is not None and not Shard.parse(shard).of(tests)
+    return f"part {shard} of --tests {tests}" if empty else ""
 
 
 def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:

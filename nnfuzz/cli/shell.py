@@ -33,17 +33,23 @@ class Grouped(TyperCommand):
     The value of an option with a metavar in brackets may be left out: then it is "".
     """
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def make_parser(self, ctx: Any) -> Any:
+        parser: Any = super().make_parser(ctx)
         names = {n for p in self.params if str(p.metavar).startswith("[") for n in p.opts}
-        given: list[str] = []
-        for arg, after in zip(args, [*args[1:], "-"]):
-            given.append(arg)
-            if arg in names and after.startswith("-"):
-                given.append("")
-        return super().parse_args(ctx, given)
+        parse = parser.parse_args
+        parser.parse_args = lambda args: parse(_completed(args, names))
+        return parser
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_options(self, ctx, formatter)
+
+
+def _completed(args: list[str], names: set[str]) -> list[str]:
+    """With "" behind every one of the names that has no value."""
+    given: list[str] = []
+    for arg, after in zip(args, [*args[1:], "-"]):
+        given += [arg, ""] if arg in names and after.startswith("-") else [arg]
+    return given
 
 
 class GroupedGroup(TyperGroup):

@@ -22,7 +22,7 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.cluster.leases import Leases
 
-NODES, TESTS = 3, 70
+NODES, TESTS = 2, 70
 
 
 class Local:

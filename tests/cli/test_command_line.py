@@ -276,6 +276,44 @@ def test_no_time_for_a_single_test(tmp_path):
     assert "nothing found" not in done.stdout
 
 
+def test_a_part_without_any_index_is_no_failure(tmp_path):
+    fuzz = ("fuzz", "-b", "onnxruntime", "--seed", "7", "--shard", "2/8", "--probe", "0")
+    done = nnfuzz(*fuzz, "--tests", "1", "--out", tmp_path / "out", "--quiet")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "part 2/8 of --tests 1 is empty" in done.stderr and "error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "given, fix",
+    [
+        (("--shard", "1/2", "--seed", "1"), "leave out --shard"),
+        (("--resume", "--out", "nowhere"), "is of no campaign with --ray"),
+        (("--resume",), "needs --out"),
+    ],
+)
+def test_a_cluster_is_asked_for_in_a_way_that_makes_sense(given, fix, tmp_path):
+    done = nnfuzz("fuzz", "-b", "onnxruntime", "--tests", "1", "--ray", *given, cwd=tmp_path)
+    assert done.returncode == 2 and fix in done.stderr
+
+
+def test_without_ray_it_is_said_how_to_get_it(tmp_path):
+    program = "import sys; sys.modules['ray'] = None\nfrom nnfuzz.cli.main import main\nmain()"
+    fuzz = [sys.executable, "-c", program, "fuzz", "-b", "onnxruntime", "--tests", "1", "--ray"]
+    done = subprocess.run(fuzz, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and "pip install 'nnfuzz[ray]'" in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+def test_progress_tells_of_nodes():
+    state = Snapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15}, 1, 2, 0, 0, 0.5, 20)
+    nodes = tuple(f"host{k}: fuzzing, 4 tests, 1.2/s" for k in range(20))
+    assert " on 20 nodes: 8 tests" in line(replace(state, nodes=nodes))
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(panel(replace(state, nodes=nodes)))
+    assert "host0: fuzzing" in shown.get() and "and 4 more" in shown.get()
+
+
 def test_the_reduction_phase_tells_its_own_time_left():
     state = Snapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
     state = replace(state, unreduced=3)

@@ -1,0 +1,157 @@
+"""What the coordinator of a cluster costs: CPU time per test, with simulated nodes.
+
+python scripts/bench_coordinator.py --nodes 1000 --tests 1000000
+
+Nodes are messages: each asks for ranges, says that it has run and published them, and reports
+findings and reductions, in the order of a clock that is simulated as well. With --ray, reports go
+to an actor of Ray's that does the same. The arithmetic is in docs/SCALE.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from nnfuzz.campaign import schedule
+from nnfuzz.campaign.lending import Lent, Report
+from nnfuzz.cluster.leases import Leases
+
+AHEAD = 32  # tests that a node of two cores has at hand
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--tests", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=float, default=50.0, help="tests per second of a node")
+    parser.add_argument("--findings", type=float, default=0.001, help="new signatures per test")
+    parser.add_argument("--ray", action="store_true", help="with an actor of Ray's")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "leases.sqlite")
+        run = _with_ray if options.ray else _alone
+        reports, cpu, wall, size = run(options, path)
+    per_test = cpu / options.tests
+    load = per_test * options.nodes * options.rate
+    print(
+        f"{options.nodes} nodes, {options.tests:,} tests, {reports:,} reports, "
+        f"{size / 1024:,.0f} KiB at the end: {cpu:.1f} s of CPU, {wall:.0f} s, "
+        f"{cpu / reports * 1e6:.0f} us per report, {per_test * 1e6:.2f} us per test; at "
+        f"{options.rate:g} tests/s of each node {load:.2f} cores; load {os.getloadavg()[0]:.1f}"
+    )
+    return 0
+
+
+def _alone(options: argparse.Namespace, path: Path) -> tuple[int, float, float, int]:
+    """Reports, CPU seconds, wall seconds and bytes of the file."""
+    began, clock = time.monotonic(), time.process_time()
+    simulation = _Simulation(options)
+    spent = 0.0
+    with Leases(path, options.tests) as leases:
+
+        def sync(report: Report, now: float) -> Lent:
+            nonlocal spent
+            before = time.process_time()
+            lent = leases.sync(report, now)
+            spent += time.process_time() - before
+            return lent
+
+        reports = simulation.run(sync)
+        assert leases.kept == options.tests and leases.over
+    del clock
+    return reports, spent, time.monotonic() - began, path.stat().st_size
+
+
+def _with_ray(options: argparse.Namespace, path: Path) -> tuple[int, float, float, int]:
+    import ray
+
+    class Actor:
+        def __init__(self, path: str, limit: int) -> None:
+            self._leases = Leases(path, limit)
+
+        def sync(self, report: Report, now: float) -> Lent:
+            return self._leases.sync(report, now)
+
+        def cpu(self) -> float:
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            return used.ru_utime + used.ru_stime
+
+    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+    actor = ray.remote(Actor).options(num_cpus=0).remote(str(path), options.tests)
+    before, began = ray.get(actor.cpu.remote()), time.monotonic()
+    reports = _Simulation(options).run(lambda *told: ray.get(actor.sync.remote(*told)))
+    cpu = ray.get(actor.cpu.remote()) - before
+    ray.shutdown()
+    return reports, cpu, time.monotonic() - began, path.stat().st_size
+
+
+class _Simulation:
+    """Nodes on a simulated clock. Epochs are decided as soon as they can be."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._rng = random.Random(1)
+        self._begun = 1
+
+    def run(self, sync) -> int:
+        """sync: (report, seconds) -> what is lent. Returns how many reports there were."""
+        reports, over = 0, False
+        turns = [(self._rng.random(), number) for number in range(self._options.nodes)]
+        nodes = [_Node(f"{number:016x}", self._options, self._rng) for number in range(len(turns))]
+        heapq.heapify(turns)
+        while not over:
+            now, number = heapq.heappop(turns)
+            node = nodes[number]
+            lent = sync(node.report(now, self._begun), now)
+            reports += 1
+            over = lent.over
+            if lent.told >= schedule.begins(self._begun):
+                self._begun += 1
+            heapq.heappush(turns, (now + node.heed(lent, now), number))
+        return reports
+
+
+class _Node:
+    """One node: it runs its ranges in order, and publishes every twenty seconds."""
+
+    def __init__(self, name: str, options: argparse.Namespace, rng: random.Random) -> None:
+        self._name, self._options, self._rng = name, options, rng
+        self._ends: dict[int, float] = {}  # of ranges, by first index
+        self._busy_until = self._published = 0.0
+
+    def report(self, now: float, begun: int) -> Report:
+        ran = [first for first, end in self._ends.items() if end <= now]
+        kept: list[int] = []
+        if now >= self._published + 20 or now >= self._busy_until:
+            self._published, kept = now, ran
+        new = [f"{self._rng.getrandbits(48):012x}" for _ in ran if self._rng.random() < self._new]
+        claims = tuple((signature, f"cluster of {signature}") for signature in new)
+        found = tuple((signature, "wrong value at Conv (all levels)") for signature in new)
+        return Report(self._name, AHEAD, tuple(ran), tuple(kept), begun, claims, found=found)
+
+    @property
+    def _new(self) -> float:
+        return self._options.findings * schedule.LONGEST / 4
+
+    def heed(self, lent: Lent, now: float) -> float:
+        """Seconds until the next report."""
+        for lease in lent.leases:
+            if lease.first not in self._ends:
+                begins = max(now, self._busy_until)
+                self._busy_until = begins + len(lease) / self._options.rate
+                self._ends[lease.first] = self._busy_until
+        held = {lease.first for lease in lent.leases}
+        self._ends = {first: end for first, end in self._ends.items() if first in held}
+        coming = [end - now for end in self._ends.values() if end > now]
+        return min([lent.pace, *coming])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
