@@ -95,11 +95,15 @@ class ProducerPool:
                 self._renew(slot)
 
     def call(self, header: dict[str, Any], reading: Reading) -> Reply | Fault | Death:
-        """Has the first worker do a job, and waits for it."""
+        """Has the first worker do a job, and waits for it; again if somebody else has killed it."""
         slot = self.slots[0]
         self._renew(slot)
         assert slot.sandbox is not None
-        return slot.sandbox.call(header, reply=reading)
+        for _ in range(PATIENCE):
+            event = slot.sandbox.call(header, reply=reading)
+            if not (isinstance(event, Death) and event.from_outside):
+                break
+        return event
 
     def dispatch(self, supply: Callable[[], Job | None]) -> None:
         for slot in self.slots:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nnfuzz.campaign.config import ProducerSettings
 from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
-from nnfuzz.execute.events import Death, Reply
+from nnfuzz.execute.events import Death, DeathKind, Reply
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import CaseConfig
 
@@ -71,3 +72,13 @@ def test_a_configuration_that_a_worker_refuses_ends_the_campaign(pool):
     with pytest.raises(PoolError, match="nothing is left"):
         pool.configure(2, replace(CONFIG, exclude=("Add",)))
         ask(pool, "echo")
+
+
+@pytest.mark.parametrize("kills, answered", [(3, True), (1000, False)])
+def test_a_question_outlives_what_others_kill(kills, answered):
+    killed = Death(DeathKind.CRASH, "start", "SIGKILL", None, "", 0.0)
+    events = iter([killed] * kills + ["answer"])
+    pool = ProducerPool.__new__(ProducerPool)
+    sandbox = SimpleNamespace(call=lambda header, reply: next(events))
+    pool.epoch, pool.slots = 0, [SimpleNamespace(epoch=0, sandbox=sandbox)]
+    assert (pool.call({}, print) == "answer") is answered

@@ -101,7 +101,9 @@ class Packed(Database):
 
         made: what stands for a packed one. Whoever packs meanwhile makes no test come twice.
         """
-        both = heapq.merge(rows, map(made, self.packed_rows(first, end)), key=itemgetter(0))
+        # A merge that is dropped closes what it merges, and a cursor may be so no more by then.
+        rows, packed = (row for row in rows), map(made, self.packed_rows(first, end))
+        both = heapq.merge(rows, packed, key=itemgetter(0))
         return (next(alike) for _, alike in groupby(both, key=itemgetter(0)))
 
     def damaged_packs(self) -> list[int]:
