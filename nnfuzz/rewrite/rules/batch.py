@@ -8,19 +8,13 @@ from dataclasses import dataclass
 
 import onnx
 
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.walk import reads
 from nnfuzz.rewrite.axis_laws import Law, law
 from nnfuzz.rewrite.draft import Draft, Nodes
 from nnfuzz.rewrite.rule import models
-from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, ints
+from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, MOVED, ints
 
 FAMILY = "batch laws"
-MOVED = (
-    *(DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8),
-    *(DType.INT32, DType.INT64, DType.BOOL),
-)
-"""Dtypes of which every compiler joins and cuts tensors."""
 _ENDS = 0.1  # the chance of a node that could take part to be left out
 _PAST = (1 << 63) - 1
 

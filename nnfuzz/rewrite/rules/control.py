@@ -13,7 +13,7 @@ from nnfuzz.materialize import protos
 from nnfuzz.rewrite.draft import Draft, Nodes
 from nnfuzz.rewrite.region import Region, inner, kept_name, regions, repeatable
 from nnfuzz.rewrite.rule import models
-from nnfuzz.rewrite.rules.identities import ints
+from nnfuzz.rewrite.rules.identities import MOVED, ints
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
@@ -154,12 +154,16 @@ def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
 
 
 def _scannable(draft: Draft) -> list[Region]:
-    return [r for r in regions(draft) if _scanned(draft, r)]
+    return [
+        r
+        for r in regions(draft)
+        if _scanned(draft, r) and all(draft.dtype(name) in MOVED for name in r.outputs)
+    ]
 
 
 def _scanned(draft: Draft, site: Region) -> list[str]:
     """What a Scan may take apart: values that are no constants."""
-    return [n for n in site.inputs if n in draft.types and n not in draft.constants]
+    return [n for n in site.inputs if draft.dtype(n) in MOVED and n not in draft.constants]
 
 
 @models(FAMILY, _scannable, uses=["Scan", "Unsqueeze", "Squeeze"])

@@ -9,8 +9,8 @@ import numpy as np
 from nnfuzz.ir.types import TensorType
 from nnfuzz.rewrite.draft import Draft, Nodes
 from nnfuzz.rewrite.rule import models, values
-from nnfuzz.rewrite.rules.batch import MOVED, Batch, InParts, batches, carried, taken
-from nnfuzz.rewrite.rules.identities import ints, of
+from nnfuzz.rewrite.rules.batch import Batch, InParts, batches, carried, taken
+from nnfuzz.rewrite.rules.identities import MOVED, ints, of
 
 FAMILY = "empty tensors"
 

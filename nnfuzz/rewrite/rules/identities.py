@@ -16,6 +16,8 @@ MOST_ELEMENTS = 1 << 16  # of a value that is copied several times
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 _NUMBERS = (*_REALS, DType.INT32, DType.INT64)
 _PLAIN = (*_NUMBERS, DType.BOOL)
+MOVED = (*_PLAIN, DType.INT8, DType.UINT8)
+"""Dtypes of which tensors may be cut, joined and given other shapes at every opset."""
 _WIDER = {
     DType.FLOAT16: (DType.FLOAT32, DType.FLOAT64),
     DType.FLOAT32: (DType.FLOAT64,),
