@@ -7,9 +7,12 @@ same bits from it as from the model, or a result within the envelope.
 
     .venv/bin/python scripts/check_rewrites.py --models 1000
     .venv/bin/python scripts/check_rewrites.py --models 200 --rules matmul_as_conv,norm_as_mul_add
+    .venv/bin/python scripts/check_rewrites.py --models 1000 --each 100 --backend openvino
 
 Rules that need an operator that is rare are also given models made of such operators (`RARE`).
-Exit code 1 if a rule made an invalid model, or one that computes something else.
+--each: so many models of every rule are enough. --backend: another implementation, at its least
+optimised level; what is wrong may then be its bug. Exit code 1 if a rule made an invalid model, or
+one that computes something else.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,13 +32,16 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from rich.progress import track
 
 from nnfuzz.execute.backend import read_interface
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.target import Target
 from nnfuzz.rewrite.catalogue import RULES
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
-NOT_IMPLEMENTED = "NotImplemented"
+UNSUPPORTED = "unsupported"
 COMMON = ("Add", "Relu", "Conv", "Reshape", "Sigmoid", "Transpose")
 RARE = {
     ("MatMul",): ("matmul_as_gemm", "matmul_as_einsum", "matmul_as_conv"),
@@ -42,8 +49,14 @@ RARE = {
     ("BatchNormalization",): ("norm_as_mul_add",),
     ("ReduceMean",): ("mean_as_pool",),
     ("GlobalAveragePool",): ("pool_as_mean",),
+    ("MaxPool",): ("dead_output",),
+    ("ReduceMax", "ReduceMin"): ("reduced_in_steps",),
+    ("Clip", "Abs", "Relu"): ("clip_as_min_max", "abs_as_max", "relu_otherwise"),
 }
 """Operators -> rules that need them."""
+
+
+Run = Callable[[bytes, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
 @dataclass
@@ -68,8 +81,29 @@ class Runtime:
         return dict(self._backend.compile(self._backend.import_model(model), "O0")(inputs))
 
 
-def check(producer: Producer, case: TestCase, model: bytes, before: dict, run: Runtime) -> str:
-    """ "bits", "envelope", NOT_IMPLEMENTED by the runtime, or what is wrong."""
+class Unsupported(Exception):
+    """What the backend says that it does not implement."""
+
+
+class Sandboxed:
+    """A backend at its least optimised level, in processes of its own."""
+
+    def __init__(self, text: str) -> None:
+        registry = BackendRegistry.discover()
+        self._runner = BackendRunner(registry.parse(text), registry)
+        self._level = self._runner.backend.default_levels()[0]
+
+    def __call__(self, model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        (outcome,) = self._runner.run(model, inputs, [self._level])
+        if outcome.kind is OutcomeKind.UNSUPPORTED:
+            raise Unsupported(outcome.message)
+        if outcome.outputs is None:
+            raise RuntimeError(f"{outcome.kind} in {outcome.stage}: {outcome.message}")
+        return outcome.outputs
+
+
+def check(producer: Producer, case: TestCase, model: bytes, before: dict, run: Run) -> str:
+    """ "bits", "envelope", UNSUPPORTED, or what is wrong."""
     try:
         onnx.checker.check_model(onnx.load_model_from_string(model), full_check=True)
     except Exception as error:
@@ -79,8 +113,8 @@ def check(producer: Producer, case: TestCase, model: bytes, before: dict, run: R
     try:
         after = run(model, case.inputs)
     except Exception as error:
-        if type(error).__name__ == NOT_IMPLEMENTED:
-            return NOT_IMPLEMENTED
+        if type(error).__name__ in ("NotImplemented", Unsupported.__name__):
+            return UNSUPPORTED
         return f"runtime: {error}"
     if all(same(before[name], after[name]) for name in before):
         return "bits"
@@ -103,9 +137,9 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
     )
 
 
-def cases(config: CaseConfig, seed: int, count: int):
+def cases(config: CaseConfig, seed: int, count: int, run: Run):
     """Test cases that the reference implementation can run, with what it computes."""
-    producer, run = Producer(seed, config), Runtime()
+    producer = Producer(seed, config)
     index = made = 0
     while made < count and index < 20 * count + 50:
         case = producer.produce(index)
@@ -120,7 +154,7 @@ def cases(config: CaseConfig, seed: int, count: int):
         if producer.judge(case, {target: before}, ()).mismatches.get(target):
             continue  # a bug of the runtime's own
         made += 1
-        yield producer, case, before, run, index
+        yield producer, case, before, index
 
 
 def main() -> int:
@@ -134,6 +168,8 @@ def main() -> int:
     parser.add_argument(
         "--mixed", action="store_true", help="drawn sequences in place of single rules"
     )
+    parser.add_argument("--each", type=int, default=0, metavar="N")
+    parser.add_argument("--backend", default="", help="default: ONNX Runtime in this process")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     names = [n for n in args.rules.split(",") if n] or list(RULES)
@@ -148,8 +184,9 @@ def main() -> int:
             few = replace(plain, operators=(*operators, *COMMON), nodes=5)
             pools.append((few, args.models // 5))
     total = sum(count for _, count in pools)
-    stream = (item for config, count in pools for item in cases(config, args.seed, count))
-    for producer, case, before, run, index in track(stream, total=total, disable=args.json):
+    run = Sandboxed(args.backend) if args.backend else Runtime()
+    stream = (item for config, count in pools for item in cases(config, args.seed, count, run))
+    for producer, case, before, index in track(stream, total=total, disable=args.json):
         if args.mixed:
             model, steps = drawn(case.model, random.Random(f"{args.seed}/{index}"), names)
             lengths[len(steps)] += 1
@@ -158,6 +195,8 @@ def main() -> int:
                 count(tallies[step.rule], told, f"index {index}: {' '.join(map(str, steps))}")
             continue
         for name in names:
+            if args.each and tallies[name].applied >= args.each:
+                continue
             try:
                 model, steps = rewritten(case.model, [Step(name, index % 1000)])
             except Exception as error:
@@ -173,7 +212,7 @@ def count(tally: Tally, told: str, where: str) -> None:
     tally.applied += 1
     tally.same_bits += told == "bits"
     tally.within += told == "envelope"
-    if told not in ("bits", "envelope", NOT_IMPLEMENTED):
+    if told not in ("bits", "envelope", UNSUPPORTED):
         tally.wrong.append(f"{where}: {told[:600]}")
 
 
