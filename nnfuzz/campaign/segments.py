@@ -31,7 +31,7 @@ from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
 
 NOTE = "published.json"
 """In a campaign's folder: what each depot has of it."""
-META = ("config", "versions", "releases", "habits", "rules")
+META = ("config", "versions", "releases", "habits", "rules", "host")
 _SUFFIX = ".segment.zip"
 
 

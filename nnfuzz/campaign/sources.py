@@ -9,6 +9,7 @@ from typing import Any
 
 from nnfuzz.campaign.post_reduction import SUMMARY
 from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.tables.sessions import HOST
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import read_json
 
@@ -41,7 +42,9 @@ def figures_of(part: Store) -> Figures:
     about = {"shard": part.config().get("shard", ""), "tests": len(part.done())}
     figures = {name: told.get(name, 0) for name in ADDED}
     hangs = told.get("hangs_of_survey", {})
-    return {**about, **figures, "hangs_of_survey": hangs, "cpu_ms": told.get("cpu_ms", {})}
+    where = {"host": part.meta(HOST, ""), "seen": part.seen_last()}
+    cpu = told.get("cpu_ms", {})
+    return {**about, **figures, **where, "hangs_of_survey": hangs, "cpu_ms": cpu}
 
 
 def newest(first: Figures, second: Figures) -> Figures:

@@ -22,6 +22,7 @@ from nnfuzz.campaign.post_reduction import SUMMARY
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.sources import SOURCES
 from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.tables.sessions import HOST
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.page import drawn, operators, plain_row
 from nnfuzz.report.page_figures import Figures
@@ -233,10 +234,17 @@ class Watch:
         told = store.meta(SOURCES)
         if told is None:
             part = store.config().get("shard") or "1/1"
-            return [{"name": self.snapshot.name, "part": part, "tests": self._figures.tests}]
+            own = {"host": store.meta(HOST, ""), "seen": store.seen_last()}
+            told = {self.snapshot.name: {"shard": part, "tests": self._figures.tests, **own}}
         parts = read(dict[str, dict[str, Any]], told)
         rows = [
-            {"name": name, "part": own.get("shard") or "1/1", "tests": own.get("tests", 0)}
+            {
+                "name": name,
+                "host": own.get("host", ""),
+                "part": own.get("shard") or "1/1",
+                "tests": own.get("tests", 0),
+                "last": _when(float(own.get("seen", 0.0))),
+            }
             for name, own in parts.items()
         ]
         return sorted(rows, key=lambda row: (str(row["part"]), str(row["name"])))
@@ -268,17 +276,21 @@ def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
 
 def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, Any]:
     """The latest ones, and how many more there are."""
-    now = time.time()
     rows = [
         {
-            "began": datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d %H:%M"),
+            "began": _when(began),
             "seconds": lasted,
             "workers": workers,
-            "last": f"{seconds(float(round(max(now - began - lasted, 0))))} ago",
+            "last": _when(began + lasted),
         }
         for began, lasted, workers in told[-MOST_SESSIONS:]
     ]
     return {"sessions": rows[::-1], "more": len(told) - len(rows)}
+
+
+def _when(moment: float) -> str:
+    """A moment (seconds since 1970) for people, whatever the time is when they read it."""
+    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S}" if moment else "never"
 
 
 def _stamp(folder: Path) -> object:

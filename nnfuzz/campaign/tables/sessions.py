@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sqlite3
 import time
 from bisect import bisect_right
@@ -12,6 +13,9 @@ from typing import IO
 
 from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.execute.deviation import Deviation, Habits
+
+HOST = "host"
+"""In the meta table: the name of the machine that has worked on it last."""
 
 
 class Sessions(Database):
@@ -29,13 +33,13 @@ class Sessions(Database):
     def begin_session(self) -> None:
         """Starts the clock of a session; its time is kept with every record."""
         self._began, self._ended = time.monotonic(), None
-        query = "SELECT coalesce(max(started + seconds), 0) FROM sessions"
-        self._started = max(time.time(), self._db.execute(query).fetchone()[0])
+        self._started = max(time.time(), self.seen_last())
         cursor = self._db.execute(
             "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
             [self._started],
         )
         self._session = cursor.lastrowid
+        self.set_meta(HOST, platform.node())
 
     def moment(self) -> float:
         """Seconds since 1970: later ones are greater, even if somebody sets the clock meanwhile."""
@@ -59,6 +63,11 @@ class Sessions(Database):
         """
         query = "SELECT started, seconds, workers FROM sessions ORDER BY started"
         return self._db.execute(query).fetchall()
+
+    def seen_last(self) -> float:
+        """When something was recorded last, in seconds since 1970; 0 for never."""
+        query = "SELECT coalesce(max(started + seconds), 0) FROM sessions"
+        return float(self._db.execute(query).fetchone()[0])
 
     def session_seconds(self) -> float:
         """Wall seconds from begin_session to stop_clock."""
