@@ -11,6 +11,7 @@ The parent runs no compiler and no PyTorch; whatever dies costs one index.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import time
@@ -38,6 +39,7 @@ from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
+SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
 QUEUED_BYTES = 512 << 20  # of tests that are under way, with the outputs that are expected of them
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
 
@@ -93,6 +95,8 @@ class Loop:
             count = counted(len(self._suspects.earlier), "suspected hang")
             self.observer.note(f"{count} of earlier sessions will be confirmed or cleared")
         self._probe_first()
+        gc.collect()
+        gc.freeze()  # what is there by now stays: the collector need not go through it again
         self.cpu.begin()
         while not self._over():
             if not self._leads:
@@ -112,6 +116,7 @@ class Loop:
         self.reducer.close()
         self.recorder.arrange()
         self._tick(final=True)
+        gc.unfreeze()
 
     def probe(self, keys: Iterable[str]) -> None:
         """Probes the signatures, and nothing else. Raises: PoolError."""
@@ -229,7 +234,7 @@ class Loop:
         for sandbox, event in wait(sandboxes, min(TICK_SECONDS, due)):
             if not self.producers.feed(sandbox, event) and not self.reducer.feed(sandbox, event):
                 any(pool.feed(sandbox, event) for pool in self.backends)
-        if time.monotonic() - self._last_tick > TICK_SECONDS:
+        if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
 
     def _sandboxes(self) -> list[Any]:

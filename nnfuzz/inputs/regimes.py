@@ -33,9 +33,9 @@ REGIMES: tuple[tuple[float, Regime | None], ...] = (
     (0.16, Regime.INTEGERS),
     (0.16, Regime.TIES),
     (0.17, Regime.LARGE),
-    (0.15, Regime.TINY),
+    (0.18, Regime.TINY),
     (0.15, Regime.SPREAD),
-    (0.21, None),
+    (0.18, None),
 )
 """How often each is tried; None is for the plain styles. Graphs that are violated fall back."""
 HUNDREDS = 100.0

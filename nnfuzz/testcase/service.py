@@ -21,6 +21,7 @@ Jobs, by the header's "do":
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -38,6 +39,9 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.test_id import TestId, parse_id
 
 BLOB = "target/"
+COLLECTED = (10_000, 10, 50)
+"""Thresholds of the garbage collector: by default it takes a twentieth of the time of a producer,
+whose test cases hold no cycles to speak of."""
 _REFUSALS = (
     "KeyError",
     "ValueError",
@@ -60,6 +64,7 @@ class ProducerService:
     def __init__(self, seed: int, config: Mapping[str, Any]) -> None:
         from nnfuzz.testcase.producer import Producer
 
+        gc.set_threshold(*COLLECTED)
         self.producer = Producer(seed, CaseConfig.from_json(config))
 
     def handle(

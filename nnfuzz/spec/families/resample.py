@@ -95,9 +95,11 @@ def interpolation(
     """
     matrix = np.zeros((len(places), size))
     reach = math.ceil(2 / squeeze) + 1
+    near, far = squeeze.numerator, squeeze.denominator
     for row, place in zip(matrix, places):
         taps = range(math.floor(place) - reach, math.floor(place) + reach + 1)
-        weights = {j: kernel(float((j - place) * squeeze)) for j in taps}
+        n, d = place.numerator, place.denominator  # fractions themselves take ten times as long
+        weights = {j: kernel((j * d - n) * near / (d * far)) for j in taps}
         for j, weight in weights.items():
             if 0 <= j < size or not exclude_outside:
                 row[min(max(j, 0), size - 1)] += weight
