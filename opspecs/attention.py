@@ -248,5 +248,4 @@ class AttentionWindowed(Attention):
 
     since = 25
     plain = Attention
-    weight = 0.5
     window = Choice(((0, None), (2, None), (None, 1), (1, 2), (3, 0)))

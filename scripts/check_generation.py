@@ -1,9 +1,10 @@
 """Generate many test cases and check what generation promises.
 
 Every model passes the full ONNX checker and runs in ONNX Runtime with optimisations off, or has an
-operator that fails in the same way by itself: what it says it does not implement, as a campaign
-learns by probing, or a bug of it, which is listed. No operator starves; another process regenerates
-the same bytes from the seed. Prints the figures; exits 1 if a promise is broken.
+operator, or two that read each other, that fails in the same way by itself: what it says it does
+not implement, as a campaign learns by probing, or a bug of it or of the exporter, which is listed.
+No operator starves; another process regenerates the same bytes from the seed. Prints the figures;
+exits 1 if a promise is broken.
 
     .venv/bin/python scripts/check_generation.py --count 2000
 """
@@ -30,7 +31,7 @@ from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.reduction.cuts import apply_neighbourhoods
 from nnfuzz.reduction.edit import Edit
-from nnfuzz.reduction.subject import Subject, node_id
+from nnfuzz.reduction.subject import Inapplicable, Subject, node_id
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -54,13 +55,25 @@ def digests(seed: int, config: dict, count: int) -> list[str]:
 
 
 def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: BackendRunner) -> str:
-    """The first operator of a model that has the same outcome by itself; "" if none has.
+    """The first operator of a model that has the same outcome by itself, or the first two that read
+    each other; "" if none has.
 
-    It is fed with the values that it gets in the whole model, and exported in the same way.
+    They are fed with the values that they get in the whole model, and exported in the same way.
     """
     subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
-    for node in subject.graph.nodes:
-        part = apply_neighbourhoods(subject, Edit("neighbourhoods", "input", [node_id(node)]))
+    makers = subject.graph.producer()
+    alone_or_two = [[node] for node in subject.graph.nodes] + [
+        [makers[name], node]
+        for node in subject.graph.nodes
+        for name in dict.fromkeys(node.inputs)
+        if name in makers
+    ]
+    for nodes in alone_or_two:
+        ids = [node_id(node) for node in nodes]
+        try:
+            part = apply_neighbourhoods(subject, Edit("neighbourhoods", "input", ids))
+        except Inapplicable:
+            continue
         graph, params = part.graph, part.params
         inputs, weights = ({n: params[n] for n in of} for of in (graph.inputs, graph.weights))
         try:
@@ -69,7 +82,10 @@ def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: Backen
             continue
         (alone,) = runner.run(model, inputs, ["O0"])
         if (alone.kind, alone.stage) == (outcome.kind, outcome.stage):
-            return f"{node.op.name}({', '.join(t.dtype.value for t in graph.types(node.inputs))})"
+            return " and ".join(
+                f"{node.op.name}({', '.join(t.dtype.value for t in graph.types(node.inputs))})"
+                for node in nodes
+            )
     return ""
 
 
@@ -131,7 +147,7 @@ def main(
     print(f"not implemented, shown by one operator: {unsupported.total()} models, ", end="")
     print(f"{len(unsupported)} signatures; most often {_most(unsupported)}")
     for text, times in bugs.most_common():
-        print(f"bug of ONNX Runtime, shown by one operator, {times} times: {text}")
+        print(f"bug, shown by one or two operators, {times} times: {text}")
     print(f"generation: median {statistics.median(milliseconds) / nodes:.2f} ms a vertex, ", end="")
     print(f"{statistics.fmean(checks):.2f} Z3 checks a graph")
     print(f"rarest operator: {rarest} {operators[rarest]} times, mean {mean:.0f}, ", end="")
