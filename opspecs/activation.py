@@ -23,14 +23,22 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import Interval, corners, holds, uncertain
+from nnfuzz.spec.intervals import SINGLE, Interval, corners, holds, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 
 def negative_part(u, y, x):
-    """Rounding error of functions that leave positive numbers alone."""
-    return torch.where(x < 0, 4 * u * y.abs(), 0.0)
+    """Rounding error of a product, the factor of which is rounded, too, where x is negative."""
+    return torch.where(x < 0, 2.5 * u * y.abs(), 0.0)
+
+
+def absolute(u):
+    """Unit roundoffs that vectorised sigmoids and tangents are off by, however small the result.
+
+    Types narrower than float32 do not show the approximation, only what a sum behind it rounds.
+    """
+    return 3.0 if u <= SINGLE else 1.0
 
 
 @operator
@@ -49,6 +57,7 @@ class Relu(Increasing):
 
 @operator
 class LeakyRelu(Increasing):
+    kinked = True
     alpha = Real(0.01, 2.0)
 
     def torch(self, x):
@@ -65,6 +74,7 @@ class LeakyRelu(Increasing):
 class PRelu(Broadcasting):
     """The slope broadcasts to the input, not the other way round."""
 
+    kinked = True
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64)), In("T", weight=True))
 
     def torch(self, x, slope):
@@ -107,6 +117,7 @@ class PRelu(Broadcasting):
 
 @operator
 class Elu(Increasing):
+    kinked = True
     alpha = Real(0.1, 2.0)
 
     def torch(self, x):
@@ -121,11 +132,15 @@ class Elu(Increasing):
 class Sigmoid(Increasing):
     torch = staticmethod(torch.sigmoid)
     within = (0.0, math.inf)
-    rounding = (8, 4)
+
+    def radius(self, u, y, x):
+        """Half of 1 + tanh(x / 2), where it is small."""
+        return u * (5 * y.abs() + absolute(u))
 
 
 @operator
 class HardSigmoid(Increasing):
+    kinked = True
     unexportable = (SCALAR_DOUBLES,)
     alpha = Real(0.05, 1.0)
     beta = Real(0.0, 1.0)
@@ -142,7 +157,7 @@ class HardSigmoid(Increasing):
         inner = x * self.alpha + self.beta
         # A little beyond the kinks, since the inner value is rounded before it is clipped.
         bent = (inner > -0.01) & (inner < 1.01)
-        return torch.where(bent, 4 * u * (self.alpha * x.abs() + self.beta), 0.0)
+        return torch.where(bent, 3 * u * (self.alpha * x.abs() + self.beta), 0.0)
 
 
 @operator
@@ -161,8 +176,15 @@ class HardSwish(Gated):
         return [x.abs() - largest(x) / 4]
 
     def radius(self, u, y, x):
-        """ONNX stores 1/6 as float32, whatever the type: 2^-25. Above 3 it is x * 6 / 6, not x."""
-        return (4 * u + 2**-25) * torch.where(x > -3.1, x.abs(), 0.0)
+        """ONNX stores 1/6 as float32, whatever the type: 2^-25. Above 3 it is x * 6 / 6, not x.
+
+        Alpha x is rounded twice, the sum with beta once, its product with x as well.
+        """
+        size = x.abs()
+        slope = size.clamp(max=3.1) / 6
+        gate = (x / 6 + 0.5).clamp(0, 1)
+        inner = torch.where(size < 3.1, slope * 2.0**-25, 0.0)
+        return torch.where(x > -3.1, size * (u * (2 * slope + 0.5 + 2.5 * gate) + inner), 0.0)
 
 
 @operator
@@ -171,7 +193,7 @@ class Tanh(Increasing):
     torch = staticmethod(torch.tanh)
 
     def radius(self, u, y, x):
-        return u * (8 * x.abs().clamp(max=1) + 4)
+        return u * (4 * (x if u <= SINGLE else y).abs().clamp(max=1) + 1.5 + absolute(u) / 2)
 
 
 @operator
@@ -187,7 +209,9 @@ class Softplus(Increasing):
         return [x - exponent_limit(x)]
 
     def radius(self, u, y, x):
-        return 8 * u * (y.abs() + x.abs())
+        """In float32 it may be x + log(1 + exp(-x)), even where x is negative."""
+        off = 2.5 * x.abs() if u == SINGLE else 0.0
+        return u * (4 * y.abs() + off + 2)
 
 
 @operator
@@ -196,7 +220,7 @@ class Softsign(Increasing):
     torch = staticmethod(F.softsign)
     within = (-1.0, 1.0)
     codomain = (-1, 1)
-    rounding = (8, 0)
+    rounding = (4, 0)
 
 
 LEAST_GELU = {
@@ -237,8 +261,17 @@ class Gelu(Gated):
         return emit("Tanh", emit("Mul", emit("Add", x, cube), scale))
 
     def radius(self, u, y, x):
-        """ONNX defines Gelu as a function with float32 constants, whatever the type: 2^-26."""
-        return (8 * u + 2**-26) * x.abs()
+        """Of 1 + erf it is the absolute error that counts.
+
+        Of the form with tanh, ONNX says so in a function with float32 constants, whatever the type:
+        the argument of tanh is off by 2^-24 of itself, the result by that times the slope.
+        """
+        size = x.abs()
+        own = 8 * u * size if u == SINGLE else u * (5 * y.abs() + 1.25 * absolute(u) * size)
+        if self.approximate == "none":
+            return own
+        inner = math.sqrt(2 / math.pi) * (size + 0.044715 * size**3)
+        return own + size * inner / torch.cosh(inner.clamp(max=300)).square() * 2**-25
 
 
 COARSEST = 2.0**-8

@@ -124,8 +124,11 @@ class Einsum(Summing):
 
     def radius(self, u, y, *xs):
         terms = self.terms(*xs) + 2 * (len(xs) - 1)
-        radius = sum_radius(u, terms, self.absolute(*xs), y)
-        return radius + terms * underflow(u) * self._grown(xs) if len(xs) > 2 else radius
+        if len(xs) < 3:
+            return sum_radius(u, terms, self.absolute(*xs), y)
+        # Sums of some factors come first, and are not partial sums of the whole.
+        radius = sum_radius(u, terms + 2, self.absolute(*xs))
+        return radius + terms * underflow(u) * self._grown(xs)
 
 
 LARGEST = 16

@@ -20,6 +20,8 @@ from nnfuzz.spec.intervals import corners
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
+from .activation import Softplus, Tanh, absolute
+
 LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
 LEAST_MISH = (-1.1924312, -0.3088434131)
 """Where the functions are least, and how small they are there."""
@@ -49,7 +51,7 @@ class Sigmoidal(Gated):
         return [x.abs() - largest(x) / 4]
 
     def radius(self, u, y, x):
-        return u * (10 * y.abs() + 6 * x.abs())
+        return u * (7 * y.abs() + 1.25 * absolute(u) * x.abs())
 
 
 @operator
@@ -116,5 +118,5 @@ class Mish(Gated):
     def radius(self, u, y, x):
         inner = F.softplus(x)
         slope = 1 / torch.cosh(inner.clamp(max=300)).square()
-        step = 8 * inner.clamp(max=1) + 4 + 8 * slope * (inner + x.abs())
-        return u * (x.abs() * step + 2 * y.abs())
+        off = Tanh().radius(u, inner.tanh(), inner) + slope * Softplus().radius(u, inner, x)
+        return x.abs() * off + 2 * u * y.abs()

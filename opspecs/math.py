@@ -8,7 +8,7 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import even, holds_multiple, periodic
+from nnfuzz.spec.intervals import SINGLE, even, holds_multiple, periodic
 from nnfuzz.spec.operator import operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -18,6 +18,14 @@ POLE = 0.01
 """How far Tan stays from its poles, as a cosine; five times that in float16."""
 LONGEST = 709.0
 """The largest exponent whose exponential is finite in float64."""
+
+
+def exponential(u, y, x):
+    """Rounding error of a function that is a power of e.
+
+    In float32 it is computed as 2 to the power of x log2(e), constant and product rounded.
+    """
+    return u * y.abs() * (5 + 1.5 * x.abs()) if u == SINGLE else 5 * u * y.abs()
 
 
 @operator
@@ -31,7 +39,7 @@ class Exp(Increasing):
         return [x - exponent_limit(x)]
 
     def radius(self, u, y, x):
-        return u * y.abs() * (8 + 2 * x.abs())
+        return exponential(u, y, x)
 
 
 @operator
@@ -39,7 +47,9 @@ class Log(Increasing):
     edges = True
     torch = staticmethod(torch.log)
     valid = ((POSITIVE, math.inf),)
-    rounding = (8, 2)
+
+    def radius(self, u, y, x):
+        return u * (5 * y.abs() + (1 if u == SINGLE else 0.5))
 
 
 @operator
@@ -48,7 +58,7 @@ class Sqrt(Increasing):
     torch = staticmethod(torch.sqrt)
     within = (0.0, math.inf)
     valid = ((0.0, math.inf),)
-    rounding = (4, 0)
+    rounding = (2.5, 0)
     exactness = "rounded"
 
 
@@ -67,7 +77,9 @@ class Sin(Wave):
     maximum_at = math.pi / 2
 
     def radius(self, u, y, x):
-        return u * (8 * x.abs().clamp(max=1) + 2 * x.abs())
+        if u > SINGLE:
+            return 5 * u * y.abs()
+        return u * (4 * x.abs().clamp(max=1) + x.abs())
 
 
 @operator
@@ -75,7 +87,7 @@ class Cos(Wave):
     torch = staticmethod(torch.cos)
 
     def radius(self, u, y, x):
-        return u * (8 + 2 * x.abs())
+        return u * (4 + x.abs()) if u <= SINGLE else 5 * u * y.abs()
 
 
 @operator
@@ -91,10 +103,15 @@ class Tan(Branched):
         return holds_multiple(x, math.pi / 2, math.pi)
 
     def radius(self, u, y, x):
-        """The argument may be off by 2u; unbounded where a pole is that near."""
+        """The argument may be off by 2u; unbounded where a pole is that near.
+
+        Not of narrower types than float32, in which nobody reduces it.
+        """
+        if u > SINGLE:
+            return 6 * u * y.abs()
         shift = torch.tan((2 * u * x.abs()).clamp(max=1.5))
         room = (1 - shift * y.abs()).clamp(min=0)
-        return 8 * u * y.abs() + shift * (1 + y * y) / room
+        return 5 * u * y.abs() + shift * (1 + y * y) / room
 
 
 @operator
@@ -102,7 +119,9 @@ class Asin(Increasing):
     edges = True
     torch = staticmethod(torch.asin)
     valid = ((-1.0, 1.0),)
-    rounding = (8, 0)
+
+    def radius(self, u, y, x):
+        return (8 if u == SINGLE else 5) * u * y.abs()
 
 
 @operator
@@ -110,14 +129,17 @@ class Acos(Decreasing):
     edges = True
     torch = staticmethod(torch.acos)
     valid = ((-1.0, 1.0),)
-    rounding = (0, 8)
+
+    def radius(self, u, y, x):
+        """Where it is the difference of Asin and pi / 2, that one's error is absolute."""
+        return 8 * u if u == SINGLE else u * (2.5 * y.abs() + 1.5)
 
 
 @operator
 class Atan(Increasing):
     edges = True
     torch = staticmethod(torch.atan)
-    rounding = (8, 0)
+    rounding = (6, 0)
 
 
 class Hyperbolic(Unary):
@@ -130,7 +152,7 @@ class Hyperbolic(Unary):
         return [x.abs() - exponent_limit(x)]
 
     def radius(self, u, y, x):
-        return u * y.abs() * (8 + 2 * x.abs())
+        return exponential(u, y, x)
 
 
 @operator
@@ -154,7 +176,7 @@ class Asinh(Increasing):
     edges = True
     unexportable = (Unexportable("torchscript", "has no symbolic function for asinh"),)
     torch = staticmethod(torch.asinh)
-    rounding = (8, 2)
+    rounding = (5, 2)
 
 
 @operator
@@ -169,7 +191,7 @@ class Acosh(Increasing):
     within = (0.0, math.inf)
 
     def radius(self, u, y, x):
-        return u * (8 * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
+        return u * (5 * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
 
 
 @operator
@@ -179,17 +201,20 @@ class Atanh(Increasing):
     unexportable = (Unexportable("torchscript", "has no symbolic function for atanh"),)
     torch = staticmethod(torch.atanh)
     valid = ((-0.99, 0.99),)
-    rounding = (8, 4)
+    rounding = (5, 3)
 
 
 @operator
 class Erf(Increasing):
     torch = staticmethod(torch.erf)
     within = (-1.0, 1.0)
-    rounding = (0, 12)
     unexportable = (
         Unexportable("dynamo", "folds constants by onnx.reference", dtypes=(DType.FLOAT64,)),
     )
+
+    def radius(self, u, y, x):
+        """Fast polynomials are within so much of 1, near 0 as well."""
+        return 12 * u if u == SINGLE else u * (5 * y.abs() + 0.5)
 
 
 class ToInteger(Increasing):

@@ -58,9 +58,10 @@ class NonZero(Zeros):
         return emit_filled(emit, emit("NonZero", x), DType.INT64, shape, 1)
 
     def interval(self, x):
+        """Columns are known up to the first element that may be 0 or not."""
         y = self.torch(x.lo)
-        open_ = (x.lo != x.hi) & (x.lo <= 0) & (x.hi >= 0)
-        return [Interval(y, y, everywhere(y, open_ if x.any is None else open_ | x.any))]
+        open_ = x.mask() | ((x.lo != x.hi) & (x.lo <= 0) & (x.hi >= 0))
+        return [Interval(y, y, beyond(y, 1, open_.flatten(), (x.lo != 0).flatten()))]
 
     def margins(self, x):
         return [x.abs()] if x.is_floating_point() else []
@@ -131,7 +132,8 @@ class Compress(Zeros, AlongOrFlat):
 
     def interval(self, x, condition):
         (y,) = relocated(self, (x, condition), [1])
-        return [y.masked(everywhere(y.lo, condition.unsure))]
+        axis = 0 if self.axis is None else self.axis % x.lo.dim()
+        return [y.masked(beyond(y.lo, axis, condition.unsure, condition.lo))]
 
 
 @operator
@@ -190,14 +192,90 @@ class Unique(Zeros, AlongOrFlat):
         ]
 
     def interval(self, x):
-        """Known where all elements are told apart, or are exact: then they only move."""
-        los, his = self.torch(x.lo), self.torch(x.hi)
+        """Known where elements are told apart, or are exact: then they only move."""
+        y, first, which, counts = self.torch(x.lo)
+        masks = [None] * 4
         told = x.exact or bool(settled(Interval(x.lo.reshape(-1), x.hi.reshape(-1)), 0).all())
-        unsure = not told or bool(x.mask().any())
-        return [Interval(lo, hi, everywhere(lo, unsure)) for lo, hi in zip(los, his)]
+        if not told or x.any is not None:
+            masks = self._undecided(x, y, first, which)
+        axis = 0 if self.axis is None else self.axis % x.lo.dim()
+        there = (which == torch.arange(len(first)).unsqueeze(1)).any(1)
+        shape = [-1 if i == axis else 1 for i in range(y.dim())]
+        most = (x.hi.reshape(-1) if self.axis is None else x.hi).index_select(axis, first)
+        found = [Interval(y, torch.where(there.reshape(shape), most, y), masks[0])]
+        return found + [Interval(v, v, m) for v, m in zip((first, which, counts), masks[1:])]
+
+    def _undecided(self, x, y, first, which):
+        """Masks of the outputs, as far as it is open which elements are equal.
+
+        In order, positions are known below the first element that may equal another one; in order
+        of occurrence, those of elements that occur before the first that may have occurred.
+        """
+        axis = 0 if self.axis is None else self.axis % x.lo.dim()
+        size = len(first)
+        if size * x.lo.numel() > MOST_PAIRS:
+            return [everywhere(v, True) for v in (y, first, which, which)]
+        open_ = open_pairs(*(slices(v, self.axis) for v in (x.lo, x.hi, x.mask())))
+        unsure = open_.any(1)
+        place = torch.arange(size)
+        if self.sorted:
+            least = int(torch.where(unsure, which, size).min())
+            lost = place >= least
+            elements = which >= least
+        else:
+            start = int(torch.where(open_.tril(-1).any(1), place, size).min())
+            new = (which == place.unsqueeze(1)).int()
+            begun = torch.where(new.sum(1) > 0, first, size)
+            lost = begun >= start
+            elements = lost[which] | (unsure & (place >= start))
+        if not bool(unsure.any()):
+            lost = elements = torch.zeros_like(unsure)
+        shape = [-1 if i == axis else 1 for i in range(y.dim())]
+        values = x.mask() if self.axis is not None else x.mask().reshape(-1)
+        values = values.index_select(axis, first) | lost.reshape(shape)
+        repeated = torch.zeros_like(lost).index_put((which[unsure],), torch.tensor(True))
+        return [values, lost, elements, lost | repeated]
 
     def margins(self, x):
         return [gaps(x)] if x.is_floating_point() and x.numel() > 1 else []
+
+
+MOST_PAIRS = 1 << 20
+"""So many comparisons of elements are made to find out which of them may be equal."""
+
+
+def slices(x: Tensor, axis: int | None) -> Tensor:
+    """The slices along an axis as rows; with None, single elements."""
+    if axis is None:
+        return x.reshape(-1, 1)
+    return x.movedim(axis, 0).reshape(x.shape[axis], -1)
+
+
+def open_pairs(lo: Tensor, hi: Tensor, mask: Tensor) -> Tensor:
+    """(n, d) ends and masks of rows -> (n, n): pairs of different rows whose order is open.
+
+    Rows are compared as sequences: the first elements that are not known to be equal decide, if
+    their intervals are apart.
+    """
+    same = (lo == hi).unsqueeze(1) & (lo.unsqueeze(1) == lo) & (lo == hi)
+    same = same & ~mask.unsqueeze(1) & ~mask
+    apart = ((hi.unsqueeze(1) < lo) | (lo.unsqueeze(1) > hi)) & ~mask.unsqueeze(1) & ~mask
+    at = (~same).byte().argmax(-1, keepdim=True)
+    decided = apart.gather(-1, at).squeeze(-1) | same.all(-1)
+    return ~decided & ~torch.eye(len(lo), dtype=torch.bool)
+
+
+def beyond(y: Tensor, axis: int, open_: Tensor, taken: Tensor) -> Tensor | None:
+    """The mask of positions along an axis from the first element on of which it is open whether
+    it is taken; open_, taken: flat, in order.
+    """
+    if not bool(open_.any()):
+        return None
+    start = int(open_.byte().argmax())
+    known = int(taken[:start].sum())
+    mask = torch.zeros_like(y, dtype=torch.bool)
+    mask.narrow(axis, min(known, y.shape[axis]), max(0, y.shape[axis] - known)).fill_(True)
+    return mask
 
 
 # -- results of a fixed size ----------------------------------------------------------------------

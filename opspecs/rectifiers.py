@@ -25,6 +25,7 @@ class Celu(Increasing):
     """alpha (exp(x / alpha) - 1) where x < 0. Composed unless float32. Source: ONNX Celu-12."""
 
     unexportable = (SCALAR_DOUBLES,)
+    kinked = True
     alpha = Real(0.1, 2.0)
 
     def torch(self, x):
@@ -43,7 +44,7 @@ class Celu(Increasing):
 
     def radius(self, u, y, x):
         """As for Elu: that of alpha exp(x / alpha), alpha rounded to the dtype."""
-        return torch.where(x < 0, 8 * u * self.alpha, 0.0)
+        return torch.where(x < 0, 5 * u * self.alpha, 0.0)
 
 
 @operator
@@ -52,6 +53,7 @@ class Selu(Increasing):
 
     unexportable = (SCALAR_DOUBLES,)
     alpha = Choice((ALPHA, ALPHA, 1.0, 0.5))
+    kinked = True
     gamma = Choice((GAMMA, GAMMA, 1.0, 2.0))
 
     def torch(self, x):
@@ -64,7 +66,7 @@ class Selu(Increasing):
         return [self.gamma * x - largest(x)]
 
     def radius(self, u, y, x):
-        return torch.where(x < 0, 8 * u * self.gamma * self.alpha, 4 * u * y.abs())
+        return torch.where(x < 0, 6 * u * self.gamma * self.alpha, 2.5 * u * y.abs())
 
 
 @operator
@@ -122,7 +124,7 @@ class Shrink(Unary):
     inputs = (In("T", (*FLOATS, *INTS)),)
     lambd = Choice(by=_point)
     bias = Choice(by=_bias)
-    rounding = (2, 0)
+    rounding = (1, 0)
     exactness = "rounded"
 
     def _number(self, value, x):

@@ -12,7 +12,7 @@ from nnfuzz.spec.families.cells import Activation, Gate
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import largest
 from nnfuzz.spec.families.recurrent import Recurrent
-from nnfuzz.spec.intervals import Interval, distinct, hull, joined
+from nnfuzz.spec.intervals import SINGLE, Interval, distinct, hull, joined
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, operator
 
 from .activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softplus, Softsign, Tanh
@@ -20,18 +20,32 @@ from .arithmetic import Add, Mul
 
 
 class Rational(Sigmoid):
-    """Sigmoid by a rational approximation: off by 8 u, so even below 0 (ONNX Runtime's GRU)."""
+    """Sigmoid by a rational approximation: off by 8 u, so even below 0 (ONNX Runtime's GRU).
+
+    Of float32, as approximations are.
+    """
 
     name = "Sigmoid"
     within = ANY_RANGE
-    rounding = (8, 8)
+
+    def radius(self, u, y, x):
+        return 8 * u * (y.abs() + 1) if u == SINGLE else super().radius(u, y, x)
+
+
+class RationalTanh(Tanh):
+    """The same for Tanh."""
+
+    name = "Tanh"
+
+    def radius(self, u, y, x):
+        return (2 if u == SINGLE else 1) * super().radius(u, y, x)
 
 
 ADD, MUL, GATE = Add(), Mul(), Gate()
 SIDE_BY_SIDE = Moves(lambda *parts: torch.cat(parts, -1))
 ACTIVATIONS = {
     "Sigmoid": Activation(Rational()),
-    "Tanh": Activation(Tanh()),
+    "Tanh": Activation(RationalTanh()),
     "Relu": Activation(Relu()),
     "Softsign": Activation(Softsign()),
     "Softplus": Activation(Softplus()),

@@ -13,9 +13,11 @@ from nnfuzz.spec.families.elementwise import exponent_limit
 from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
-from nnfuzz.spec.intervals import greatest, growth, sum_radius, underflow
+from nnfuzz.spec.intervals import greatest, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
+
+from .math import exponential
 
 SUMMED = (*FLOATS, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64)
 ORDERED = (*SUMMED, DType.INT8, DType.UINT8, DType.BOOL)
@@ -176,7 +178,7 @@ class ReduceL2(Magnitudes):
 
     def radius(self, u, y, x):
         lost = self.terms(x) * underflow(u)
-        radius = u * (self.terms(x) + 4) * y + torch.clamp(lost / y, max=math.sqrt(lost))
+        radius = u * (self.terms(x) / 2 + 4) * y + torch.clamp(lost / y, max=math.sqrt(lost))
         return radius.masked_fill(y * y > greatest(u), math.inf)
 
 
@@ -208,8 +210,9 @@ class ReduceLogSum(Reduction):
         return math.log(max(x[0], 1e-4)), math.inf
 
     def radius(self, u, y, x):
-        off = sum_radius(u, self.terms(x), self._sum(x.abs())) / y.exp()
-        return u * (8 * y.abs() + 2) - torch.log1p(-off.clamp(max=1))
+        whole = y.exp()
+        off = sum_radius(u, self.terms(x), self._sum(x.abs()), whole) / whole
+        return u * (5 * y.abs() + 1) - torch.log1p(-off.clamp(max=1))
 
 
 @operator
@@ -233,11 +236,11 @@ class ReduceLogSumExp(Reduction):
         return x[0], (math.inf if self.axes else x[1])
 
     def radius(self, u, y, x):
-        """Each exponential is off by u (8 + 2 |x|), all of them by what underflows."""
+        """Each exponential is off by its own rounding error, all of them by what underflows."""
         shares = (x - self._spread(y, x)).exp().clamp(max=1)
-        off = ReduceSum(**self.attributes).torch(shares * (8 + 2 * x.abs()))
+        off = ReduceSum(**self.attributes).torch(exponential(u, shares, x))
         lost = self.terms(x) * underflow(u) / y.exp()
-        return u * (off + growth(self.terms(x)) + 8 * y.abs() + 2) + lost
+        return off + u * (self.terms(x) + 5 * y.abs() + 1) + lost
 
     def _spread(self, y, x):
         """The result with the reduced axes kept."""

@@ -143,7 +143,7 @@ class RMSNormalization(Along, Normalization):
     def radius(self, u, y, x, scale):
         count = math.prod(x.shape[a] for a in trailing(self.axis, x.dim()))
         s = self._root(x * x)
-        return y.abs() * (u * (count / 2 + 10) + underflow(u) / (s * s))
+        return y.abs() * (u * (count / 2 + 7) + underflow(u) / (s * s))
 
     def onnx(self, emit, x, scale):
         type_ = emit.type(x)
@@ -185,7 +185,7 @@ class LpNormalization(AlongAxis):
 
     def radius(self, u, y, x):
         count, norm = x.shape[self.axis], self._norm(x)
-        return y.abs() * (u * (count + 8) + count * underflow(u) / norm**self.p)
+        return y.abs() * (u * (count / self.p + 6) + count * underflow(u) / norm**self.p)
 
 
 @operator
@@ -199,6 +199,7 @@ class MeanVarianceNormalization(Unary):
     inputs = (In("T", FLOATS, (1, 5)),)
     axes = AXES
     differing = True
+    sharp = False
 
     def requires(self, x):
         yield all(-x.rank <= a < x.rank for a in self.axes)
@@ -255,6 +256,7 @@ class LRN(Unary):
 
     unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (4, 4)),)
+    sharp = False
     size = Choice((1, 3, 3, 5, 7))
     alpha = Choice((1e-4, 1e-2, 0.5, 1.0))
     beta = Choice((0.75, 0.75, 0.5, 1.0))

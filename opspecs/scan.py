@@ -21,6 +21,7 @@ from .reduce import SUMMED
 class Running(Along, Unary):
     """The elements up to each position (from behind: reverse), itself left out if exclusive."""
 
+    sharp = False
     inputs = (In("T", SUMMED, (1, 5)),)
     as_inputs = ("axis",)
     exclusive = Choice((0, 0, 1))

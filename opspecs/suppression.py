@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.elementwise import single
-from nnfuzz.spec.intervals import Interval, everywhere
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -73,17 +75,39 @@ class NonMaxSuppression(OpSpec):
         return emit("Slice", whole, *ends)
 
     def torch(self, boxes, scores):
-        (n, c, s), iou = scores.shape, self._overlaps(boxes)[0].unsqueeze(1)
-        alive = scores > single(self.least) if self.least is not None else scores == scores
-        picked, valid = [], []
+        return self._selected(self._overlaps(boxes)[0], 0.0, scores, scores, scores)[0]
+
+    def _selected(self, overlap, off, scores, low, high):
+        """The selections, and from which row on they are open.
+
+        overlap, off: intersections over unions and their error; low, high: bounds of the scores.
+        A pick is decided if every other box that may be left is known to score less, an overlap
+        if it is not within its error of the threshold.
+        """
+        n, c, s = scores.shape
+        threshold = single(self.iou)
+        floor = -math.inf if self.least is None else single(self.least)
+        alive, sure, may = (v > floor for v in (scores, low, high))
+        near = ((overlap - threshold).abs() <= off).unsqueeze(1).expand(n, c, s, s)
+        beside = (overlap <= threshold).unsqueeze(1).expand(n, c, s, s)
+        place = torch.arange(s)
+        picked, valid, open_ = [], [], []
         for _ in range(min(self.most, s)):
-            best = scores.masked_fill(~alive, torch.finfo(scores.dtype).min).argmax(-1)
-            picked.append(best)
+            best = scores.masked_fill(~alive, torch.finfo(scores.dtype).min).argmax(-1, True)
+            picked.append(best.squeeze(-1))
             valid.append(alive.any(-1))
-            row = best[..., None, None].expand(n, c, 1, s)
-            beside = iou.expand(n, c, s, s).gather(2, row).squeeze(2) <= single(self.iou)
-            alive = alive & beside & (torch.arange(s) != best.unsqueeze(-1))
-        return self._packed(torch.stack(picked, -1), torch.stack(valid, -1).reshape(-1))
+            others = may & (place != best)
+            beaten = (high < low.gather(-1, best)) | ~others
+            known = torch.where(valid[-1], sure.gather(-1, best).squeeze(-1) & beaten.all(-1), True)
+            open_.append(~known | (may.any(-1) & ~valid[-1]))
+            row = best.unsqueeze(-1).expand(n, c, 1, s)
+            kept, unsure = (v.gather(2, row).squeeze(2) for v in (beside, near))
+            alive = alive & kept & (place != best)
+            sure = sure & kept & ~unsure & (place != best)
+            may = may & (kept | unsure) & (place != best)
+        there, lost = (torch.stack(v, -1).reshape(-1) for v in (valid, open_))
+        rows = int(there[: int(lost.byte().argmax())].sum()) if bool(lost.any()) else self.rows
+        return self._packed(torch.stack(picked, -1), there), rows
 
     def _overlaps(self, boxes):
         """Intersection over union of every pair, and the union; both (N, S, S)."""
@@ -135,22 +159,16 @@ class NonMaxSuppression(OpSpec):
         return [] if self.least is None else [scores - single(self.least)]
 
     def decided(self, u, boxes, scores):
-        """One decision that rounding may turn over moves everything behind it."""
+        """One decision that rounding may turn over moves everything behind it, nothing before."""
         middle, r = (boxes.lo + boxes.hi) / 2, float((boxes.hi - boxes.lo).max()) / 2
         size = float(middle.abs().max())
         iou, union = self._overlaps(middle)
         off = (32 * u * size**2 + 16 * size * r) / union.clamp(min=1e-30) + 4 * u
-        order = _differences((scores.lo + scores.hi) / 2)
-        spread = scores.hi - scores.lo
-        open_ = [
-            _apart((iou - single(self.iou)).abs() <= off),
-            _apart(order.abs() <= (spread.unsqueeze(-1) + spread.unsqueeze(-2)) / 2),
-        ]
-        if self.least is not None:
-            open_.append((scores.lo <= single(self.least)) & (scores.hi >= single(self.least)))
-        lost = any(bool(o.any()) for o in open_) or boxes.any is not None or scores.any is not None
-        y = self.torch(middle, (scores.lo + scores.hi) / 2)
-        return [Interval(y, y, everywhere(y, lost))]
+        y, known = self._selected(iou, off, (scores.lo + scores.hi) / 2, scores.lo, scores.hi)
+        if boxes.any is not None or scores.any is not None:
+            known = 0
+        mask = (torch.arange(self.rows) >= known).unsqueeze(1).expand_as(y)
+        return [Interval(y, y, mask if known < self.rows else None)]
 
 
 def _differences(scores):

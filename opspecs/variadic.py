@@ -49,7 +49,10 @@ class Sum(Folded):
         return too_large(sum(x.abs() for x in xs))
 
     def radius(self, u, y, *xs):
-        return max(2, len(xs) - 1) * u * sum(x.abs() for x in xs) if len(xs) > 1 else 0.0
+        if len(xs) == 1:
+            return 0.0
+        # Partial sums lie between the sums of the negative and of the positive numbers.
+        return (len(xs) - 1) * u * (sum(x.abs() for x in xs) + y.abs()) / 2
 
 
 @operator
@@ -66,4 +69,4 @@ class Mean(Sum):
         return lo / len(xs), hi / len(xs)
 
     def radius(self, u, y, *xs):
-        return super().radius(u, y, *xs) / len(xs) + 2 * u * y.abs()
+        return super().radius(u, y * len(xs), *xs) / len(xs) + 2 * u * y.abs()

@@ -4,9 +4,10 @@
     scripts/calibrate_oracle.py --backend onnxruntime --backend tvm --instances 20 [OPERATOR ...]
 
 Single-operator models with random inputs run on PyTorch and on the plain and the most optimised
-level of every backend, in this process. A column is the largest deviation from the float64
-reference as a share of what the envelope admits: above 1 is a mismatch (printed, exit code 1), and
-a radius of which every backend uses a tenth or less is a candidate for a smaller one.
+level of every backend, in this process, each dtype by itself. `width` is the median of half the
+envelope's width as a share of the value, in unit roundoffs. A party's column is the largest
+deviation from the float64 reference as a share of what the envelope admits: above 1 is a mismatch
+(printed, exit code 1), and an envelope of which every party uses a tenth or less is too wide (`*`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import random
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 import torch
 
 from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import Instance
-from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.envelope import Envelope, envelopes, relative_width
 from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.registry import BackendRegistry
@@ -44,13 +47,28 @@ def main() -> int:
     for backend in backends:
         print(backend.name, backend.versions(), file=sys.stderr)
     parties = ["pytorch", *(f"{b.name}/{level}" for b in backends for level in b.default_levels())]
-    print(f"{'operator':24s}", *(f"{p:>20s}" for p in parties))
+    print(f"{'operator':24s} {'dtype':9s} {'width':>9s} ", *(f"{p:>18s}" for p in parties))
     worst = 0.0
     for name in arguments.operators or registry:
-        used = calibrate(registry.get(name), backends, arguments)
-        print(f"{name:24s}", *(f"{cell(used.get(p)):>20s}" for p in parties), flush=True)
-        worst = max([worst, *used.values()])
+        for dtype, found in sorted(calibrate(registry.get(name), backends, arguments).items()):
+            used, width = found.used, f"{median(found.widths):9.3g}" if found.widths else "exact"
+            loose = "*" if found.widths and max(used.values()) <= LOOSE else " "
+            columns = (f"{cell(used.get(p)):>18s}" for p in parties)
+            print(f"{name:24s} {dtype:9s} {width:>9s}{loose}", *columns, flush=True)
+            worst = max([worst, *used.values()])
     return int(worst > 1)
+
+
+LOOSE = 0.1
+"""The greatest share of an envelope that is used, below which it is too wide."""
+
+
+@dataclass
+class Found:
+    """Of one operator in one dtype: the largest usage by party, the widths of inexact outputs."""
+
+    used: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    widths: list[float] = field(default_factory=list)
 
 
 def parse() -> argparse.Namespace:
@@ -68,18 +86,20 @@ def cell(share: float | None) -> str:
 
 def calibrate(
     spec: type[OpSpec], backends: list[Backend], arguments: argparse.Namespace
-) -> dict[str, float]:
-    """The largest usage by party."""
-    used: dict[str, float] = defaultdict(float)
+) -> dict[str, Found]:
+    """What was found, by the dtype of the first output."""
+    found: dict[str, Found] = defaultdict(Found)
     for graph, params in samples(spec, arguments):
         envelope = envelopes(graph, params)
+        of = found[graph.type(graph.outputs[0]).dtype.value]
+        of.widths.extend(filter(None, map(relative_width, envelope.values())))
         for party, outputs in results(graph, params, backends):
             for name, expected in envelope.items():
                 share = usage(expected, outputs[name])
                 if share > 1:
                     print(f"{party} {share:.3g}: {graph.nodes[0]!r} {graph.values}")
-                used[party] = max(used[party], share)
-    return used
+                of.used[party] = max(of.used[party], share)
+    return found
 
 
 def samples(spec: type[OpSpec], arguments: argparse.Namespace) -> Iterator[tuple[Graph, Arrays]]:

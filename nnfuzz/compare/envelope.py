@@ -60,6 +60,21 @@ class Envelope:
         return self.lo - self.ulp, self.hi + self.ulp
 
 
+def relative_width(bounds: Envelope) -> float | None:
+    """How wide an output's envelope is: half its width by value, in unit roundoffs of the dtype.
+
+    The median over comparable elements other than 0, of which 1 is what correct rounding needs.
+    0: the output is exact. None: it is discrete, or no element tells.
+    """
+    if not bounds.dtype.is_float or not bounds.comparable.any():
+        return None
+    seen = bounds.comparable & (bounds.ref != 0)
+    half = (bounds.hi[seen] - bounds.lo[seen]) / 2
+    if not half.any():
+        return 0.0
+    return float(np.median(half / np.abs(bounds.ref[seen]))) / bounds.dtype.unit_roundoff
+
+
 def envelopes(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Envelope]:
     """Envelopes of the graph's outputs. Raises: ReferenceFault."""
     return enveloped(graph, params)[0]
@@ -298,13 +313,18 @@ def _widened(
     """
     far = interval.far()
     radius = op.radius(precision.u, far, *[b.far() for b in inputs])
+    if op.kinked and not interval.exact:
+        for ends in ([b.lo for b in inputs], [b.hi for b in inputs]):
+            there = op.radius(precision.u, far, *ends)
+            radius = torch.maximum(torch.as_tensor(radius), torch.as_tensor(there))
     if isinstance(radius, float | int):
         if radius == 0:
             return interval
         radius = torch.full_like(ref, radius)
     # Not where it is 0, that is, exact; below `tiny` the product with u may itself underflow.
     inexact = (radius != 0) | ((far != 0) & (far.abs() < precision.tiny))
-    radius = torch.where(inexact, radius * precision.twice + precision.tiny, 0.0)
+    radius = radius + _own(op, precision, far, radius) + precision.tiny
+    radius = torch.where(inexact, radius, 0.0)
     if op.exactness and alone:
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
         if not bool(radius.any()):
@@ -312,6 +332,17 @@ def _widened(
     return Interval(
         *_clipped(op, interval, interval.lo - radius, interval.hi + radius), interval.any
     )
+
+
+def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
+    """The error of the reference itself, which only float64 notices."""
+    if precision.twice == 1:
+        return 0.0
+    return torch.minimum(radius, REFERENCE * precision.u * far.abs()) if op.sharp else radius
+
+
+REFERENCE = 4.0
+"""Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: two ULP."""
 
 
 def _clipped(op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:

@@ -281,6 +281,11 @@ def uncertain(f: Function, *intervals: Interval) -> Interval:
 # -- rounding -----------------------------------------------------------------------------------
 
 
+SINGLE = 2.0**-24
+"""Unit roundoff of float32. Processors' and compilers' own approximations of functions are of this
+type; narrower types are computed in it and rounded, or step by step, and float64 by libm."""
+
+
 def growth(k: float) -> float:
     """g(k): the error of a sum of k rounded terms in any order, in units of u times the sum."""
     return float(k) + 1.0
@@ -316,13 +321,19 @@ _TINY = {
 }
 
 
-def sum_radius(u: float, k: float, s: Tensor, y: Tensor | float = 0.0) -> Tensor:
-    """Error of a sum: k products, s the sum of their absolute values, y rounded once more.
+def sum_radius(u: float, k: float, s: Tensor, y: Tensor | None = None) -> Tensor:
+    """Error of a sum: k products, s the sum of their absolute values, y their sum if it is known.
 
+    Whatever the order, every partial sum of terms that add up to y lies between the sum of the
+    negative ones and that of the positive ones, so it is (s + |y|) / 2 at most, and its rounding
+    error u times that. Every product is rounded before, the result once more behind.
     Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
     """
-    radius = s * (u * growth(k)) + s.clamp(max=k * underflow(u))
-    if isinstance(y, Tensor):
-        radius = radius + y.abs() * (2 * u)
+    radius = s * (u * growth(k))
+    if y is not None:
+        size = y.abs()
+        partial = (s + size) * (0.5 * math.expm1(min(k * u, 8.0)))
+        radius = torch.minimum(radius, partial + s * u) + size * u
+    radius = radius + s.clamp(max=k * underflow(u))
     return radius.masked_fill_(s > greatest(u), math.inf)

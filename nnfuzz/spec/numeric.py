@@ -116,6 +116,14 @@ class Numeric:
         """
         return 0.0
 
+    kinked: ClassVar[bool] = False
+    """Whether `radius` is of pieces, so that the end of an interval that is nearer to 0 may have
+    the larger one."""
+
+    sharp: ClassVar[bool] = False
+    """Whether `torch` is right to two units in the last place in float64, as elementary functions
+    are; else it is taken to be off by `radius` itself."""
+
     monotone: ClassVar[tuple[int, ...]] = ()
     """Per input, +1 if every output element grows with it, -1 if it falls; the last entry repeats.
     The default `interval` relies on it."""

@@ -20,6 +20,13 @@ def _uncounted(op, *types):
     return op.ignore_index == -1 and op.reduction == "mean" and len(types) == 2
 
 
+GELU = 'Gelu-20: "is applied to the tensor elementwise"'
+
+
+def _exact_gelu(op, x):
+    return op.approximate == "none"
+
+
 CAST = (
     reference("truncates floats", ROUNDED, where=_to_int4),
     Waiver(
@@ -34,6 +41,10 @@ WAIVERS = {
     "Cast": CAST,
     "CastLike": (*CAST, body("truncates floats, being a Cast", ROUNDED, where=_to_int4)),
     "Erf": (rounds("results", 'Erf-13: the output "has the same shape and type of the input"'),),
+    "Gelu": (
+        rounds("its Erf", GELU, where=_exact_gelu),
+        body("runs its Erf in float32", GELU, dtypes=(DType.FLOAT64,), where=_exact_gelu),
+    ),
     "Celu": (
         body(
             "makes alpha a vector of one, and a scalar with it",

@@ -87,7 +87,7 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
         tried += 1
         caught += compare(envelopes(graph, params), wrong) != ()
     assert tried > 5
-    assert caught >= 0.8 * tried  # errors below the least normal number do not count
+    assert caught >= 0.85 * tried  # errors below the least normal number do not count
 
 
 def _run(graph, params, victim):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class Elementwise(OpSpec):
     """Every output element depends on one element of each input."""
 
+    sharp = True
+
     rounding: ClassVar[tuple[float, float]] = (0, 0)
     """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""
     codomain: ClassVar[Range] = ANY_RANGE
@@ -176,7 +178,7 @@ class Arithmetic(Binary):
 class Modular(Arithmetic):
     """+, -, *: what integers do modulo 2^n."""
 
-    rounding = (2, 0)
+    rounding = (1, 0)
     modular = True
     whole = "kept"
 
@@ -187,6 +189,8 @@ class Modular(Arithmetic):
 
 class Variadic(Broadcasting):
     """One to four tensors of one type in, one of that type out."""
+
+    sharp = False
 
     inputs = (In("T", NUMBERS),)
     variadic = (1, 4)

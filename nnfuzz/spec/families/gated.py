@@ -19,6 +19,7 @@ class Gated(Unary):
     """Like x for large x, 0 for very negative ones, with a dip in between."""
 
     unexportable = (SCALAR_DOUBLES,)
+    sharp = False
     least: Any = (0.0, 0.0)
     """Where the function is least, and how small it is there (to 0.1 %)."""
 

@@ -151,7 +151,9 @@ class ClassLoss(OpSpec):
         if self.reduction == "none":
             return terms
         count = target.numel()
-        error = terms.sum() + sum_radius(u, count, (self.picked(x.abs(), target) * factor).sum(), y)
+        whole = y if self.reduction == "sum" else y * factor.sum()
+        size = (self.picked(x.abs(), target) * factor).sum()
+        error = terms.sum() + sum_radius(u, count, size, whole)
         if self.reduction == "sum":
             return error
         return error / factor.sum() + (count + 4) * u * y.abs()

@@ -17,7 +17,7 @@ from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, corners, growth, monotone, underflow
+from nnfuzz.spec.intervals import SINGLE, Interval, corners, monotone, sum_radius, underflow
 from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class AlongAxis(Along, Unary):
     """One tensor in, one of the same shape out; elements mix along one axis."""
 
     inputs = (In("T", FLOATS, (1, 5)),)
+    sharp = False
 
     def cost(self, *inputs):
         return 8 * inputs[0].elements
@@ -67,7 +68,7 @@ class Exponentials(AlongAxis):
 
     def roundings(self, x: Tensor) -> Tensor:
         """Rounding errors of the exponents and of the sum, in unit roundoffs."""
-        return 2 * (x.amax(self.axis, keepdim=True) - x) + growth(x.shape[self.axis])
+        return 2 * (x.amax(self.axis, keepdim=True) - x) + x.shape[self.axis]
 
 
 def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
@@ -197,18 +198,31 @@ def centred_radius(
 ) -> Tensor:
     """Rounding error of scale * (x - mean) / sqrt(variance + eps), variance in one pass or two.
 
-    With k terms, m = max |x| and s the divisor: the numerator is off by (k + 2) u m; the variance,
-    computed as mean(x^2) - mean(x)^2 at worst, by 4 (k + 2) u m^2, and its root by that over 2 s
-    (by the root of it at most).
+    The mean is off by `shift`, the error of a sum in any order. In two passes that adds its square
+    to the variance and no more, since the differences from the mean add up to 0; the sum of k
+    squares is off by (k + 6) u of itself. In one pass, mean(x^2) - mean(x)^2 is off by as much of
+    the mean square: no type of 16 bits is enough for that, so it has float32's u at most, as has
+    the form x g - mean g for the quotient.
     """
     count = 1
     for axis in axes:
         count *= x.shape[axis]
-    g = (count + 2) * u
-    m = x.abs().amax(axes, keepdim=True)
+    narrow = min(u, SINGLE)
     d, s = centred(x, axes, eps)
-    off = 4 * g * m * m + underflow(u)
+    mean, size = x.mean(axes, keepdim=True).abs(), x.abs().mean(axes, keepdim=True)
+    shift, fine = (sum_radius(v, count, size, mean) + 2 * v * mean for v in (u, narrow))
+    spread = (s * s - eps).clamp(min=0)
+    square = spread + mean * mean
+    twice = spread * _grown(count + 6, u) + 2 * shift * shift
+    once = square * _grown(count + 6, narrow) + (2 * mean + fine) * fine
+    off = torch.maximum(twice, once) + underflow(u)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     root = torch.minimum(off / (s + least), off.sqrt())
-    size = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
-    return size * (g * m / least + d.abs() * (root / (s * least) + 8 * u / s))
+    moved = shift + 3 * narrow * (x.abs() + mean)
+    factor = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
+    return factor * (moved / least + d.abs() * (root / (s * least) + 6 * u / s))
+
+
+def _grown(k: float, u: float) -> float:
+    """(1 + u)^k - 1, the relative error of k roundings, as far as it means anything."""
+    return math.expm1(min(k * u, 8.0))
