@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,8 +133,8 @@ def wrong_answers(
     """Every failure to refuse a model with a clean error.
 
     A death or an internal error is known by its place, or else by what it says, whatever the fault
-    was that led there. That a model is accepted, or takes time or memory without end, is known by
-    the kind of fault: one finding for all operators.
+    was that led there, and the operator. That a model is accepted, or takes time or memory without
+    end, is known by the kind of fault: one finding for all operators.
     """
     found = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
@@ -159,11 +160,18 @@ def _place(outcome: Outcome, fault: Fault, names: Collection[str]) -> dict[str, 
     died = outcome.kind is OutcomeKind.CRASH
     if not (native_frames(outcome.captured) if died else slip(outcome.error_type)):
         frames = []  # they end where native code is called
-    place = {"frames": frames} if frames else {"message": told["message"]}
+    place = {"frames": frames} if frames else {"message": _unnamed(told["message"], fault)}
     if died and not frames:
         place[FAULT] = fault.kind  # last words are often those of any death
     kept = {name: told[name] for name in ("error", "signal") if told.get(name)}
     return {**kept, **place} if any(place.values()) else {**kept, FAULT: fault.kind}
+
+
+def _unnamed(message: str, fault: Fault) -> str:
+    """A normalised message without the operator that the fault is in, and its node's name."""
+    if not fault.operator:
+        return message
+    return re.sub(rf"\b{re.escape(fault.operator)}(?:_N)?\b", "<operator>", message)
 
 
 def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:

@@ -37,6 +37,14 @@ def test_an_internal_error_is_known_by_its_place_whatever_led_there():
     assert keys(AXIS, one) == keys(CYCLE, two)
 
 
+def test_words_of_native_code_do_not_name_the_operator():
+    said = "While validating node '<Node(Concat): Concat_1>': vector::_M_range_check"
+    one = outcome(OutcomeKind.EXCEPTION, error_type="RuntimeError", message=said)
+    other = said.replace("Concat", "Add")
+    two = outcome(OutcomeKind.EXCEPTION, error_type="RuntimeError", message=other)
+    assert keys(AXIS, one) == keys(CYCLE, two)
+
+
 def test_what_native_code_raises_is_known_by_its_words():
     trace = '  File "/x/toy/api.py", line 7, in read_model\n    return core.read(model)\nX\n'
     one, other = (
