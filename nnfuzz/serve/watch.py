@@ -46,6 +46,7 @@ MOST_HOLES = 500
 """Gaps between indexes that are looked into again; a part of a campaign that is missing from a
 merged one leaves more of them."""
 _NOTHING = Markup()
+GONE = "not to be read"
 GIVEN_UP, REDUCED, WAITING = "not reducible", "reduced", "not reduced yet"
 
 
@@ -145,15 +146,16 @@ class Watch:
     def look(self) -> None:
         """Reads what is new, if anything is; what cannot be read is told in the snapshot."""
         try:
-            self._fetch()
-            stamp = _stamp(self.folder)
-            if stamp != self._stamp or self._behind:
-                with Store.open(self.folder, write=False) as store, making_sense(self.folder):
-                    self._show(store, stamp)
-        except Unreadable as error:  # it is being replaced, or damaged
+            with making_sense(self.folder):
+                self._fetch()
+                stamp = _stamp(self.folder)
+                if stamp != self._stamp or self._behind:
+                    with Store.open(self.folder, write=False) as store:
+                        self._show(store, stamp)
+                self._change(state=_state(self.folder))
+        except Unreadable as error:  # it is being replaced, or damaged, or its disk is gone
             self._stamp = None
-            self._change(missing=(str(error),))
-        self._change(state=_state(self.folder))
+            self._change(missing=(str(error),), state=GONE)
 
     def operators(self) -> str:
         """HTML of operators against backends."""
@@ -308,10 +310,8 @@ def _state(folder: Path) -> str:
     """Told by when files were written: whoever asked for the lock might keep a session from it."""
     summary = folder / SUMMARY
     paths = (folder / FILE, folder / f"{FILE}-wal")
-    with making_sense(folder):
-        last = max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
-        ended = summary.exists() and summary.stat().st_mtime > last - ENDED_SECONDS
+    last = max(path.stat().st_mtime for path in paths if path.exists())
+    if summary.exists() and summary.stat().st_mtime > last - ENDED_SECONDS:
+        return "ended"
     silent = time.time() - last
-    if ended or not last:
-        return "ended" if last else "gone"
     return "running" if silent < RECENT_SECONDS else f"silent for {seconds(silent)}"

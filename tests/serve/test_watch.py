@@ -12,7 +12,7 @@ from nnfuzz.campaign.store import FILE, StoreError
 from nnfuzz.reading import Unreadable
 from nnfuzz.serve import watch as module
 from nnfuzz.serve.published import Published
-from nnfuzz.serve.watch import GIVEN_UP, REDUCED, WAITING, Read, Watch
+from nnfuzz.serve.watch import GIVEN_UP, GONE, REDUCED, WAITING, Read, Watch
 from tests.serve.conftest import EVIL, finding, run_row
 
 
@@ -116,6 +116,20 @@ def test_a_damaged_campaign_shows_what_there_is(store):
     (store.folder / FILE).write_bytes(b"garbage")
     watch.look()
     assert "not the file of a campaign" in watch.snapshot.missing[0]
+
+
+def test_a_look_outlives_whatever_happens(watch, store, monkeypatch):
+    for error in (OSError(5, "Input/output error"), sqlite3.OperationalError("locked"), KeyError()):
+
+        def broken(folder, error=error):
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "_stamp", broken)
+            watch.look()
+        assert watch.snapshot.missing and watch.snapshot.state == GONE
+        watch.look()
+        assert not watch.snapshot.missing and watch.snapshot.state == "running"
 
 
 def test_no_text_becomes_html(watch):
