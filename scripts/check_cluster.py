@@ -30,7 +30,7 @@ def main() -> int:
     options = _options()
     folder = Path(options.out or tempfile.mkdtemp(prefix="nnfuzz-cluster-"))
     folder.mkdir(parents=True, exist_ok=True)
-    fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", options.backend, "--quiet"]
+    fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", options.backend]
     fuzz += ["--tests", str(options.tests), "--seed", str(options.seed), *options.rest]
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     if not (folder / "one").exists():

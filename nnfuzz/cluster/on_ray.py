@@ -33,6 +33,8 @@ from nnfuzz.cluster.node import Link, Shown, run_node
 CALL_SECONDS = 10.0
 """Until a call counts as lost; Ray may be starting the actor anew."""
 LOOK_SECONDS = 0.5
+FAILURES = 3
+"""Of a node's campaign, after which it is not tried again."""
 PROCESS_BYTES = 1 << 30
 """That a core's processes take: a node with little memory uses fewer of its cores."""
 LEASES = "leases.sqlite"
@@ -177,6 +179,7 @@ class Cluster:
         """Of each node that runs, the result that is to come."""
         self.actors: dict[str, Any] = {}
         """By the name of the node."""
+        self._failures = Counter[str]()
 
     def staff(self) -> None:
         """Starts an actor on every node that has none yet."""
@@ -190,10 +193,21 @@ class Cluster:
                     scheduling_strategy=there,
                     **self._again,
                 )
-                node = self.actors[place.name] = actor.remote()
-                folder = f"nnfuzz-{self._campaign}-{place.name[:12]}"
-                args = (self._settings, folder, self.coordinator, place)
-                self.running[node.run.remote(*args)] = place
+                self.actors[place.name] = actor.remote()
+                self._run(place)
+
+    def _run(self, place: Place) -> None:
+        folder = f"nnfuzz-{self._campaign}-{place.name[:12]}"
+        args = (self._settings, folder, self.coordinator, place)
+        self.running[self.actors[place.name].run.remote(*args)] = place
+
+    def again(self, place: Place) -> bool:
+        """Has a node that failed go on, since it may have been the machine; not without end."""
+        self._failures[place.name] += 1
+        if self._failures[place.name] > FAILURES:
+            return False
+        self._run(place)
+        return True
 
     def ended(self) -> Iterator[tuple[Place, Exception | None]]:
         """The nodes that have come to an end meanwhile, with the reason if it was no good one."""
@@ -256,10 +270,11 @@ def run(
                 cluster.staff()
             for place, error in cluster.ended():
                 if error is not None:
-                    observer.note(f"{place.host} is lost: {error}"[:300])
-                    if isinstance(error, RayActorError):
-                        continue
-                    if not cluster.running:
+                    gone = isinstance(error, RayActorError)
+                    again = not gone and not over and cluster.again(place)
+                    end = "goes on" if again else "is lost"
+                    observer.note(f"{place.host} {end}: {error}"[:300])
+                    if not gone and not cluster.running:
                         raise error
             seconds = time.monotonic() - began
             closes |= stopped() or bool(config.time_limit and seconds >= config.time_limit)
