@@ -17,6 +17,8 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from nnfuzz.campaign import schedule
@@ -29,32 +31,36 @@ AHEAD = 32  # tests that a node of two cores has at hand
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--tests", type=int, default=1_000_000)
+    parser.add_argument("--tests", type=int, default=2_000_000)
     parser.add_argument("--rate", type=float, default=50.0, help="tests per second of a node")
     parser.add_argument("--findings", type=float, default=0.001, help="new signatures per test")
+    parser.add_argument("--epoch", type=int, default=1 << 18, help="tests in the longest one")
     parser.add_argument("--ray", action="store_true", help="with an actor of Ray's")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "leases.sqlite")
-        run = _with_ray if options.ray else _alone
-        reports, cpu, wall, size = run(options, path)
-    per_test = cpu / options.tests
-    load = per_test * options.nodes * options.rate
+        simulation = _Simulation(options)
+        (_with_ray if options.ray else _alone)(options, path, simulation)
+        size = path.stat().st_size >> 10
+    first, half, end = simulation.marks
     print(
-        f"{options.nodes} nodes, {options.tests:,} tests, {reports:,} reports, "
-        f"{size / 1024:,.0f} KiB at the end: {cpu:.1f} s of CPU, {wall:.0f} s, "
-        f"{cpu / reports * 1e6:.0f} us per report, {per_test * 1e6:.2f} us per test; at "
-        f"{options.rate:g} tests/s of each node {load:.2f} cores; load {os.getloadavg()[0]:.1f}"
+        f"{options.nodes} nodes of {options.rate:g} tests/s, {options.tests:,} tests, epochs of up "
+        f"to {options.epoch:,}; the file has {size:,} KiB; load {os.getloadavg()[0]:.1f}"
     )
+    for name, begin, stop in (("first", first, half), ("second", half, end)):
+        spent = stop.cpu - begin.cpu
+        reports, tests = stop.reports - begin.reports, stop.tests - begin.tests
+        print(
+            f"{name} half: {reports:,} reports, {spent / reports * 1e6:.0f} us of CPU each, "
+            f"{spent / tests * 1e6:.2f} us per test; {tests / (stop.now - begin.now):,.0f} tests/s "
+            f"of simulated time, {spent / (stop.now - begin.now):.2f} cores"
+        )
     return 0
 
 
-def _alone(options: argparse.Namespace, path: Path) -> tuple[int, float, float, int]:
-    """Reports, CPU seconds, wall seconds and bytes of the file."""
-    began, clock = time.monotonic(), time.process_time()
-    simulation = _Simulation(options)
+def _alone(options: argparse.Namespace, path: Path, simulation: _Simulation) -> None:
     spent = 0.0
-    with Leases(path, options.tests) as leases:
+    with Leases(path, options.tests, longest=options.epoch) as leases:
 
         def sync(report: Report, now: float) -> Lent:
             nonlocal spent
@@ -63,33 +69,40 @@ def _alone(options: argparse.Namespace, path: Path) -> tuple[int, float, float, 
             spent += time.process_time() - before
             return lent
 
-        reports = simulation.run(sync)
+        simulation.run(sync, lambda: (spent, leases.kept))
         assert leases.kept == options.tests and leases.over
-    del clock
-    return reports, spent, time.monotonic() - began, path.stat().st_size
 
 
-def _with_ray(options: argparse.Namespace, path: Path) -> tuple[int, float, float, int]:
+def _with_ray(options: argparse.Namespace, path: Path, simulation: _Simulation) -> None:
     import ray
 
     class Actor:
-        def __init__(self, path: str, limit: int) -> None:
-            self._leases = Leases(path, limit)
+        def __init__(self, path: str, limit: int, longest: int) -> None:
+            self._leases = Leases(path, limit, longest=longest)
 
         def sync(self, report: Report, now: float) -> Lent:
             return self._leases.sync(report, now)
 
-        def cpu(self) -> float:
+        def state(self) -> tuple[float, int]:
             used = resource.getrusage(resource.RUSAGE_SELF)
-            return used.ru_utime + used.ru_stime
+            return used.ru_utime + used.ru_stime, self._leases.kept
 
     ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
-    actor = ray.remote(Actor).options(num_cpus=0).remote(str(path), options.tests)
-    before, began = ray.get(actor.cpu.remote()), time.monotonic()
-    reports = _Simulation(options).run(lambda *told: ray.get(actor.sync.remote(*told)))
-    cpu = ray.get(actor.cpu.remote()) - before
+    actor = ray.remote(Actor).options(num_cpus=0).remote(str(path), options.tests, options.epoch)
+    simulation.run(
+        lambda *told: ray.get(actor.sync.remote(*told)), lambda: ray.get(actor.state.remote())
+    )
     ray.shutdown()
-    return reports, cpu, time.monotonic() - began, path.stat().st_size
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """reports, tests and CPU seconds of the coordinator up to a time on the simulated clock."""
+
+    now: float
+    reports: int
+    tests: int
+    cpu: float
 
 
 class _Simulation:
@@ -99,23 +112,34 @@ class _Simulation:
         self._options = options
         self._rng = random.Random(1)
         self._begun = 1
+        self.marks: list[_Mark] = []
+        """At the beginning, when half of the tests are published, and at the end."""
 
-    def run(self, sync) -> int:
-        """sync: (report, seconds) -> what is lent. Returns how many reports there were."""
+    def run(
+        self, sync: Callable[[Report, float], Lent], state: Callable[[], tuple[float, int]]
+    ) -> None:
+        """sync: report and seconds -> what is lent. state: CPU seconds, and tests published."""
         reports, over = 0, False
         turns = [(self._rng.random(), number) for number in range(self._options.nodes)]
         nodes = [_Node(f"{number:016x}", self._options, self._rng) for number in range(len(turns))]
         heapq.heapify(turns)
+        self._mark(0.0, 0, state)
         while not over:
             now, number = heapq.heappop(turns)
             node = nodes[number]
             lent = sync(node.report(now, self._begun), now)
             reports += 1
             over = lent.over
-            if lent.told >= schedule.begins(self._begun):
+            if lent.told >= schedule.begins(self._begun, self._options.epoch):
                 self._begun += 1
             heapq.heappush(turns, (now + node.heed(lent, now), number))
-        return reports
+            half = len(self.marks) == 1 and lent.told >= self._options.tests / 2
+            if half or over:
+                self._mark(now, reports, state)
+
+    def _mark(self, now: float, reports: int, state: Callable[[], tuple[float, int]]) -> None:
+        cpu, tests = state()
+        self.marks.append(_Mark(now, reports, tests, cpu))
 
 
 class _Node:
@@ -138,7 +162,7 @@ class _Node:
 
     @property
     def _new(self) -> float:
-        return self._options.findings * schedule.LONGEST / 4
+        return min(1.0, self._options.findings * 64)  # in a range of about so many tests
 
     def heed(self, lent: Lent, now: float) -> float:
         """Seconds until the next report."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from nnfuzz.campaign.schedule import FIRST, LONGEST
 from nnfuzz.execute.registry import BackendSpec, labelled
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.shard import Shard
@@ -95,7 +96,8 @@ class CampaignConfig:
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" if only that part of the indexes is tested (nnfuzz.shard). share: folder or URL
     where the parts tell each other what they learn (nnfuzz.campaign.exchange); without it each
-    learns from its own tests. disk: bytes that the folder may take; 0 for no limit. reduce: whether
+    learns from its own tests. disk: bytes that the folder may take; 0 for no limit. epoch: tests in
+    the longest one (nnfuzz.campaign.schedule). reduce: whether
     findings are reduced. throttle: how often a failure must occur before generation keeps away from
     the operators that it is associated with; 0 for never. guidance: whether what tests show decides
     what is generated more often (nnfuzz.campaign.guidance). regressions: whether only what one of
@@ -122,6 +124,7 @@ class CampaignConfig:
     shard: str = ""
     share: str = ""
     disk: int = 0
+    epoch: int = LONGEST
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
 
@@ -140,6 +143,8 @@ class CampaignConfig:
             )
         if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
             raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
+        if self.epoch < FIRST:
+            raise ConfigError(f"--epoch is at least {FIRST}")
         for name in ("full_check", "pipelines"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"--{name.replace('_', '-')} is a share between 0 and 1")

@@ -26,15 +26,23 @@ AT_ONCE_SECONDS = 2.0  # that making room may hold up a campaign, between two lo
 
 
 class DiskBudget:
-    """limit: bytes; 0 for none. guided: whether old tests are still learnt from on resume."""
+    """limit: bytes; 0 for none. guided: whether old tests are still learnt from on resume.
+    epoch: tests in the longest one.
+    """
 
     def __init__(
-        self, store: Store, limit: int, note: Callable[[str], None], guided: bool = False
+        self,
+        store: Store,
+        limit: int,
+        note: Callable[[str], None],
+        guided: bool = False,
+        epoch: int = LONGEST,
     ) -> None:
         self.limit = limit
         self._store = store
         self._note = note
         self._guided = guided
+        self._epoch = epoch
         self._looked = -LOOK_SECONDS
         self._full = False
         self._told: set[str] = set()
@@ -52,7 +60,7 @@ class DiskBudget:
         while self.limit and time.monotonic() < end and not self._full:
             if (used := self.used()) <= self.limit:
                 break
-            self._full = not self._make_room(recorded - 2 * LONGEST)
+            self._full = not self._make_room(recorded - 2 * self._epoch)
             if self._full:
                 self._note(
                     f"--disk is reached: {used >> 20} MB of findings and of what a campaign needs "

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.exchange import Exchange, Lessons, Restrained, Told
+from nnfuzz.campaign.exchange import Exchange, Lessons, Restrained, Told, shown
 from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
 from nnfuzz.campaign.leased import Leased
 from nnfuzz.campaign.observer import Observer
@@ -85,7 +85,10 @@ class Epochs:
     @property
     def end(self) -> int:
         """The first index that is not in the current epoch."""
-        return begins(self.number + 1)
+        return self._begins(self.number + 1)
+
+    def _begins(self, epoch: int) -> int:
+        return begins(epoch, self._config.epoch)
 
     @property
     def owed(self) -> bool:
@@ -120,20 +123,18 @@ class Epochs:
 
     def publish(self) -> None:
         """Tells the other parts what was seen in the epochs of which all own tests are recorded."""
-        while isinstance(self._exchange, Exchange) and self._recorder.recorded.length >= begins(
-            self._published + 1
-        ):
-            first, end = begins(self._published), begins(self._published + 1)
-            seen = self._store.seen(first, end) if self._config.guidance else []
-            told = Told(tuple(self._store.observed(first, end)), tuple(seen))
-            self._exchange.tell(self._published, told)
+        while isinstance(self._exchange, Exchange):
+            first, end = self._begins(self._published), self._begins(self._published + 1)
+            if self._recorder.recorded.length < end:
+                return
+            self._exchange.tell(self._published, shown(self._store, self._config, first, end))
             self._published += 1
             if self.follows:
                 self._store.drop_graphs(first, end, ())
 
     def _learn(self) -> bool:
         """Takes the tests of the epoch before the current one, once they are all recorded."""
-        first, end = begins(self._learned), begins(self._learned + 1)
+        first, end = self._begins(self._learned), self._begins(self._learned + 1)
         if self._recorder.recorded.length < end:
             return False
         told = self._told_of(first, end)
@@ -141,7 +142,7 @@ class Epochs:
             return False
         self._learned += 1
         if self._config.learn and self._more():
-            self._prober.learn(told.tests, begins(self.number + 1), most=end - first)
+            self._prober.learn(told.tests, self._begins(self.number + 1), most=end - first)
         self._throttle(told.tests)
         self._guide(told.seen, first, end)
         return True
@@ -150,8 +151,7 @@ class Epochs:
         """What the tests of an epoch have shown; None while other parts have not told theirs."""
         if self._exchange:
             return self._exchange.told(self._learned)
-        seen = self._store.seen(first, end) if self._config.guidance else []
-        return Told(tuple(self._store.observed(first, end)), tuple(seen))
+        return shown(self._store, self._config, first, end)
 
     def _guide(self, seen: Iterable[Seen], first: int, end: int) -> None:
         """Takes the tests of an epoch for what shall be generated more often."""
@@ -169,7 +169,7 @@ class Epochs:
     def _more(self) -> bool:
         """Whether there will be another epoch; what nobody waits for is not probed."""
         limit = self._config.tests_limit
-        return limit is None or begins(self.number + 1) < limit
+        return limit is None or self._begins(self.number + 1) < limit
 
     def _begin(self) -> None:
         """Has test cases be made with what is refused and avoided by now."""
@@ -340,7 +340,7 @@ class LeasedEpochs(Epochs):
         if self._deciding:
             self._deciding.advance(math.inf)
         if math.isfinite(next_index):
-            self._enter(epoch_of(int(next_index)))
+            self._enter(epoch_of(int(next_index), self._config.epoch))
 
     def _enter(self, epoch: int) -> None:
         """Has test cases be made as is decided for an epoch, once it is."""

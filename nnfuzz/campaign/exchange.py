@@ -24,7 +24,8 @@ from nnfuzz.campaign.depot import Depot
 from nnfuzz.campaign.guidance import Seen
 from nnfuzz.campaign.lending import Lease
 from nnfuzz.campaign.rows import AvoidedRow, Observed
-from nnfuzz.campaign.schedule import epoch_of
+from nnfuzz.campaign.schedule import LEARNT, begins, epoch_of
+from nnfuzz.campaign.store import Store
 from nnfuzz.generate.emphasis import Emphasis
 from nnfuzz.reading import read
 from nnfuzz.untrusted import parsed_json
@@ -56,6 +57,7 @@ class Lessons:
 
     def __init__(self, config: CampaignConfig, versions: Mapping[str, str]) -> None:
         """Raises: ConfigError if another campaign is there; Unreadable."""
+        self._longest = config.epoch
         self._depot = Depot(config.share)
         self._depot.put(ABOUT, json.dumps(about(config, versions), indent=1).encode())
         told = read(dict[str, str], parsed_json(self._depot.get(ABOUT) or b"", ABOUT))
@@ -136,7 +138,7 @@ class RangeLessons(Lessons):
 
     def tell(self, lease: Lease, told: Told) -> None:
         """Keeps what the tests of a range have shown."""
-        name = f"{_tests(epoch_of(lease.first))}/{lease.first}.json"
+        name = f"{_tests(epoch_of(lease.first, self._longest))}/{lease.first}.json"
         self._depot.put(name, json.dumps(asdict(told)).encode())
 
     def told(self, epoch: int) -> Told:
@@ -153,6 +155,13 @@ class RangeLessons(Lessons):
         """What was probed before the first test; None if nobody has done so to the end."""
         data = self._depot.get(PROBED)
         return None if data is None else read(list[str], parsed_json(data))
+
+
+def shown(store: Store, config: CampaignConfig, first: int, end: int) -> Told:
+    """What the tests of an epoch, or of a range in one, have shown: those that are learnt from."""
+    end = min(end, begins(epoch_of(first, config.epoch), config.epoch) + LEARNT)
+    seen = store.seen(first, end) if config.guidance else []
+    return Told(tuple(store.observed(first, end)), tuple(seen))
 
 
 def together(told: Iterable[Told]) -> Told:

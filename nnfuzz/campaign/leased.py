@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.exchange import RangeLessons, Told
+from nnfuzz.campaign.exchange import RangeLessons, Told, shown
 from nnfuzz.campaign.lending import Coordinator, Lease, Lent, Report
 from nnfuzz.campaign.segments import publish
 from nnfuzz.campaign.store import Store
@@ -220,7 +220,8 @@ class Leased:
         turn = _Turn(reduced=tuple(self._reduced), ends=ends)
         for held in self._ranges.values():
             if not held.left and not held.told:
-                turn.told.append((held.lease, self._told(held.lease)))
+                told = shown(self._store, self._config, held.lease.first, held.lease.end)
+                turn.told.append((held.lease, told))
         idle = not self._waiting and not self._handed
         pause = IDLE_SECONDS if idle else PUBLISH_SECONDS
         if ends or time.monotonic() >= self._published + pause:
@@ -245,7 +246,8 @@ class Leased:
     def _talk(self, turn: _Turn, report: Report) -> Lent:
         """In the background. Raises: OSError, Unreadable."""
         for lease, told in turn.told:
-            self.lessons.tell(lease, told)
+            if told.tests:
+                self.lessons.tell(lease, told)
         if turn.publishes or turn.ends:
             publish(self._store.folder, self._config.share)
         return self._coordinator.sync(report)
@@ -287,11 +289,6 @@ class Leased:
     def _range(self, lease: Lease) -> _Range:
         recorded = {seen.index for seen in self._store.observed(lease.first, lease.end)}
         return _Range(lease, {*range(lease.first, lease.end)} - recorded, lease.ran)
-
-    def _told(self, lease: Lease) -> Told:
-        first, end = lease.first, lease.end
-        seen = self._store.seen(first, end) if self._config.guidance else []
-        return Told(tuple(self._store.observed(first, end)), tuple(seen))
 
     def _is_done(self, lease: Lease) -> bool:
         """Whether nothing more is to come: hangs that are not confirmed yet hold a range back."""

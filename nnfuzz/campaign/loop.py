@@ -81,7 +81,9 @@ class Loop:
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
         self._jobs = JobSource(config.seed, indexes or self._indexes(), prober, self._produced)
-        self._disk = DiskBudget(recorder.store, config.disk, observer.note, config.guidance)
+        self._disk = DiskBudget(
+            recorder.store, config.disk, observer.note, config.guidance, config.epoch
+        )
         self._runs: set[TestRun] = set()
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests

@@ -23,7 +23,15 @@ from nnfuzz.campaign.rows import (
     TestRow,
     merged,
 )
-from nnfuzz.campaign.schedule import PLACE_BITS, Prefix, Recorded, begins, epoch_of, place_of
+from nnfuzz.campaign.schedule import (
+    LONGEST,
+    PLACE_BITS,
+    Prefix,
+    Recorded,
+    begins,
+    epoch_of,
+    place_of,
+)
 from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import signature_keys
@@ -111,11 +119,12 @@ class Recorder:
         regressions: bool = False,
         part: Shard = Shard(),  # noqa: B008 (frozen)
         recorded: Recorded | None = None,
+        longest: int = LONGEST,
     ) -> None:
         """known: lines of a file of known failures. variables: see
         nnfuzz.campaign.support.signature_keys. declared: habits that compilers have by design, by
         backend: what they explain is no finding. regressions, part: see CampaignConfig.
-        recorded: what is, where that is not all in this store.
+        recorded: what is, where that is not all in this store. longest: epoch.
         """
         self.store = store
         hangs = store.hangs()
@@ -144,6 +153,7 @@ class Recorder:
             self._note_pattern(row)
         self.buckets = store.buckets()
         self._regressions = regressions
+        self._longest = longest
         self._ignored = KnownFailures.stored(known)
         self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
@@ -169,7 +179,8 @@ class Recorder:
         if signature in self._ignored.hashes or not isinstance(test, Numbered):
             return signature in self._ignored.hashes
         first = self._first_tests.get(signature)
-        return first is not None and first < begins(epoch_of(test.index) - 1)
+        before = epoch_of(test.index, self._longest) - 1
+        return first is not None and first < begins(before, self._longest)
 
     def _bucket(self, failure: Failure, evidence: Evidence) -> str:
         """What a failure counts as: a finding, known, what the compiler does by design, or, where

@@ -9,26 +9,36 @@ from typing import Protocol
 from nnfuzz.shard import Shard
 
 FIRST, LONGEST = 16, 256
-"""Tests in the first epoch, so that a short campaign learns as well; and in a late one, so that
-waiting for its stragglers, once per epoch, costs little."""
+"""Tests in the first epoch, so that a short campaign learns as well; and in a late one, unless the
+settings say otherwise, so that waiting for its stragglers, once per epoch, costs little."""
+LEARNT = 4096
+"""Tests of an epoch that there is learnt from, the first ones: who decides reads no more."""
 PLACE_BITS = 24
 """Of a place, see `place_of`; probes that are asked for at one index have the lower ones."""
 
 
-@cache
-def begins(epoch: int) -> int:
-    """The first index of an epoch. Two epochs have the same length, then it doubles."""
-    if epoch <= 0:
-        return 0
-    return begins(epoch - 1) + min(LONGEST, FIRST << min((epoch - 1) // 2, 8))
+def begins(epoch: int, longest: int = LONGEST) -> int:
+    """The first index of an epoch. Two epochs have the same length, then it doubles, up to the
+    longest.
+    """
+    grown = _grown(longest)
+    first = min(max(epoch, 0), grown)
+    doubled = FIRST * (2 * ((1 << first // 2) - 1) + (first % 2 << first // 2))
+    return doubled + max(0, epoch - grown) * longest
 
 
-def epoch_of(index: int) -> int:
+def epoch_of(index: int, longest: int = LONGEST) -> int:
     """The epoch that an index belongs to."""
-    epoch = 0
-    while begins(epoch + 1) <= index:
-        epoch += 1
-    return epoch
+    grown = _grown(longest)
+    if index >= begins(grown, longest):
+        return grown + (index - begins(grown, longest)) // longest
+    return next(e for e in range(grown) if begins(e + 1, longest) > index)
+
+
+@cache
+def _grown(longest: int) -> int:
+    """How many epochs are shorter than the longest."""
+    return 2 * max(0, ((longest - 1) // FIRST).bit_length())
 
 
 def place_of(index: int) -> int:

@@ -249,6 +249,7 @@ def _open(
             config.regressions,
             config.part,
             leased,
+            config.epoch,
         )
         if leased:
             recorder.elsewhere = leased.elsewhere

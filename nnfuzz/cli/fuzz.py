@@ -98,6 +98,7 @@ def fuzz(
     shard: opt.ShardOf = None,
     share: opt.Share = None,
     disk: opt.Disk = None,
+    epoch: opt.Epoch = None,
     ray: opt.Ray = None,
 ) -> None:
     """Fuzz compilers with random valid models and collect findings.
@@ -150,6 +151,7 @@ def fuzz(
         "producers": producers,
         "shard": shard,
         "share": share,
+        "epoch": epoch,
         "disk": size(disk, "--disk") if disk is not None else None,
         "levels": listed(level) or None,
         "pipelines": pipelines,

@@ -262,6 +262,15 @@ Share = Annotated[
         "[default: each part learns from its own tests]. With --ray, what nodes publish is there.",
     ),
 ]
+Epoch = Annotated[
+    int | None,
+    typer.Option(
+        min=16,
+        metavar="N",
+        help="Tests after which what the ones before have shown is taken into account, at most; "
+        "more of them keep more nodes of --ray busy [default: 256].",
+    ),
+]
 Ray = Annotated[
     str | None,
     typer.Option(

@@ -15,7 +15,7 @@ ARGUMENTS, OTHERS = "Arguments", "Options"
 PANELS = {
     "What is tested": "backend level pipelines plugin implementations",
     "How much, and where to": "time tests pr count instances agreements data_sets part shard "
-    "share disk max_bytes max_time budget out resume ray",
+    "share disk max_bytes max_time budget out resume ray epoch",
     "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
     "singles dynamic seed_models focus guidance invalid edges",
     "How models are written": "exporter opset rewrites steps list_",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nnfuzz.campaign.lending import Lease, Lent, Report
-from nnfuzz.campaign.schedule import begins, epoch_of
+from nnfuzz.campaign.schedule import LONGEST, begins, epoch_of
 
 TERM = 60.0
 """Seconds of silence after which a node's ranges are lent to others; nodes report every few."""
@@ -42,16 +42,23 @@ CREATE INDEX IF NOT EXISTS reducing ON reductions (cluster) WHERE NOT done;
 
 
 class Leases:
-    """limit: of the indexes; None for no end. term: see TERM. closed: whether nothing more is
-    lent, since the time is over.
+    """limit: of the indexes; None for no end. term: see TERM. longest: epoch. closed: whether
+    nothing more is lent, since the time is over.
     """
 
     closed = False
 
-    def __init__(self, path: Path | str, limit: int | None = None, term: float = TERM) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        limit: int | None = None,
+        term: float = TERM,
+        longest: int = LONGEST,
+    ) -> None:
         """Opens the file or makes it. Raises: sqlite3.Error."""
         self._limit = limit
         self._term = term
+        self._longest = longest
         self._heard: dict[str, float] = {}
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -193,15 +200,16 @@ class Leases:
         for first, end in self._db.execute(lost):
             return Lease(first, end)
         first = self.frontier
-        end = begins(self.begun + 1)
+        end = begins(self.begun + 1, self._longest)
         if self._limit is not None:
             end = min(end, self._limit)
         if first >= end:
             return None
-        epoch = epoch_of(first)
-        length = begins(epoch + 1) - begins(epoch)
+        epoch = epoch_of(first, self._longest)
+        after = begins(epoch + 1, self._longest)
+        length = after - begins(epoch, self._longest)
         size = max(LEAST, min(MOST, length // (SHARES * max(1, len(self._heard)))))
-        return Lease(first, min(first + size, begins(epoch + 1), end))
+        return Lease(first, min(first + size, after, end))
 
     def _claim(self, node: str, claims: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
         """Of one cluster one is reduced at a time: then it turns out what else it explains."""

@@ -27,6 +27,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.lending import Lent, Report
 from nnfuzz.campaign.observer import Observer, Snapshot
+from nnfuzz.campaign.session import AHEAD
 from nnfuzz.cluster.leases import Leases
 from nnfuzz.cluster.node import Link, Shown, run_node
 
@@ -68,8 +69,8 @@ class Place:
 class CoordinatorActor:
     """Lends ranges; what it knows is in the file, so that it may be killed at any moment."""
 
-    def __init__(self, path: str, limit: int | None) -> None:
-        self._leases = Leases(path, limit)
+    def __init__(self, path: str, limit: int | None, longest: int) -> None:
+        self._leases = Leases(path, limit, longest=longest)
         self._shown: dict[str, Shown] = {}
         self._notes: list[str] = []
 
@@ -174,7 +175,7 @@ class Cluster:
         again = {"max_restarts": -1, "max_task_retries": -1}
         self._again = again
         actor = ray.remote(CoordinatorActor).options(num_cpus=0, scheduling_strategy=here, **again)
-        self.coordinator = actor.remote(path, config.tests_limit)
+        self.coordinator = actor.remote(path, config.tests_limit, config.epoch)
         self.running: dict[Any, Place] = {}
         """Of each node that runs, the result that is to come."""
         self.actors: dict[str, Any] = {}
@@ -262,6 +263,12 @@ def run(
     if not first:
         need = "a GPU, " if on_gpu else ""
         raise ConfigError(f"no node of the cluster has {need}a core and 1 GB of memory to lend")
+    hands = AHEAD * sum(place.cores for place in first)
+    if hands > config.epoch:
+        observer.note(
+            f"nodes will often wait for each other: they can take {hands} tests, and what holds is "
+            f"decided every {config.epoch}; a new campaign with --epoch {4 * hands} keeps them busy"
+        )
     began, before, told = time.monotonic(), 0, set[str]()
     cluster, closes, over = Cluster(config, settings, work, on_gpu), False, False
     try:
