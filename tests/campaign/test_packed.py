@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -107,14 +109,21 @@ def test_a_campaign_of_the_version_before_goes_on(made, tmp_path):
         Store.open(folder, write=False)
 
 
-def test_a_damaged_pack_is_run_again(made, tmp_path):
+def other_types(store):
+    """A whole pack, but for the type of an index."""
+    (rows,) = store._db.execute("SELECT rows FROM packed ORDER BY first").fetchone()
+    columns = json.loads(zlib.decompress(rows))
+    return zlib.compress(json.dumps([[*map(str, columns[0])], *columns[1:]]).encode())
+
+
+@pytest.mark.parametrize("data", [lambda store: b"\0", other_types])
+def test_a_damaged_pack_is_run_again(made, tmp_path, data):
     folder = copy(made, "part", tmp_path)
     with Store.open(folder) as store:
         whole = store.done()
         packed_whole(store)
-        store._db.execute(
-            "UPDATE packed SET rows = x'00' WHERE first = (SELECT min(first) FROM packed)"
-        )
+        query = "UPDATE packed SET rows = ? WHERE first = (SELECT min(first) FROM packed)"
+        store._db.execute(query, [data(store)])
     for problem in problems(folder):
         assert problem.what == "1 pack of old tests that cannot be read"
         problem.mend()

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from nnfuzz.campaign.tables.database import Database
 from nnfuzz.campaign.tables.schema import FILE
@@ -45,6 +45,9 @@ class Row(NamedTuple):
 
 
 _WITHIN = "WHERE last >= ? AND first < ? ORDER BY first"
+_KINDS = tuple(list[kind] for kind in get_type_hints(Row).values())  # type: ignore[valid-type]
+_TYPES: Any = tuple.__class_getitem__(_KINDS)
+"""Of the columns of a pack."""
 _COLUMNS = ", ".join(Row._fields)
 
 
@@ -130,7 +133,7 @@ def _unpacked(data: bytes) -> list[Row]:
     """Raises: Unreadable."""
     with making_sense(FILE):
         text = zlib.decompressobj().decompress(data, MAX_PACK_BYTES)
-        columns = read(list[list[Any]], parsed_json(text, FILE))
+        columns: tuple[Any, ...] = read(_TYPES, parsed_json(text, FILE))
         return [Row(*row) for row in zip(*columns, strict=True)]
 
 
