@@ -57,6 +57,9 @@ def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
 
 def rejects(draw: Draw, op: OpSpec, types: Sequence[TensorType], bits: float) -> bool:
     """Whether a vertex of a signature of so many bits is rejected since it is a common one."""
+    rank = len(types[0].shape) if types else 0
+    if bits + RANK_BITS + DIM_BITS * rank >= HORIZON:
+        return False
     left = HORIZON - bits - surprise(op, types)
     return left > 0 and draw.chance(min(MOST, 1 - 2**-left))
 
