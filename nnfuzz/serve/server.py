@@ -20,6 +20,8 @@ from nnfuzz.serve.guard import is_loopback, own_names
 from nnfuzz.serve.published import Published
 from nnfuzz.serve.watch import Watch
 
+EVERYWHERE = ("0.0.0.0", "::")
+"""Hosts that stand for all addresses of this machine."""
 TOKEN_BYTES = 24
 SHORTEST = 16
 """Characters of a token that a user chooses."""
@@ -53,7 +55,8 @@ def serve(
             timeout_graceful_shutdown=3, server_header=False,
         )  # fmt: skip
         server = uvicorn.Server(config)
-        shown = f"[{host}]" if ":" in host else host
+        reached = socket.gethostname() if host in EVERYWHERE else host
+        shown = f"[{reached}]" if ":" in reached else reached
         told(f"http://{shown}:{port}/" + (f"?token={needed}" if needed else ""))
         stop = threading.Event()
         thread = threading.Thread(target=watch.run, args=[stop], daemon=True)
