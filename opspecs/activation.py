@@ -23,7 +23,7 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, holds, uncertain
+from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, holds, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
@@ -115,6 +115,11 @@ class PRelu(Broadcasting):
         return negative_part(u, y, x)
 
 
+def expelled(u, y, size):
+    """Rounding error of size (exp(x) - 1): that of the exponential, in types but float32 known."""
+    return 4 * u * size if u == SINGLE else u * (4 * y.abs() + 1.5 * size)
+
+
 @operator
 class Elu(Increasing):
     kinked = True
@@ -125,7 +130,7 @@ class Elu(Increasing):
 
     def radius(self, u, y, x):
         """Where x < 0, alpha (exp(x) - 1) may cancel: the error is that of alpha exp(x) ~ alpha."""
-        return torch.where(x < 0, 4 * u * self.alpha, 0.0)
+        return torch.where(x < 0, expelled(u, y, self.alpha), 0.0)
 
 
 @operator
@@ -135,7 +140,7 @@ class Sigmoid(Increasing):
 
     def radius(self, u, y, x):
         """Half of 1 + tanh(x / 2), where it is small."""
-        return u * (5 * y.abs() + absolute(u))
+        return u * (elementary(u) * y.abs() + absolute(u))
 
 
 @operator
@@ -210,8 +215,8 @@ class Softplus(Increasing):
 
     def radius(self, u, y, x):
         """In float32 it may be x + log(1 + exp(-x)), even where x is negative."""
-        off = 2.5 * x.abs() if u == SINGLE else 0.0
-        return u * (4 * y.abs() + off + 2)
+        off = 2.5 * x.abs() + 1 if u == SINGLE else 0.0
+        return u * (4 * y.abs() + off + 1)
 
 
 @operator

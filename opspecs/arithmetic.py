@@ -22,7 +22,7 @@ from nnfuzz.spec.families.elementwise import (
     largest,
     products,
 )
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, even, holds, uncertain
+from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, even, holds, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -127,7 +127,7 @@ class Div(Arithmetic):
     """
 
     edges = True
-    rounding = (3, 0)
+    rounding = (2.5, 0)
     joining = "first"
 
     def torch(self, x, y):
@@ -302,7 +302,7 @@ class Pow(Broadcasting):
 
     def radius(self, u, y, x, exponent):
         if u != SINGLE:
-            return 6 * u * y.abs()
+            return elementary(u) * u * y.abs()
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
         return u * y.abs() * (5 + 4 * (exponent * log).abs().clamp(max=1e4))
 
@@ -311,7 +311,7 @@ class Pow(Broadcasting):
 class Reciprocal(Branched):
     edges = True
     torch = staticmethod(torch.reciprocal)
-    rounding = (2.5, 0)
+    rounding = (2, 0)
     exactness = "rounded"
     monotone = (-1,)
 

@@ -35,6 +35,8 @@ class Col2Im(Zeros, Summing):
     Source: ONNX Col2Im-18; torch.nn.functional.fold.
     """
 
+    adding = True
+
     since = 18
     inputs = (In("T", FLOATS, (3, 3)),)
     kernel = Choice(

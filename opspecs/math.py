@@ -8,7 +8,7 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import SINGLE, even, holds_multiple, periodic
+from nnfuzz.spec.intervals import SINGLE, elementary, even, holds_multiple, periodic
 from nnfuzz.spec.operator import operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -25,7 +25,7 @@ def exponential(u, y, x):
 
     In float32 it is computed as 2 to the power of x log2(e), constant and product rounded.
     """
-    return u * y.abs() * (5 + 1.5 * x.abs()) if u == SINGLE else 5 * u * y.abs()
+    return u * y.abs() * (elementary(u) + (1.5 * x.abs() if u == SINGLE else 0.0))
 
 
 @operator
@@ -49,7 +49,7 @@ class Log(Increasing):
     valid = ((POSITIVE, math.inf),)
 
     def radius(self, u, y, x):
-        return u * (5 * y.abs() + (1 if u == SINGLE else 0.5))
+        return u * (elementary(u) * y.abs() + (1 if u == SINGLE else 0.5))
 
 
 @operator
@@ -58,7 +58,7 @@ class Sqrt(Increasing):
     torch = staticmethod(torch.sqrt)
     within = (0.0, math.inf)
     valid = ((0.0, math.inf),)
-    rounding = (2.5, 0)
+    rounding = (2, 0)
     exactness = "rounded"
 
 
@@ -121,7 +121,7 @@ class Asin(Increasing):
     valid = ((-1.0, 1.0),)
 
     def radius(self, u, y, x):
-        return (8 if u == SINGLE else 5) * u * y.abs()
+        return (8 if u == SINGLE else elementary(u)) * u * y.abs()
 
 
 @operator
@@ -139,7 +139,9 @@ class Acos(Decreasing):
 class Atan(Increasing):
     edges = True
     torch = staticmethod(torch.atan)
-    rounding = (6, 0)
+
+    def radius(self, u, y, x):
+        return (6 if u == SINGLE else elementary(u)) * u * y.abs()
 
 
 class Hyperbolic(Unary):
@@ -214,7 +216,7 @@ class Erf(Increasing):
 
     def radius(self, u, y, x):
         """Fast polynomials are within so much of 1, near 0 as well."""
-        return 12 * u if u == SINGLE else u * (5 * y.abs() + 0.5)
+        return 12 * u if u == SINGLE else u * (elementary(u) * y.abs() + 0.5)
 
 
 class ToInteger(Increasing):

@@ -41,7 +41,7 @@ class Softmax(Exponentials):
         return share
 
     def radius(self, u, y, x):
-        return u * y * (8 + self.roundings(x))
+        return y * (3 * u + self.roundings(u, x))
 
 
 @operator
@@ -55,7 +55,7 @@ class LogSoftmax(Exponentials):
         return share.log()
 
     def radius(self, u, y, x):
-        return u * (3 * y.abs() + 6 + self.roundings(x))
+        return u * (3 * y.abs() + 1) + self.roundings(u, x)
 
 
 @operator
@@ -154,7 +154,7 @@ class BatchNormalization(PerChannel):
         ]
 
     def radius(self, u, y, *xs):
-        return 6 * u * self._parts(*xs)
+        return 5 * u * self._parts(*xs)
 
 
 @operator

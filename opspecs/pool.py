@@ -203,7 +203,7 @@ class PowerSum(Summing):
         off = u * (k + 2 * self.p + 2) * s + k * underflow(u)
         upper, lower = self._root(s + off), self._root((s - off).clamp(min=0))
         logs = s.clamp(min=underflow(u)).log().abs() / self.p
-        inexact = 8 + 4 * logs if self.p > 2 else 4
+        inexact = 8 + 4 * logs if self.p > 2 else 2.5
         return torch.maximum(upper - y, y - lower) + u * inexact * upper
 
 

@@ -191,7 +191,7 @@ class DequantizeLinear(Scaled):
         return products((x[0] - hi, x[1] - lo), within(scale, SCALES))
 
     def radius(self, u, y, *xs):
-        return 3 * u * y.abs()
+        return 2 * u * y.abs()
 
     def interval(self, x, scale, *zero):
         whole = shifted_interval(x, self.spread_interval(zero[0], x) if zero else None)

@@ -34,6 +34,7 @@ class ReduceSum(Reduction, Summing):
     inputs = (In("T", SUMMED),)
     axes_input = 13
     monotone = (1,)
+    adding = True
     reduce = staticmethod(total)
 
     def value_range(self, x):
@@ -146,6 +147,8 @@ class SumOfMagnitudes(Magnitudes, Summing):
 
 @operator
 class ReduceL1(SumOfMagnitudes):
+    adding = True
+
     def reduce(self, x, axes, keepdim):
         return total(x.abs(), axes, keepdim)
 
@@ -178,7 +181,7 @@ class ReduceL2(Magnitudes):
 
     def radius(self, u, y, x):
         lost = self.terms(x) * underflow(u)
-        radius = u * (self.terms(x) / 2 + 4) * y + torch.clamp(lost / y, max=math.sqrt(lost))
+        radius = u * (self.terms(x) / 2 + 2.5) * y + torch.clamp(lost / y, max=math.sqrt(lost))
         return radius.masked_fill(y * y > greatest(u), math.inf)
 
 
@@ -211,7 +214,7 @@ class ReduceLogSum(Reduction):
 
     def radius(self, u, y, x):
         whole = y.exp()
-        off = sum_radius(u, self.terms(x), self._sum(x.abs()), whole) / whole
+        off = sum_radius(u, self.terms(x), self._sum(x.abs()), whole, products=False) / whole
         return u * (5 * y.abs() + 1) - torch.log1p(-off.clamp(max=1))
 
 

@@ -14,7 +14,7 @@ from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positio
 from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.families.window import chosen, per_axis
-from nnfuzz.spec.intervals import linear
+from nnfuzz.spec.intervals import SINGLE, linear
 from nnfuzz.spec.operator import In, operator
 
 NEAREST = (*FLOATS, DType.INT32, DType.INT8, DType.UINT8)
@@ -168,12 +168,14 @@ class Interpolating(Resizing):
         return 2 ** (x.rank - 1) * math.prod(self.type_transfer(x)[0].shape)
 
     def radius(self, u, y, x):
-        """16 u per weighted input; a source position in [0, s) is off by 4 u s at most, which
-        shifts weight between neighbours."""
+        """5 u per axis and weighted input; a source position in [0, s) is off by 4 u s at most,
+        which shifts weight between neighbours. No type narrower than float32 holds positions.
+        """
         n = x.dim() - 2
         widest = (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)[n - 1](x.abs(), 3, 1, 1)
         steepness = 4 if self.monotone else 12
-        return u * (16 + steepness * max(x.shape[2:])) * self._weighted(widest, absolute=True)
+        off = u * (5 * n + 1) + min(u, SINGLE) * steepness * max(x.shape[2:])
+        return off * self._weighted(widest, absolute=True)
 
 
 @operator

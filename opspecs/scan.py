@@ -60,6 +60,8 @@ class Running(Along, Unary):
 class CumSum(Summing, Running):
     """Source: ONNX CumSum-14."""
 
+    adding = True
+
     since = 14
     unexportable = (HALF_PROMOTED,)
 

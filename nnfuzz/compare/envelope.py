@@ -341,8 +341,8 @@ def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tenso
     return torch.minimum(radius, REFERENCE * precision.u * far.abs()) if op.sharp else radius
 
 
-REFERENCE = 4.0
-"""Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: two ULP."""
+REFERENCE = 2.0
+"""Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: one ULP."""
 
 
 def _clipped(op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:

@@ -286,6 +286,11 @@ SINGLE = 2.0**-24
 type; narrower types are computed in it and rounded, or step by step, and float64 by libm."""
 
 
+def elementary(u: float) -> float:
+    """Relative error of an elementary function, in unit roundoffs: in float64 that of libm."""
+    return 3.0 if u < SINGLE else 5.0
+
+
 def growth(k: float) -> float:
     """g(k): the error of a sum of k rounded terms in any order, in units of u times the sum."""
     return float(k) + 1.0
@@ -321,19 +326,23 @@ _TINY = {
 }
 
 
-def sum_radius(u: float, k: float, s: Tensor, y: Tensor | None = None) -> Tensor:
-    """Error of a sum: k products, s the sum of their absolute values, y their sum if it is known.
+def sum_radius(
+    u: float, k: float, s: Tensor, y: Tensor | None = None, products: bool = True
+) -> Tensor:
+    """Error of a sum: k terms, s the sum of their absolute values, y their sum if it is known.
 
-    Whatever the order, every partial sum of terms that add up to y lies between the sum of the
-    negative ones and that of the positive ones, so it is (s + |y|) / 2 at most, and its rounding
-    error u times that. Every product is rounded before, the result once more behind.
+    products: whether the terms are products, which are rounded before they are added, as is the
+    sum once more behind. Whatever the order, every partial sum of terms that add up to y lies
+    between the sum of the negative ones and that of the positive ones, so it is (s + |y|) / 2 at
+    most, and its rounding error u times that.
     Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
     """
     radius = s * (u * growth(k))
     if y is not None:
         size = y.abs()
-        partial = (s + size) * (0.5 * math.expm1(min(k * u, 8.0)))
-        radius = torch.minimum(radius, partial + s * u) + size * u
+        partial = (s + size) * (0.5 * math.expm1(min((k - 1) * u, 8.0)))
+        least = partial + (s + size) * u if products else partial
+        radius = torch.minimum(radius, least)
     radius = radius + s.clamp(max=k * underflow(u))
     return radius.masked_fill_(s > greatest(u), math.inf)

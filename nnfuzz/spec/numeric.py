@@ -121,8 +121,8 @@ class Numeric:
     the larger one."""
 
     sharp: ClassVar[bool] = False
-    """Whether `torch` is right to two units in the last place in float64, as elementary functions
-    are; else it is taken to be off by `radius` itself."""
+    """Whether `torch` is right to a unit in the last place in float64, as elementary functions are
+    (SLEEF); else it is taken to be off by `radius` itself."""
 
     monotone: ClassVar[tuple[int, ...]] = ()
     """Per input, +1 if every output element grows with it, -1 if it falls; the last entry repeats.

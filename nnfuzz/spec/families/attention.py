@@ -10,7 +10,7 @@ import torch
 
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import Increasing
-from nnfuzz.spec.families.norm import exponential_sums
+from nnfuzz.spec.families.norm import exponential_sums, share_roundings
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import OpSpec
@@ -157,4 +157,4 @@ class MaskedSoftmax(OpSpec):
         allowed = self.allowed(x, *mask)
         top = x if allowed is None else torch.where(allowed, x, -math.inf)
         d = (top.amax(-1, keepdim=True) - x).clamp(min=0, max=1e4)
-        return u * y * (8 + 2 * d + x.shape[-1])
+        return y * (3 * u + share_roundings(u, d, x.shape[-1]))

@@ -66,9 +66,18 @@ class Exponentials(AlongAxis):
         most, whole = self.of_share(torch.tensor([share, 1.0], dtype=torch.float64)).tolist()
         return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
 
-    def roundings(self, x: Tensor) -> Tensor:
-        """Rounding errors of the exponents and of the sum, in unit roundoffs."""
-        return 2 * (x.amax(self.axis, keepdim=True) - x) + x.shape[self.axis]
+    def roundings(self, u: float, x: Tensor) -> Tensor:
+        """Relative error of an exponential and of the sum."""
+        return share_roundings(u, x.amax(self.axis, keepdim=True) - x, x.shape[self.axis])
+
+
+def share_roundings(u: float, d: Tensor, k: int) -> Tensor:
+    """Relative error of exp(-d) and of the sum of k such exponentials.
+
+    d: differences from the largest exponent, which are rounded, and multiplied in float32, where
+    the exponential is a power of 2.
+    """
+    return u * ((2 if u == SINGLE else 1) * d + (5 if u == SINGLE else 3) + k)
 
 
 def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:

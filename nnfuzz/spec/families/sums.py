@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nnfuzz.spec.families.elementwise import products
 from nnfuzz.spec.intervals import sum_radius
@@ -65,6 +65,9 @@ class Summing(OpSpec):
 
     exactness = "sum"
 
+    adding: ClassVar[bool] = False
+    """Whether the terms are elements of the input as they are, and no products."""
+
     @per_input
     def terms(self, *tensors: Tensor) -> int:
         """How many products add up to one element of the result."""
@@ -84,7 +87,7 @@ class Summing(OpSpec):
 
     @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        return sum_radius(u, self.terms(*xs), self.absolute(*xs), y)
+        return sum_radius(u, self.terms(*xs), self.absolute(*xs), y, not self.adding)
 
 
 class Averaging(Summing):
