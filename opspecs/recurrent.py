@@ -73,6 +73,7 @@ class Cells(Recurrent):
 class RNN(Cells):
     """h' = f(x W + h R + b)."""
 
+    weight = 1.6  # three tensors that go together
     variadic = (3, 5)
     gates = "i"
     defaults = ("Tanh",)
@@ -116,6 +117,7 @@ class GRU(Cells):
     `linear_before_reset`: r is multiplied with (h R + b) instead.
     """
 
+    weight = 1.6
     variadic = (3, 5)
     gates = "zrh"
     defaults = ("Sigmoid", "Tanh")

@@ -254,6 +254,7 @@ class LRN(Unary):
     Images only: runtimes implement no other rank. Source: ONNX LRN-13.
     """
 
+    weight = 1.8  # few values have such a type
     unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (4, 4)),)
     sharp = False

@@ -26,7 +26,7 @@ class NonMaxSuppression(OpSpec):
     inputs = (In("T", (DType.FLOAT32,), (3, 3)), In("T", ranks=(3, 3)))
     output = DType.INT64
     unexportable = DECOMPOSED
-    weight = 2.0  # few graphs hold boxes
+    weight = 5.0  # few graphs hold boxes
     center_point_box = Choice((0, 1))
     most = Choice((1, 2, 3, 5))
     iou = Choice((0.1, 0.3, 0.5, 0.7))

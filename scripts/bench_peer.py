@@ -44,11 +44,12 @@ def peer_python() -> Path:
     """The interpreter of NNSmith's environment, which is made if it is missing."""
     folder = platformdirs.user_cache_path("nnfuzz") / "peer"
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
+    if made := not (folder / "ready").exists():
         venv.create(folder, with_pip=True, clear=True)
-        (packages,) = folder.glob("lib/python*/site-packages")
-        shared = sysconfig.get_path("purelib")
-        (packages / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+    (packages,) = folder.glob("lib/python*/site-packages")
+    shared = sysconfig.get_path("purelib")  # it may be another one than the last time
+    (packages / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+    if made:
         install = [python, "-m", "pip", "install", "--quiet"]
         subprocess.run([*install, *NEEDED], check=True)
         subprocess.run([*install, "--no-deps", "nnsmith==0.1.0"], check=True)

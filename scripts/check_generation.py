@@ -1,9 +1,9 @@
 """Generate many test cases and check what generation promises.
 
 Every model passes the full ONNX checker and runs in ONNX Runtime with optimisations off, or has an
-operator, or two that read each other, that fails in the same way by itself: what it says it does
-not implement, as a campaign learns by probing, or a bug of it or of the exporter, which is listed.
-No operator starves; another process regenerates the same bytes from the seed. Prints the figures;
+operator, or two or three in a row, that fails in the same way by itself: what it says it does not
+implement, as a campaign learns by probing, or a bug of it or of the exporter, which is listed. No
+operator starves; another process regenerates the same bytes from the seed. Prints the figures;
 exits 1 if a promise is broken.
 
     .venv/bin/python scripts/check_generation.py --count 2000
@@ -16,6 +16,7 @@ import itertools
 import multiprocessing
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 
 import onnx
 import torch
@@ -27,6 +28,7 @@ from nnfuzz.cli.values import exporting
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.reduction.cuts import apply_neighbourhoods
@@ -34,6 +36,9 @@ from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, node_id
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
+
+MOST_OPERATORS = 3
+"""In a row that are taken for the cause of an outcome."""
 
 
 def digest(case) -> str:
@@ -54,21 +59,28 @@ def digests(seed: int, config: dict, count: int) -> list[str]:
     return [digest(producer.produce(i)) for i in reversed(range(count))][::-1]
 
 
+def parts(graph: Graph) -> Iterator[list[Node]]:
+    """Every node, every two that read each other, every three in a row."""
+    makers = graph.producer()
+    paths = [[node] for node in graph.nodes]
+    for _ in range(MOST_OPERATORS):
+        yield from paths
+        paths = [
+            [makers[name], *path]
+            for path in paths
+            for name in dict.fromkeys(path[0].inputs)
+            if name in makers
+        ]
+
+
 def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: BackendRunner) -> str:
-    """The first operator of a model that has the same outcome by itself, or the first two that read
-    each other; "" if none has.
+    """The first operator of a model that has the same outcome by itself, or the first two or three
+    in a row; "" if none has.
 
     They are fed with the values that they get in the whole model, and exported in the same way.
     """
     subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
-    makers = subject.graph.producer()
-    alone_or_two = [[node] for node in subject.graph.nodes] + [
-        [makers[name], node]
-        for node in subject.graph.nodes
-        for name in dict.fromkeys(node.inputs)
-        if name in makers
-    ]
-    for nodes in alone_or_two:
+    for nodes in parts(subject.graph):
         ids = [node_id(node) for node in nodes]
         try:
             part = apply_neighbourhoods(subject, Edit("neighbourhoods", "input", ids))
@@ -147,7 +159,7 @@ def main(
     print(f"not implemented, shown by one operator: {unsupported.total()} models, ", end="")
     print(f"{len(unsupported)} signatures; most often {_most(unsupported)}")
     for text, times in bugs.most_common():
-        print(f"bug, shown by one or two operators, {times} times: {text}")
+        print(f"bug, shown by at most three operators, {times} times: {text}")
     print(f"generation: median {statistics.median(milliseconds) / nodes:.2f} ms a vertex, ", end="")
     print(f"{statistics.fmean(checks):.2f} Z3 checks a graph")
     print(f"rarest operator: {rarest} {operators[rarest]} times, mean {mean:.0f}, ", end="")
