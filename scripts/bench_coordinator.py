@@ -87,7 +87,7 @@ def _with_ray(options: argparse.Namespace, path: Path, simulation: _Simulation) 
             used = resource.getrusage(resource.RUSAGE_SELF)
             return used.ru_utime + used.ru_stime, self._leases.kept
 
-    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+    ray.init("local", num_cpus=1, log_to_driver=False, include_dashboard=False)
     actor = ray.remote(Actor).options(num_cpus=0).remote(str(path), options.tests, options.epoch)
     simulation.run(
         lambda *told: ray.get(actor.sync.remote(*told)), lambda: ray.get(actor.state.remote())
@@ -148,6 +148,7 @@ class _Node:
     def __init__(self, name: str, options: argparse.Namespace, rng: random.Random) -> None:
         self._name, self._options, self._rng = name, options, rng
         self._ends: dict[int, float] = {}  # of ranges, by first index
+        self._sizes: dict[int, int] = {}
         self._busy_until = self._published = 0.0
 
     def report(self, now: float, begun: int) -> Report:
@@ -158,7 +159,11 @@ class _Node:
         new = [f"{self._rng.getrandbits(48):012x}" for _ in ran if self._rng.random() < self._new]
         claims = tuple((signature, f"cluster of {signature}") for signature in new)
         found = tuple((signature, "wrong value at Conv (all levels)") for signature in new)
-        return Report(self._name, AHEAD, tuple(ran), tuple(kept), begun, claims, found=found)
+        held = sum(size for first, size in self._sizes.items() if self._ends[first] > now)
+        dry = (self._busy_until - now) * self._options.rate <= AHEAD + 1e-6
+        return Report(
+            self._name, held + 1 if dry else 0, tuple(ran), tuple(kept), begun, claims, found=found
+        )
 
     @property
     def _new(self) -> float:
@@ -171,9 +176,12 @@ class _Node:
                 begins = max(now, self._busy_until)
                 self._busy_until = begins + len(lease) / self._options.rate
                 self._ends[lease.first] = self._busy_until
+                self._sizes[lease.first] = len(lease)
         held = {lease.first for lease in lent.leases}
         self._ends = {first: end for first, end in self._ends.items() if first in held}
-        coming = [end - now for end in self._ends.values() if end > now]
+        self._sizes = {first: size for first, size in self._sizes.items() if first in held}
+        times = [*self._ends.values(), self._busy_until - AHEAD / self._options.rate]
+        coming = [time - now for time in times if time > now + 1e-6]
         return min([lent.pace, *coming])
 
 

@@ -32,6 +32,8 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", options.backend]
     fuzz += ["--tests", str(options.tests), "--seed", str(options.seed), *options.rest]
+    niceness = "RAY_worker_niceness"  # 15 by default: beside anything else, nodes would starve
+    os.environ[niceness] = "0"
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     if not (folder / "one").exists():
         _timed("one process", lambda: _campaign([*fuzz, "--out", str(folder / "one")]))

@@ -117,6 +117,8 @@ class Leased:
     def take(self) -> int:
         index = self._waiting.pop()
         self._handed.add(index)
+        if len(self._waiting) == self._ahead:
+            self._due = 0.0
         return index
 
     @property
@@ -232,7 +234,7 @@ class Leased:
         kept = tuple(first for first, held in self._ranges.items() if held.published)
         report = Report(
             self._node,
-            0 if ends else self._ahead,
+            0 if ends or len(self._waiting) > self._ahead else self._held() + 1,
             (*ran, *(lease.first for lease, _ in turn.told)),
             (*kept, *(turn.publishes or ())),
             self._begun,
@@ -285,6 +287,10 @@ class Leased:
         if before.keys() != self._ranges.keys():
             left = (index for held in self._ranges.values() for index in held.left)
             self._waiting = sorted((i for i in left if i not in self._handed), reverse=True)
+
+    def _held(self) -> int:
+        """Tests in ranges of which some are not recorded."""
+        return sum(len(held.lease) for held in self._ranges.values() if held.left)
 
     def _range(self, lease: Lease) -> _Range:
         recorded = {seen.index for seen in self._store.observed(lease.first, lease.end)}

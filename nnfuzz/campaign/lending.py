@@ -29,9 +29,10 @@ class Report:
     """From a node. By first index: ran: ranges of which everybody can read what they have shown;
     kept: those whose rows and findings are published as well.
 
-    wants: how many tests it would like to have before it. begun: the last epoch that it has
-    decided, if it leads; -1 for none. claims: signatures of findings that it could reduce, with
-    their clusters; reduced: those that it is done with. leaves: whether its session is over.
+    wants: how many tests the ranges that it has not run shall have together. begun: the last epoch
+    that it has decided, if it leads; -1 for none. claims: signatures of findings that it could
+    reduce, with their clusters; reduced: those that it is done with. leaves: whether its session is
+    over.
     found: signatures of findings that are new to it, with their titles.
     """
 

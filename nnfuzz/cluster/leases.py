@@ -11,6 +11,7 @@ term anew. Every answer is on the disk before it is given.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,12 +22,14 @@ from nnfuzz.campaign.schedule import LONGEST, begins, epoch_of
 
 TERM = 60.0
 """Seconds of silence after which a node's ranges are lent to others; nodes report every few."""
-PACE, LEAST_PACE = 0.002, 0.2
-"""Seconds between reports, for each node, and at least: 500 reports a second of idle nodes."""
-LEAST, MOST = 4, 256
-"""Tests in a range, but for the end of an epoch: seconds of work at most, and for the coordinator
-one report of each."""
-SHARES = 4
+LOOKS = 20
+"""For silent nodes, in a term."""
+PACE, LEAST_PACE = 0.01, 0.2
+"""Seconds between reports, for each node, and at least: 100 reports a second of nodes that wait."""
+LEAST, MOST = 4, 1024
+"""Tests in a range, but for the end of an epoch: half a minute of work of two cores at most, and a
+few reports."""
+SHARES = 2
 """Ranges per epoch and node, so that the last ones end at about the same time."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT;
@@ -60,6 +63,7 @@ class Leases:
         self._term = term
         self._longest = longest
         self._heard: dict[str, float] = {}
+        self._looks = -math.inf  # when it is looked for silent nodes again
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
@@ -106,7 +110,9 @@ class Leases:
     @property
     def over(self) -> bool:
         """Whether nothing is left to do."""
-        return self.closed or (self._limit is not None and self.kept >= self._limit)
+        if self.closed or self._limit is None or self.frontier < self._limit:
+            return self.closed
+        return self._db.execute("SELECT 1 FROM ranges LIMIT 1").fetchone() is None
 
     def findings(self) -> dict[str, str]:
         """Titles by signature, in the order of their discovery; nothing is merged yet."""
@@ -233,6 +239,9 @@ class Leases:
         return self._db.execute(query, [cluster]).fetchone() is not None
 
     def _expire(self, now: float) -> None:
+        if now < self._looks:
+            return
+        self._looks = now + self._term / LOOKS
         for node in self._silent:
             self._heard.setdefault(node, now)
         self._silent = []

@@ -110,17 +110,17 @@ test_leases = Cluster.TestCase
 
 def test_a_silent_node_loses_its_ranges_and_what_it_decides(tmp_path):
     with Leases(tmp_path / "leases", LIMIT, TERM) as leases:
-        first = leases.sync(Report("a", begun=0, wants=8), 0.0)
-        assert first.leads and [(x.first, x.end) for x in first.leases] == [(0, 4), (4, 8)]
+        first = leases.sync(Report("a", begun=1, wants=16), 0.0)
+        assert first.leads and [(x.first, x.end) for x in first.leases] == [(0, 8), (8, 16)]
         second = leases.sync(Report("b", wants=1, ran=(0,)), 5.0)
-        assert not second.leads and second.leases[0].first == 8 and second.told == 4
-        third = leases.sync(Report("b", wants=12), TERM + 1)
-        assert third.leads and [x.first for x in third.leases] == [0, 4, 8]
-        late = leases.sync(Report("a", ran=(4,), kept=(0, 4)), TERM + 2)
-        assert not late.leases and late.told == 8
-        assert [x.first for x in leases.held("b")] == [8] and leases.kept == 8
-        leases.sync(Report("b", kept=(8,)), TERM + 3)  # what it has shown was not told
-        assert leases.held("b") and leases.kept == 8
+        assert not second.leads and second.leases[0].first == 16 and second.told == 8
+        third = leases.sync(Report("b", wants=20), TERM + 1)
+        assert third.leads and [x.first for x in third.leases] == [0, 8, 16]
+        late = leases.sync(Report("a", ran=(8,), kept=(0, 8)), TERM + 2)
+        assert not late.leases and late.told == 16
+        assert [x.first for x in leases.held("b")] == [16] and leases.kept == 16
+        leases.sync(Report("b", kept=(16,)), TERM + 3)  # what it has shown was not told
+        assert leases.held("b") and leases.kept == 16
 
 
 def test_one_finding_is_reduced_once(tmp_path):
