@@ -2,9 +2,10 @@
 
 A value is *decided* if it is an input or weight; if its operator says so (`OpSpec.edges`) and all
 that it reads is decided; or if all that it reads is decided and ordinary, as in any other test. The
-envelope then holds for what is finite, as always. NaN and infinities are asked for where three
-computations agree on them: in float64, in the model's dtypes, and the latter with subnormal inputs
-flushed to zero, as compilers may. Everything else is masked.
+envelope then holds for what is finite, as always. NaN and infinities are asked for where no
+rounding has led to them (`_decided`) and three computations agree on them: in float64, in the
+model's dtypes, and the latter with subnormal inputs flushed to zero, as compilers may. Everything
+else is masked.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.reference import reference
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.intervals import underflow
 
 Arrays = Mapping[str, np.ndarray]
@@ -45,21 +47,34 @@ def at_edges(graph: Graph, params: Arrays, found: Mapping[str, Envelope]) -> dic
             execute(graph, tensors(given)),
             execute(graph, tensors(_flushed(graph, given))),
         ]
-    decided = _decided(graph, runs)
+    decided, sure = _decided(graph, runs)
     return {
-        name: _at_edges(envelope, [run[name] for run in runs], name in decided)
+        name: _at_edges(envelope, [run[name] for run in runs], name in decided, name in sure)
         for name, envelope in found.items()
     }
 
 
-def _decided(graph: Graph, runs: list[dict[str, Tensor]]) -> set[str]:
-    decided = {*graph.inputs, *graph.weights}
+def _decided(graph: Graph, runs: list[dict[str, Tensor]]) -> tuple[set[str], set[str]]:
+    """The values that are decided, and those of them whose NaN and infinities are: an operator with
+    a domain makes them of what it is given only if that is exact, since next to a pole or to the
+    end of the domain rounding decides.
+    """
+    exact = {*graph.inputs, *graph.weights}
+    decided, sure = {*exact}, {*exact}
     for node in graph.nodes:
-        if not decided.issuperset(node.inputs):
+        ordinary = {n for n in node.inputs if all(_ordinary(run[n]) for run in runs)}
+        if not decided.issuperset(node.inputs) or not (sure | ordinary).issuperset(node.inputs):
             continue
-        if node.op.edges or all(_ordinary(run[name]) for run in runs for name in node.inputs):
-            decided.update(node.outputs)
-    return decided
+        if not (node.op.edges or ordinary.issuperset(node.inputs)):
+            continue
+        decided.update(node.outputs)
+        known = exact.issuperset(node.inputs)
+        if known and isinstance(node.op, DataMovement):
+            exact.update(node.outputs)
+        bounded = bool(node.op.domain(*(runs[0][name] for name in node.inputs)))
+        if node.op.edges and (known or not bounded):
+            sure.update(node.outputs)
+    return decided, sure
 
 
 def _ordinary(value: Tensor) -> bool:
@@ -78,7 +93,7 @@ def _flushed(graph: Graph, given: Arrays) -> dict[str, np.ndarray]:
     return made
 
 
-def _at_edges(envelope: Envelope, values: list[Tensor], decided: bool) -> Envelope:
+def _at_edges(envelope: Envelope, values: list[Tensor], decided: bool, known: bool) -> Envelope:
     if not decided:
         return replace(envelope, any=np.ones_like(envelope.any))
     if not envelope.dtype.is_float:
@@ -86,7 +101,7 @@ def _at_edges(envelope: Envelope, values: list[Tensor], decided: bool) -> Envelo
     wide = [value.double().numpy() for value in values]
     nan = np.logical_and.reduce([np.isnan(value) for value in wide])
     infinite = np.isinf(wide[0]) & (wide[0] == wide[1]) & (wide[0] == wide[2])
-    sure = nan | infinite
+    sure = (nan | infinite) & known
     # What is neither: a number, as always, or not the same everywhere.
     unsure = ~sure & ~np.logical_and.reduce([np.isfinite(value) for value in wide])
     lo, hi = (np.where(sure, wide[0], end) for end in (envelope.lo, envelope.hi))
