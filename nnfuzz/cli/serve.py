@@ -24,7 +24,9 @@ def serve(
         str,
         typer.Option(help="Address to listen on; any but loopback needs a token."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = PORT,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="To listen on; 0: any that is free.")
+    ] = PORT,
     token: Annotated[
         str | None,
         typer.Option(
