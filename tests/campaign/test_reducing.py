@@ -174,7 +174,8 @@ def row(signature, index, **more):
     )
 
 
-def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path):
+def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # side by side, nobody would have to ask
     result, _ = run(tmp_path / "c", 10, "fusing", "acquitting", throttle=0)
     (row,) = result.findings
     assert len(row.duplicates) == 1 and row.suspects == row.explained == ()
