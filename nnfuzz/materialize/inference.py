@@ -91,12 +91,23 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     if node.op_type == "Reshape" and not _as_many(found.types[needed[0]], outputs):
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
+    _computed(node, found.opset)
 
 
 def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
     """Whether two tensors have equally many elements, which inference does not look at."""
     types = [expressed(taken), *map(expressed, given.values())]
     return None in types or len({t.numel for t in types if t is not None}) == 1
+
+
+def _computed(node: onnx.NodeProto, opset: int) -> None:
+    """Raises: Unknown if nobody here computes it, as an operator without a spec."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        ReferenceEvaluator(protos.model(onnx.GraphProto(name="node", node=[node]), opset))
+    except NotImplementedError:
+        raise Unknown("onnx.reference does not compute it") from None
 
 
 def _check(node: onnx.NodeProto, opset: int) -> None:

@@ -53,14 +53,14 @@ def check(graph: Graph, result: Found) -> None:
 
 def test_nearly_every_random_graph_has_valid_inputs():
     missed = 0
-    for seed in range(60):
+    for seed in range(100):
         graph = Symbolic(CATALOG, CONFIG).next(random.Random(seed)).graph
         result = search(graph, random.Random(seed))
         if isinstance(result, NotFound):
             missed += 1
         else:
             check(graph, result)
-    assert missed <= 2
+    assert missed <= 3
 
 
 def test_the_same_seed_gives_the_same_arrays():
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_arrays():
             continue
         for a, b in ((one.inputs, two.inputs), (one.outputs, two.outputs)):
             assert all(a[name].tobytes() == b[name].tobytes() for name in a)
-    assert missed <= 2
+    assert missed <= 3
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT32, DType.FLOAT64])

@@ -229,6 +229,24 @@ def test_what_cannot_be_taken_is_cut_out():
     assert [kind for kind, _ in imported.lost] == ["Unheard"]
 
 
+def test_what_nobody_computes_is_cut_out():
+    imported = import_onnx(
+        parser.parse_model(
+            """<ir_version: 9, opset_import: ["" : 20]>
+            m (float[1, 2, 6, 6] x, float[3, 5] rois) => (float[3, 2, 1, 1] z) {
+                y = Relu(x)
+                p = MaxRoiPool<pooled_shape = [1, 1]>(y, rois)
+                z = Neg(p)
+            }"""
+        ),
+        REGISTRY,
+        20,
+    )
+    assert [kind for kind, _ in imported.lost] == ["MaxRoiPool"]
+    assert "onnx.reference does not compute it" in imported.lost[0][1]
+    assert [node.op.name for node in imported.graph.nodes] == ["Relu", "Neg"]
+
+
 def test_inputs_that_decide_on_shapes_become_constants():
     graph = read(
         """m (float[2, 3, 4] x, int64[1] axes, int64[2] shape) => (float[4, 3] y) {
