@@ -57,8 +57,9 @@ class DiskBudget:
         if log_bytes(self._store.folder) > LARGE_LOG:
             self._store.checkpoint()
         end = time.monotonic() + AT_ONCE_SECONDS
+        findings = self._findings() if self.limit else 0
         while self.limit and time.monotonic() < end and not self._full:
-            if (used := self.used()) <= self.limit:
+            if (used := self._store.row_bytes() + findings) <= self.limit:
                 break
             self._full = not self._make_room(recorded - 2 * self._epoch)
             if self._full:
@@ -91,8 +92,12 @@ class DiskBudget:
 
     def used(self) -> int:
         """Bytes of the rows and of the folders of findings."""
+        return self._store.row_bytes() + self._findings()
+
+    def _findings(self) -> int:
+        """Bytes of the folders; making room does not change them."""
         files = (path for place in FOLDERS for path in _files(self._store.folder / place))
-        return self._store.row_bytes() + sum(map(_bytes, files))
+        return sum(map(_bytes, files))
 
 
 def log_bytes(folder: Path) -> int:

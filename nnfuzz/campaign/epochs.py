@@ -294,7 +294,7 @@ class DecidingEpochs(Epochs):
     def _restrain(self, by: Restrained, epoch: int) -> None: ...
 
 
-class LeasedEpochs(Epochs):
+class LeasedEpochs(FollowingEpochs):
     """Those of a node that is lent ranges of indexes: of whichever epoch the next one is, earlier
     ones included. The node that leads decides them beside its tests; when it is lost, another one
     goes through all of it again and comes to the same.
@@ -315,14 +315,6 @@ class LeasedEpochs(Epochs):
     @property
     def over(self) -> bool:  # type: ignore[override]
         return self._config.timed and self._leased.over
-
-    @property
-    def avoided(self) -> list[AvoidedRow]:
-        return self._avoided
-
-    @property
-    def owed(self) -> bool:
-        return False
 
     def heed(self) -> None:
         self._leased.turn()

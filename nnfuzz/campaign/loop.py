@@ -15,7 +15,8 @@ import gc
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nnfuzz.campaign.backend_pool import BackendPool
@@ -42,6 +43,17 @@ TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
 QUEUED_BYTES = 512 << 20  # of tests that are under way, with the outputs that are expected of them
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
+
+
+@contextmanager
+def _heap_frozen() -> Iterator[None]:
+    """What is there by now stays: the collector need not go through it again."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class Loop:
@@ -97,28 +109,26 @@ class Loop:
             count = counted(len(self._suspects.earlier), "suspected hang")
             self.observer.note(f"{count} of earlier sessions will be confirmed or cleared")
         self._probe_first()
-        gc.collect()
-        gc.freeze()  # what is there by now stays: the collector need not go through it again
-        self.cpu.begin()
-        while not self._over():
-            if not self._leads:
-                self._probe_first()  # whoever has led is lost
-            self.epochs.advance(self._jobs.next_index)
-            self._jobs.end = self.epochs.end
-            if self._held_up():
-                for pool in self.backends:
-                    pool.aside.give_up_probes()
-            self._step(self._next_job)
-        self._settle()
-        self.epochs.publish()
-        self.recorder.complete = True
-        self.recorder.store.stop_clock()
-        self.cpu.end()
-        self._reduce_rest()
-        self.reducer.close()
-        self.recorder.arrange()
-        self._tick(final=True)
-        gc.unfreeze()
+        with _heap_frozen():
+            self.cpu.begin()
+            while not self._over():
+                if not self._leads:
+                    self._probe_first()  # whoever has led is lost
+                self.epochs.advance(self._jobs.next_index)
+                self._jobs.end = self.epochs.end
+                if self._held_up():
+                    for pool in self.backends:
+                        pool.aside.give_up_probes()
+                self._step(self._next_job)
+            self._settle()
+            self.epochs.publish()
+            self.recorder.complete = True
+            self.recorder.store.stop_clock()
+            self.cpu.end()
+            self._reduce_rest()
+            self.reducer.close()
+            self.recorder.arrange()
+            self._tick(final=True)
 
     def probe(self, keys: Iterable[str]) -> None:
         """Probes the signatures, and nothing else. Raises: PoolError."""
