@@ -43,7 +43,7 @@ def main() -> int:
     _timed(f"{options.nodes} nodes", lambda: _on_cluster(options, [*fuzz, "--out", str(many)]))
     one, other = _read(folder / "one"), _read(many)
     print(f"{len(one['tests'])} tests, {len(one['signatures'])} signatures, in {folder}")
-    return 0 if all(_same(group, one[group], other[group]) for group in one) else 1
+    return 0 if all([_same(group, one[group], other[group]) for group in one]) else 1
 
 
 def _options() -> argparse.Namespace:

@@ -20,6 +20,7 @@ from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.execute.target import DIRECT, Target
 from nnfuzz.generate.catalog import NothingLeft
+from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
@@ -52,6 +53,8 @@ class Producer:
         motifs = load_motifs(plugins)
         library = SeedLibrary(self.registry)
         self._parts = Parts(self.registry, motifs, self.exporters, library)
+        self._plain = config
+        self._probing: dict[str, CaseGenerator] = {}
         self.configure(config)
 
     def configure(self, config: CaseConfig) -> None:
@@ -60,6 +63,9 @@ class Producer:
         What has been read and learnt already is kept. Raises: as the constructor does.
         """
         self.generators: dict[str, CaseGenerator] = {}
+        plain = replace(config, refused=(), avoid=(), emphasis=NO_EMPHASIS)
+        if plain != self._plain:
+            self._plain, self._probing = plain, {}
         empty: dict[str, NothingLeft] = {}
         for name in config.exporters:
             try:
@@ -102,10 +108,19 @@ class Producer:
         another seed or a foreign model.
         """
         if isinstance(id_, Probe):
-            return self.generators[id_.exporter].probe(id_, report)
+            return self._of_probes(id_.exporter).probe(id_, report)
         if isinstance(id_, Numbered) and id_.seed == self.seed:
             return self.produce(id_.index, report)
         raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")
+
+    def _of_probes(self, exporter: str) -> CaseGenerator:
+        """Knows nothing of what other tests have shown: in a cluster, who decides the epochs anew
+        probes beside tests of later ones, in which the same signatures are refused already.
+        """
+        if exporter not in self._probing:
+            own = self._plain.only(exporter)
+            self._probing[exporter] = CaseGenerator(self.seed, own, self._parts)
+        return self._probing[exporter]
 
     def load(self, case: TestCase) -> Graph:
         """The concrete graph of a test case."""
