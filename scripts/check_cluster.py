@@ -11,19 +11,24 @@ What follows -- are options of nnfuzz fuzz. Exit code 1 if anything differs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
-import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+CACHE = "XDG_CACHE_HOME"  # by which our processes are known as well
+OWN = str(os.getpid())
 
 
 def main() -> int:
@@ -34,7 +39,7 @@ def main() -> int:
     fuzz += ["--tests", str(options.tests), "--seed", str(options.seed), *options.rest]
     niceness = "RAY_worker_niceness"  # 15 by default: beside anything else, nodes would starve
     os.environ[niceness] = "0"
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    os.environ[CACHE] = str(folder / "cache")
     if not (folder / "one").exists():
         _timed("one process", lambda: _campaign([*fuzz, "--out", str(folder / "one")]))
     many = folder / ("killed" if options.kill else "nodes")
@@ -59,16 +64,59 @@ def _options() -> argparse.Namespace:
 
 
 def _timed(name: str, call: Callable[[], Any]) -> None:
-    began, cpu = time.monotonic(), _cpu()
-    call()
+    began = time.monotonic()
+    with _Meter() as meter:
+        call()
     seconds, load = time.monotonic() - began, os.getloadavg()[0]
-    print(f"{name}: {seconds:.0f} s, {_cpu() - cpu:.0f} s of CPU, load {load:.1f}", flush=True)
+    print(f"{name}: {seconds:.0f} s, {meter.told()}, load {load:.1f}", flush=True)
 
 
-def _cpu() -> float:
-    """Of this process and of those that it has waited for; not of Ray's."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
+class _Meter:
+    """CPU seconds of this process and of all behind it, Ray's included, looked at every
+    second, so that the last one of each is missing.
+    """
+
+    def __enter__(self) -> Self:
+        self._used: dict[int, tuple[str, float]] = {}
+        self._before: dict[int, float] = {}
+        self._look()
+        self._before = {pid: used for pid, (_, used) in self._used.items()}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def told(self) -> str:
+        sums = Counter[str]()
+        for pid, (name, used) in self._used.items():
+            sums[name] += used - self._before.get(pid, 0.0)
+        shares = ", ".join(f"{name} {used:.0f}" for name, used in sums.most_common(4))
+        return f"{sum(sums.values()):.0f} s of CPU ({shares})"
+
+    def _watch(self) -> None:
+        while not self._over.wait(1.0):
+            self._look()
+
+    def _look(self) -> None:
+        mark, tick = f"{CACHE}={os.environ[CACHE]}".encode(), os.sysconf("SC_CLK_TCK")
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0") or entry.name == OWN:
+                    command, rest = (entry / "stat").read_text().rsplit(")", 1)
+                    name = command.partition("(")[2].removesuffix(")")
+                    used = sum(map(int, rest.split()[11:13])) / tick
+                    self._used[int(entry.name)] = "Ray" if _of_ray(name, entry) else "nnfuzz", used
+
+
+def _of_ray(name: str, entry: Path) -> bool:
+    """Whether it is a process of Ray's own, and no actor."""
+    own = b"dashboard", b"log_monitor", b"monitor.py", b"runtime_env"
+    command = (entry / "cmdline").read_bytes()
+    return name in ("raylet", "gcs_server") or any(word in command for word in own)
 
 
 def _campaign(command: list[str]) -> None:

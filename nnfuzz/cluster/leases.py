@@ -5,8 +5,8 @@ as what is under way, and every index below `frontier` is in exactly one row or 
 silent for too long loses its ranges, which the next one that asks gets: a test is a function of its
 index, so it does not matter who ran it, nor how often. What a node says late is true all the same.
 
-Time is a parameter, and none is stored: whoever opens the file again gives every node the whole
-term anew. Every answer is on the disk before it is given.
+Time is a parameter, and what was heard when is not stored: whoever opens the file again gives every
+node the whole term anew. Every answer is on the disk before it is given.
 """
 
 from __future__ import annotations
@@ -113,6 +113,16 @@ class Leases:
         if self.closed or self._limit is None or self.frontier < self._limit:
             return self.closed
         return self._db.execute("SELECT 1 FROM ranges LIMIT 1").fetchone() is None
+
+    @property
+    def spent(self) -> float:
+        """Seconds that the campaign has run, in all sessions."""
+        return float(self._fact("spent", 0.0))
+
+    def spend(self, seconds: float) -> None:
+        """Takes how long it has run by now, to the second."""
+        if seconds >= self.spent + 1:
+            self._set("spent", seconds)
 
     def findings(self) -> dict[str, str]:
         """Titles by signature, in the order of their discovery; nothing is merged yet."""

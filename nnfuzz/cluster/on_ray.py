@@ -44,7 +44,7 @@ LEASES = "leases.sqlite"
 @dataclass(frozen=True)
 class State:
     """Where a campaign stands. nodes: what each has shown last, by its name. titles: of findings,
-    by signature. pid: of the coordinator.
+    by signature. pid: of the coordinator. spent: seconds of all sessions, as far as they are known.
     """
 
     kept: int
@@ -54,6 +54,7 @@ class State:
     titles: dict[str, str]
     notes: tuple[str, ...]
     pid: int
+    spent: float
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,16 @@ class CoordinatorActor:
         for name in [name for name, shown in self._shown.items() if shown.place == place]:
             self._leases.lose(name)
 
-    def state(self, closes: bool) -> State:
-        """closes: whether the time is over."""
+    def state(self, closes: bool, seconds: float) -> State:
+        """closes: whether the time is over. seconds: of all sessions by now."""
         leases = self._leases
+        leases.spend(seconds)
         leases.closed |= closes
         nodes = {name: self._shown[name] for name in leases.nodes() if name in self._shown}
         notes, self._notes = tuple(self._notes), []
         titles = leases.findings()
-        return State(leases.kept, leases.frontier, leases.over, nodes, titles, notes, os.getpid())
+        where = leases.kept, leases.frontier, leases.over
+        return State(*where, nodes, titles, notes, os.getpid(), leases.spent)
 
 
 class NodeActor:
@@ -232,10 +235,12 @@ class Cluster:
             except RayError as error:
                 yield place, error
 
-    def state(self, closes: bool = False) -> State | None:
-        """None while the coordinator does not answer."""
+    def state(self, closes: bool = False, seconds: float = 0.0) -> State | None:
+        """None while the coordinator does not answer. seconds: of all sessions by now."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
-            found: State = ray.get(self.coordinator.state.remote(closes), timeout=CALL_SECONDS)
+            found: State = ray.get(
+                self.coordinator.state.remote(closes, seconds), timeout=CALL_SECONDS
+            )
             return found
         return None
 
@@ -269,9 +274,15 @@ def run(
             f"nodes will often wait for each other: they can take {hands} tests, and what holds is "
             f"decided every {config.epoch}; a new campaign with --epoch {4 * hands} keeps them busy"
         )
-    began, before, told = time.monotonic(), 0, set[str]()
     cluster, closes, over = Cluster(config, settings, work, on_gpu), False, False
+    told, began = set[str](), time.monotonic()
     try:
+        while (state := cluster.state()) is None:
+            if stopped():
+                return
+        earlier = state.spent
+        closes = bool(config.time_limit and earlier >= config.time_limit)
+        over = state.over or closes
         while True:
             if not over:
                 cluster.staff()
@@ -283,9 +294,9 @@ def run(
                     observer.note(f"{place.host} {end}: {error}"[:300])
                     if not gone and not cluster.running:
                         raise error
-            seconds = time.monotonic() - began
+            seconds = earlier + time.monotonic() - began
             closes |= stopped() or bool(config.time_limit and seconds >= config.time_limit)
-            state = cluster.state(closes)
+            state = cluster.state(closes, seconds)
             if state is None:
                 continue
             over = state.over
@@ -294,7 +305,6 @@ def run(
                 observer.note(f"found {state.titles[signature]} [{signature}]")
             for note in state.notes:
                 observer.note(note)
-            before = before or state.kept
             observer.update(snapshot(config, state, seconds, len(cluster.running)))
             watch(cluster, state)
             if over and not cluster.running:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.lending import Lent, Report
 from nnfuzz.campaign.observer import Snapshot
+from nnfuzz.cli.progress import Silent
+from nnfuzz.cluster.leases import Leases
 from nnfuzz.cluster.node import Link
+from nnfuzz.execute.registry import BackendSpec
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -29,6 +34,62 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tests: the same" in done.stdout and "signatures: the same" in done.stdout
+
+
+class Fakes:
+    """A cluster whose nodes do nothing; its coordinator is in this process."""
+
+    def __init__(self, leases):
+        self._leases, self.running, self.staffed = leases, {}, 0
+
+    def staff(self):
+        self.staffed += 1
+        self.running = {"result": "place"}
+
+    def ended(self):
+        return []
+
+    def state(self, closes=False, seconds=0.0):
+        from nnfuzz.cluster.on_ray import State
+
+        self._leases.spend(seconds)
+        self._leases.closed |= closes
+        over = self._leases.over
+        if over:
+            self.running = {}
+        return State(0, 0, over, {}, {}, (), 1, self._leases.spent)
+
+    def close(self): ...
+
+
+def test_the_time_of_earlier_sessions_counts(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    from nnfuzz.cluster import on_ray
+
+    now = 100.0
+    monkeypatch.setattr(on_ray.time, "monotonic", lambda: now)
+    monkeypatch.setattr(on_ray, "places", lambda on_gpu: [on_ray.Place("n1", "host", 1, 0.0)])
+    config = CampaignConfig(backends=(BackendSpec("toy"),), seed=1, time_limit=3600.0)
+
+    def passes(*seen):
+        nonlocal now
+        now += 600.0
+
+    def session(limit):
+        nonlocal now
+        now += 1e6  # until somebody goes on
+        before = now
+        with Leases(tmp_path / "leases.sqlite") as leases:
+            fakes = Fakes(leases)
+            monkeypatch.setattr(on_ray, "Cluster", lambda *given: fakes)
+            on_ray.run(
+                replace(config, time_limit=limit), {}, tmp_path, False, Silent(), watch=passes
+            )
+        return now - before, fakes.staffed > 0
+
+    assert session(3600.0) == (4200.0, True)
+    assert session(7200.0) == (4200.0, True)
+    assert session(7200.0) == (600.0, False)
 
 
 def test_what_could_not_be_said_is_said_again():
