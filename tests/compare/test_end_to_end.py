@@ -19,42 +19,32 @@ CASES = 30
 
 
 WRONG = (
-    *(
-        "Attention",
-        "BitCast",
-        "BlockQuantizeLinear",
-        "Col2Im",
-        "ConvInteger",
-        "DFT",
-        "Einsum",
-        "Loop",
-        "Max",
-        "Min",
-    ),
-    *("Mod", "QLinearConv", "ReduceL1", "ReduceSum", "ResizeCubic", "ResizeLinear", "Scan"),
-    "Shrink",
-)
+    "Attention BitCast BlockQuantizeLinear Col2Im ConvInteger DFT Einsum Loop Max Min Mod "
+    "QLinearConv ReduceL1 ReduceSum ResizeCubic ResizeLinear Scan Shrink"
+).split()
 """What nnfuzz has found ONNX Runtime 1.31 to get wrong for some inputs."""
 
 
 @pytest.fixture(scope="module")
 def cases():
     """(graph, inputs and weights, test case) of ten nodes each."""
-    producer = Producer(11, CaseConfig(exporter="direct"))
-    made = [c for c in map(producer.produce, range(CASES)) if isinstance(c, TestCase)]
-    assert len(made) > 0.8 * CASES
-    return [(producer.load(c), {**c.inputs, **c.weights}, c) for c in made]
+    return made(CaseConfig(exporter="direct"))
 
 
-def test_onnxruntime_lies_in_the_envelope_at_two_levels(cases):
+def made(config):
+    producer = Producer(11, config)
+    found = [c for c in map(producer.produce, range(CASES)) if isinstance(c, TestCase)]
+    assert len(found) > 0.8 * CASES
+    return [(producer.load(c), {**c.inputs, **c.weights}, c) for c in found]
+
+
+def test_onnxruntime_lies_in_the_envelope_at_two_levels():
     pytest.importorskip("onnxruntime")
     backend = BackendRegistry.discover().get("onnxruntime")()
     ran = 0
-    for graph, params, case in cases:
+    for graph, params, case in made(CaseConfig(exporter="direct", exclude=tuple(WRONG))):
         envelope = envelopes(graph, params)
         assert compare(envelope, case.expected) == (), case.id
-        if any(node.op.name in WRONG for node in graph.nodes):
-            continue
         weights = {n: params[n] for n in graph.weights}
         model = emit_model(graph, weights, case.opset).SerializeToString()
         for level in ("O0", "O3"):
@@ -65,7 +55,7 @@ def test_onnxruntime_lies_in_the_envelope_at_two_levels(cases):
                 continue
             assert compare(envelope, outputs) == (), (case.id, level)
             ran += 1
-    assert ran >= CASES / 4
+    assert ran >= CASES
 
 
 def test_most_elements_are_comparable(cases):
