@@ -36,6 +36,9 @@ _DTYPE = re.compile(
 _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
+_COPY = r"(?:[_/:.$]\w+)*"
+"""What compilers put behind a name for another one that they derive from it. What is in front of it
+stays; numbers in it do not count, since names of compilers end in numbers as well (impl_v13)."""
 _NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
 _CALL = re.compile(r"\b[A-Za-z_]\w*(?:(?:\.\w+)+\(|\(\w+=)")
 _COMMENT = re.compile(r"\s# .*")
@@ -45,8 +48,10 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
     """One line, at most MAX_CHARACTERS, in which what differs from model to model is replaced.
 
     Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
-    values <name>; directories, line numbers, arguments of calls and templates, comments and times
-    go. Names of dtypes and of operators stay; a rank of -1 is unknown. Idempotent but for the cut.
+    values <name>, with what a compiler has put behind them (InsertedCast_v10/duplicated becomes
+    InsertedCast_<name>); directories, line numbers, arguments of calls and templates, comments and
+    times go. Names of dtypes and of operators stay; a rank of -1 is unknown. Idempotent but for the
+    cut.
     """
     text = _STAMP.sub("", _ESCAPE.sub("", text))
     text = _without_arguments(_COMMENT.sub("", text))
@@ -63,6 +68,8 @@ def _without_names(text: str, names: Collection[str]) -> str:
     if names:
         known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
         text = re.sub(rf"(?<![\w.])(?:{known})(?![\w.])", "<name>", text)
+        alike = "|".join(sorted({re.sub(r"\d+", r"\\d+", re.escape(name)) for name in names}))
+        text = re.sub(rf"(?<=\w[_/:.$])(?:{alike}){_COPY}(?!\w)", "<name>", text)
     text = _LABEL.sub(r"\1\2<name>\3", text)
     for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
         text = pattern.sub(_quoted, text)

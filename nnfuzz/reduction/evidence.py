@@ -21,7 +21,7 @@ from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
-from nnfuzz.triage.general import data_operators, general_message
+from nnfuzz.triage.general import data_operators, general_message, onnx_type, operator_types
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
@@ -312,8 +312,9 @@ def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -
     for name in made:
         readers = (slots.run(case, (Edit("readers", name, r),), question) for r in READERS)
         if any(_fails_by_pair(slots, question, tried, failure) for tried in readers):
-            maker = f"{graph.makers[name].op} ({graph.dtypes[name]})"
-            at_fault.add(f"{maker} is wrong for whatever reads it")
+            maker = graph.makers[name].op
+            type_ = onnx_type(maker, operator_types(case.model)) or maker
+            at_fault.add(f"{type_} ({graph.dtypes[name]}) is wrong for whatever reads it")
     return at_fault.pop() if len(at_fault) == 1 else ""
 
 

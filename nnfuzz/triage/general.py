@@ -124,7 +124,7 @@ def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     the one, whatever it takes to lower it.
     """
     own = {*graph.operators} if graph else set()
-    if len(own) == 1 and (called := _type_of(min(own), operator_types(model))):
+    if len(own) == 1 and (called := onnx_type(min(own), operator_types(model))):
         return called
     found = data_operators(model)
     return found[0][0] if len(found) == 1 else ""
@@ -139,9 +139,12 @@ def branches_added(model: bytes, graph: GraphView) -> bool:
     return "If" not in wanted and "If" in operator_types(model)
 
 
-def _type_of(operator: str, types: Collection[str]) -> str:
-    """The type of ONNX that an operator is, or a mode of (RoiAlignMax of RoiAlign); "" if none."""
-    return max((name for name in types if operator.startswith(name)), key=len, default="")
+def onnx_type(operator: str, types: Collection[str]) -> str:
+    """The type of ONNX that an operator is, or a mode of (RoiAlignMax of RoiAlign,
+    BlockDequantizeLinear of DequantizeLinear), among those of a model; "" if none.
+    """
+    fitting = (t for t in types if operator.startswith(t) or operator.endswith(t))
+    return max(fitting, key=len, default="")
 
 
 def sources(graph: GraphView) -> list[str]:

@@ -59,3 +59,14 @@ def test_idempotent_and_bounded(text):
 
 def test_long_input_is_quick():
     assert len(normalise("f(a=" * 20_000)) <= MAX_CHARACTERS
+
+
+def test_names_that_a_compiler_derives_from_those_of_the_model_keep_what_it_put_in_front():
+    told = normalise("output arg (InsertedCast_v10/duplicated) of (Cast_p4_1)", ("v10", "p4"))
+    assert told == normalise("output arg (InsertedCast_v3) of (Cast_p12)", ("v3", "p12"))
+    assert "InsertedCast_<name>" in told
+
+
+def test_a_compilers_own_name_reads_alike_whatever_the_values_are_called():
+    said = "in _impl_v13: bad"
+    assert normalise(said, ("v13", "p0")) == normalise(said, ("v1", "p0"))

@@ -15,6 +15,7 @@ from nnfuzz.triage.general import (
     coarse_graph,
     general_message,
     located,
+    onnx_type,
     sole_operator,
     sources,
 )
@@ -232,6 +233,12 @@ def test_what_is_general():
     assert sources(FUSED) == ["Relu"] and sources(single("Relu")) == []
     assert coarse_graph(single("A", "int8"), "B").nodes[0].op == "B"
     assert {*coarse_graph(single("A", "uint8")).dtypes.values()} == {"integer"}
+
+
+def test_the_type_of_onnx_that_a_spec_is_a_mode_of():
+    assert onnx_type("RoiAlignMax", ["RoiAlign", "Max"]) == "RoiAlign"
+    assert onnx_type("BlockDequantizeLinear", ["DequantizeLinear", "Cast"]) == "DequantizeLinear"
+    assert onnx_type("Gelu", ["Erf", "Mul"]) == ""
 
 
 def test_the_sole_operator_of_a_model():
