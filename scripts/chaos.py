@@ -10,8 +10,10 @@ there must be no process and no temporary file of it. Exits 1 otherwise.
 
 The disk is full where the campaign lies on a small file system in memory, which takes root to
 mount. Of a slow disk, the writer stands still nine tenths of the time. The clock is that of Python,
-by a module that every process of the campaign imports. Other processes that the campaign starts, of
-a cluster, say, are killed by their command line: --process coordinator=PATTERN.
+by a module that every process of the campaign imports. Other processes that the campaign starts are
+killed by their command line: --process NAME=PATTERN. With --cluster 3 it runs on so many nodes of
+Ray's here (scripts/on_cluster.py), and those, their actors and the coordinator are killed
+as well; the undisturbed one runs in one process.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,8 @@ from typing import Annotated
 import typer
 
 from nnfuzz.campaign.store import Store, StoreError
+from nnfuzz.cli.cluster import Work
+from nnfuzz.cluster.leases import Leases
 from nnfuzz.execute.forkserver import MARK
 
 OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
@@ -48,6 +53,13 @@ GONE_SECONDS = 20.0  # until everything has ended behind a parent that was kille
 EARLY = 0.8  # share of the moments before there are workers at which nothing happens
 STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
 JUMP_SECONDS = 10 * 365 * 86400.0
+RAYS = {
+    "node": r"/raylet --raylet_socket_name=\S+\.\d+ ",  # not of the head
+    "actor": r"^ray::NodeActor",
+    "coordinator": r"^ray::CoordinatorActor",
+}
+"""Processes of a cluster, by their command lines."""
+NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
 PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
 DISK_BYTES = 256 << 20
 
@@ -225,7 +237,7 @@ def torment(
     full, good = 0, {0, 1}
     try:
         while True:
-            resume = folder.exists() and any(folder.iterdir())
+            resume = _is_there(folder)
             with start(folder, resume, environment) as process:
                 done.sessions += 1
                 # The session before may have had no room left for its last words alone.
@@ -249,7 +261,7 @@ def _disturb(
     scene: Scene, faults: int, pause: float, weights: Mapping[str, int], done: Torment
 ) -> None:
     """Has faults happen until the parent ends, or enough is done; waits for its end."""
-    weights = {**dict.fromkeys(scene.named, 1), **weights}
+    weights = {**dict.fromkeys(scene.named, NAMED), **weights}
     while done.faults.total() < faults and scene.process.poll() is None:
         time.sleep(scene.rng.expovariate(1 / pause))
         if not scene.of(WORKER) and scene.rng.random() < EARLY:
@@ -276,9 +288,20 @@ def _await_end(scene: Scene, done: Torment) -> None:
 
 
 def _recorded(folder: Path) -> int:
+    """Tests that a campaign has, or that the nodes of a cluster have published; -1 for none yet."""
     with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
         return len(store.done())
+    leases = Work(folder).folder / "leases.sqlite"
+    with suppress(sqlite3.Error):
+        if leases.exists():
+            with Leases(leases) as opened:
+                return opened.kept
     return -1
+
+
+def _is_there(folder: Path) -> bool:
+    """Whether there is something to resume."""
+    return any(place.exists() and any(place.iterdir()) for place in (folder, Work(folder).folder))
 
 
 def _begun(folder: Path) -> bool:
@@ -332,6 +355,18 @@ def fuzz(arguments: list[str]) -> Start:
     return start
 
 
+def on_cluster(arguments: list[str], nodes: int) -> Start:
+    """Starts `nnfuzz fuzz --ray` with some arguments on nodes of this machine."""
+    script = [sys.executable, str(Path(__file__).parent / "on_cluster.py"), "--nodes", str(nodes)]
+
+    def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
+        rest = ["--resume"] if resume else arguments
+        command = [*script, "--", "--quiet", "--out", str(folder), *rest]
+        return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+
+    return start
+
+
 def compared(
     start: Start,
     folder: Path,
@@ -340,9 +375,13 @@ def compared(
     pause: float = 1.0,
     named: Mapping[str, str] | None = None,
     weights: Mapping[str, int] = WEIGHTS,
+    calmly: Start | None = None,
 ) -> Torment:
-    """Runs a campaign undisturbed and one that meets faults; what was done, with all trouble."""
-    calm = torment(start, folder / "calm", 0, seed)
+    """Runs a campaign undisturbed and one that meets faults; what was done, with all trouble.
+
+    calmly: what starts the first one; default: start.
+    """
+    calm = torment(calmly or start, folder / "calm", 0, seed)
     (folder / "disk").mkdir()
     with small_disk(folder / "disk") as disk:
         tormented = folder / "disk" / "tormented"
@@ -377,14 +416,17 @@ def main(
         list[str] | None,
         typer.Option(metavar="NAME=PATTERN", help="Another kind of process to be killed."),
     ] = None,
+    cluster: Annotated[int, typer.Option(min=0, help="Nodes of Ray's; 0 for none.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Folder for both campaigns.")] = None,
 ) -> None:
     named = dict(text.split("=", 1) for text in process or ())
     with tempfile.TemporaryDirectory() as scratch:
         folder, begun = keep or Path(scratch), time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
-        start = fuzz([*arguments, "--seed", str(seed)])
-        done = compared(start, folder, faults, seed, pause, named)
+        arguments, named = [*arguments, "--seed", str(seed)], {**(RAYS if cluster else {}), **named}
+        alone = fuzz(arguments)
+        start = on_cluster(arguments, cluster) if cluster else alone
+        done = compared(start, folder, faults, seed, pause, named, calmly=alone)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.faults.items()))
     seconds = time.monotonic() - begun
     print(f"{done.faults.total()} faults ({told}), {done.sessions} sessions, {seconds:.0f} s")

@@ -2,9 +2,9 @@
 
 python scripts/check_cluster.py --tests 2000 --nodes 4 --kill -- --exporter direct --no-reduce
 
-The nodes are Ray's cluster utilities on this machine: a raylet and a folder of its own for each.
-With --kill, while the campaign runs: a node is killed with all its processes, then the coordinator,
-another node, and the process of a third one's actor; a new node joins.
+The nodes are those of scripts/on_cluster.py. With --kill, while the campaign runs: a node is killed
+with all its processes, then the coordinator, another node, and the process of a third one's actor;
+a new node joins.
 What follows -- are options of nnfuzz fuzz. Exit code 1 if anything differs.
 """
 
@@ -27,6 +27,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from on_cluster import Nodes
+
 CACHE = "XDG_CACHE_HOME"  # by which our processes are known as well
 OWN = str(os.getpid())
 
@@ -37,8 +39,6 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", options.backend]
     fuzz += ["--tests", str(options.tests), "--seed", str(options.seed), *options.rest]
-    niceness = "RAY_worker_niceness"  # 15 by default: beside anything else, nodes would starve
-    os.environ[niceness] = "0"
     os.environ[CACHE] = str(folder / "cache")
     if not (folder / "one").exists():
         _timed("one process", lambda: _campaign([*fuzz, "--out", str(folder / "one")]))
@@ -128,25 +128,17 @@ def _campaign(command: list[str]) -> None:
 
 def _on_cluster(options: argparse.Namespace, command: list[str]) -> None:
     """The same command with --ray, in this process, so that it can be watched."""
-    import ray
-    from ray.cluster_utils import Cluster
-
     from nnfuzz.cli.main import application
     from nnfuzz.cluster import on_ray
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    one = {"num_cpus": 1, "memory": 4 << 30, "object_store_memory": 80 << 20}
-    nodes = {node.node_id: node for node in (cluster.add_node(**one) for _ in range(options.nodes))}
-    ray.init(address=cluster.address, log_to_driver=False)
-    run, killer = on_ray.run, _Killer(cluster, nodes, one, options.tests)
-    on_ray.run = lambda *args: run(*args, watch=killer if options.kill else _nothing)
-    arguments = command[command.index("fuzz") :]
-    try:
-        application()([*arguments, "--ray"], standalone_mode=False)
-    finally:
-        on_ray.run = run
-        ray.shutdown()
-        cluster.shutdown()
+    run, arguments = on_ray.run, command[command.index("fuzz") :]
+    with Nodes(options.nodes) as nodes:
+        killer = _Killer(nodes, options.tests)
+        on_ray.run = lambda *args: run(*args, watch=killer if options.kill else _nothing)
+        try:
+            application()([*arguments, "--ray"], standalone_mode=False)
+        finally:
+            on_ray.run = run
 
 
 def _nothing(campaign: Any, state: Any) -> None: ...
@@ -155,8 +147,8 @@ def _nothing(campaign: Any, state: Any) -> None: ...
 class _Killer:
     """Kills something whenever another eighth of the tests is published."""
 
-    def __init__(self, cluster: Any, nodes: dict[str, Any], one: dict[str, int], tests: int):
-        self._cluster, self._nodes, self._one, self._tests = cluster, nodes, one, tests
+    def __init__(self, nodes: Nodes, tests: int) -> None:
+        self._nodes, self._tests = nodes, tests
         self._left = [self._node, self._coordinator, self._join, self._node, self._actor]
 
     def __call__(self, campaign: Any, state: Any) -> None:
@@ -165,8 +157,8 @@ class _Killer:
             print(f"at {state.kept} tests: {self._left.pop(0)(campaign, state)}", flush=True)
 
     def _node(self, campaign: Any, state: Any) -> str:
-        name = next(iter(self._nodes))
-        self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
+        name = next(iter(self._nodes.there))
+        self._nodes.kill(name)
         return f"node {name[:8]} is killed"
 
     def _coordinator(self, campaign: Any, state: Any) -> str:
@@ -174,13 +166,12 @@ class _Killer:
         return "the coordinator is killed"
 
     def _join(self, campaign: Any, state: Any) -> str:
-        node = self._cluster.add_node(**self._one)
-        return f"node {node.node_id[:8]} joins"
+        return f"node {self._nodes.add()[:8]} joins"
 
     def _actor(self, campaign: Any, state: Any) -> str:
         import ray
 
-        name = next(iter(self._nodes))
+        name = next(iter(self._nodes.there))
         os.kill(ray.get(campaign.actors[name].pid.remote()), signal.SIGKILL)
         return f"the actor of node {name[:8]} is killed"
 

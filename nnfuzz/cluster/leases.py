@@ -140,7 +140,7 @@ class Leases:
     def sync(self, report: Report, now: float) -> Lent:
         """Takes what a node says and lends it what it wants, as far as there is something.
 
-        now: seconds of a clock that does not go back.
+        now: seconds of a clock that does not go back. Raises: sqlite3.Error; nothing is taken then.
         """
         node = report.node
         self._db.execute("BEGIN IMMEDIATE")
@@ -164,10 +164,11 @@ class Leases:
                 self.over,
                 max(LEAST_PACE, PACE * len(self._heard)),
             )
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a full disk may have ended it already
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
         return lent
 
     def lose(self, node: str) -> None:

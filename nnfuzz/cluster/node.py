@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nnfuzz.campaign.config import CampaignConfig, processes
 from nnfuzz.campaign.lending import Lent, Report
 from nnfuzz.campaign.observer import Snapshot
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.campaign.tables.database import StoreError, hold
+from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.execute.registry import BackendRegistry
 
 
@@ -93,7 +96,9 @@ def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) 
     that has died in the same folder; returns how many tests it has.
 
     settings: a CampaignConfig as JSON, with `workers` 0 for as many processes as suit the cores.
-    Its `share` is where segments go. The folder is removed once all of it is published.
+    Its `share` is where segments go. folder: in one of the campaign's own, in which each of the
+    machine's nodes has another one. It is removed once all of it is published, and so is what nodes
+    have left there that are gone: others run their ranges.
 
     Raises: OSError if the coordinator does not answer, and what run_campaign raises.
     """
@@ -101,11 +106,39 @@ def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) 
         settings = {**settings, **processes(len(settings["backends"]), cores)}
     config = CampaignConfig.from_json(settings)
     registry = BackendRegistry.discover(config.plugins)
-    if not (folder / FILE).exists():  # a kill may have left a draft
-        shutil.rmtree(folder, ignore_errors=True)
-        Store.create(folder, config.to_json()).close()
-    cache = SupportCache(folder.with_name(f"{folder.name}-cache"))
-    with Store.open(folder) as store:
-        result = run_campaign(store, config, registry, link, cache, coordinator=link)
-    shutil.rmtree(folder)
+    with _held(folder):
+        tidy(folder.parent)
+        own = folder / "campaign"
+        if not (own / FILE).exists():  # a kill may have left a draft
+            shutil.rmtree(own, ignore_errors=True)
+            Store.create(own, config.to_json()).close()
+        with Store.open(own) as store:
+            cache = SupportCache(folder / "cache")
+            result = run_campaign(store, config, registry, link, cache, coordinator=link)
+        shutil.rmtree(folder)
+    tidy(folder.parent)
+    with contextlib.suppress(OSError):  # others are at work
+        folder.parent.rmdir()
     return int(result.summary["tests"])
+
+
+def tidy(folders: Path) -> None:
+    """Removes the folders of nodes that are gone: those that no process holds."""
+    for left in folders.iterdir():
+        with contextlib.suppress(StoreError), hold(left):
+            shutil.rmtree(left)
+
+
+def _held(folder: Path) -> IO[str]:
+    """Makes the folder of a node and holds it. Raises: StoreError if another process does."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = hold(folder)
+        except StoreError:
+            if folder.exists():
+                raise
+            continue
+        if (folder / LOCK).exists():
+            return lock
+        lock.close()  # somebody has just removed it

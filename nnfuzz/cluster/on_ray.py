@@ -12,13 +12,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sqlite3
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
@@ -31,11 +33,14 @@ from nnfuzz.campaign.session import AHEAD
 from nnfuzz.cluster.leases import Leases
 from nnfuzz.cluster.node import Link, Shown, run_node
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 CALL_SECONDS = 10.0
 """Until a call counts as lost; Ray may be starting the actor anew."""
 LOOK_SECONDS = 0.5
-FAILURES = 3
-"""Of a node's campaign, after which it is not tried again."""
+FAILURES, FAILURES_SECONDS = 3, 600.0
+"""Of a node's campaign within that time, after which it is not tried again."""
 PROCESS_BYTES = 1 << 30
 """That a core's processes take: a node with little memory uses fewer of its cores."""
 LEASES = "leases.sqlite"
@@ -67,25 +72,51 @@ class Place:
     gpus: float
 
 
+def _answering(method: Callable[P, T]) -> Callable[P, T]:
+    """Makes of an error of the file one that whoever asks can wait for."""
+
+    @wraps(method)
+    def answer(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(*args, **named)
+        except sqlite3.Error as error:
+            raise OSError(f"the coordinator's file: {error}") from error
+
+    return answer
+
+
 class CoordinatorActor:
-    """Lends ranges; what it knows is in the file, so that it may be killed at any moment."""
+    """Lends ranges; what it knows is in the file, so that it may be killed at any moment.
+
+    While nothing can be written there, every answer is an OSError.
+    """
 
     def __init__(self, path: str, limit: int | None, longest: int) -> None:
-        self._leases = Leases(path, limit, longest=longest)
+        self._open = partial(Leases, path, limit, longest=longest)
+        self._opened: Leases | None = None  # Ray begins no actor anew that cannot be made
         self._shown: dict[str, Shown] = {}
         self._notes: list[str] = []
 
+    @property
+    def _leases(self) -> Leases:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    @_answering
     def sync(self, report: Report, shown: Shown) -> Lent:
         lent = self._leases.sync(report, time.monotonic())
         self._shown[report.node] = shown
         self._notes += [f"{shown.host}: {note}" for note in shown.notes]
         return lent
 
+    @_answering
     def lose(self, place: str) -> None:
         """Takes that a node of Ray's is gone."""
         for name in [name for name, shown in self._shown.items() if shown.place == place]:
             self._leases.lose(name)
 
+    @_answering
     def state(self, closes: bool, seconds: float) -> State:
         """closes: whether the time is over. seconds: of all sessions by now."""
         leases = self._leases
@@ -101,8 +132,8 @@ class CoordinatorActor:
 class NodeActor:
     """Runs a node; when Ray has started it anew, it goes on in its folder."""
 
-    def run(self, settings: dict[str, Any], name: str, coordinator: Any, place: Place) -> int:
-        """name: of the folder below the machine's temporary one. Returns the number of tests."""
+    def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Place) -> int:
+        """campaign: its name on the disks of nodes. Returns the number of tests."""
 
         def call(report: Report, shown: Shown) -> Lent:
             try:
@@ -111,7 +142,8 @@ class NodeActor:
                 raise ConnectionError(type(error).__name__) from error
 
         link = Link(call, place.host, place.name)
-        return run_node(settings, Path(tempfile.gettempdir(), name), link, place.cores)
+        folder = Path(tempfile.gettempdir(), f"nnfuzz-{campaign}", place.name[:12])
+        return run_node(settings, folder, link, place.cores)
 
     def pid(self) -> int:
         return os.getpid()
@@ -183,7 +215,7 @@ class Cluster:
         """Of each node that runs, the result that is to come."""
         self.actors: dict[str, Any] = {}
         """By the name of the node."""
-        self._failures = Counter[str]()
+        self._failed: defaultdict[str, list[float]] = defaultdict(list)
 
     def staff(self) -> None:
         """Starts an actor on every node that has none yet."""
@@ -201,14 +233,14 @@ class Cluster:
                 self._run(place)
 
     def _run(self, place: Place) -> None:
-        folder = f"nnfuzz-{self._campaign}-{place.name[:12]}"
-        args = (self._settings, folder, self.coordinator, place)
+        args = (self._settings, self._campaign, self.coordinator, place)
         self.running[self.actors[place.name].run.remote(*args)] = place
 
     def again(self, place: Place) -> bool:
         """Has a node that failed go on, since it may have been the machine; not without end."""
-        self._failures[place.name] += 1
-        if self._failures[place.name] > FAILURES:
+        failed = self._failed[place.name]
+        failed.append(time.monotonic())
+        if len(failed) > FAILURES and failed[-1] - failed[-1 - FAILURES] < FAILURES_SECONDS:
             return False
         self._run(place)
         return True
@@ -231,13 +263,16 @@ class Cluster:
                 ray.get(result)
                 yield place, None
             except RayTaskError as error:
-                yield place, error.cause if isinstance(error.cause, Exception) else error
+                cause = error.cause if isinstance(error.cause, Exception) else error
+                if cause is not error:
+                    cause.__cause__ = error  # which says where it was raised
+                yield place, cause
             except RayError as error:
                 yield place, error
 
     def state(self, closes: bool = False, seconds: float = 0.0) -> State | None:
         """None while the coordinator does not answer. seconds: of all sessions by now."""
-        with contextlib.suppress(RayActorError, GetTimeoutError):
+        with contextlib.suppress(RayActorError, GetTimeoutError, OSError):
             found: State = ray.get(
                 self.coordinator.state.remote(closes, seconds), timeout=CALL_SECONDS
             )
@@ -280,6 +315,7 @@ def run(
         while (state := cluster.state()) is None:
             if stopped():
                 return
+            time.sleep(LOOK_SECONDS)
         earlier = state.spent
         closes = bool(config.time_limit and earlier >= config.time_limit)
         over = state.over or closes

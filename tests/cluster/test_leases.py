@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -134,6 +136,21 @@ def test_one_finding_is_reduced_once(tmp_path):
         assert other.mine == ("y",) and other.taken == ("x",)
         other = leases.sync(Report("b", claims=same), 2 * TERM)  # the other one is silent
         assert set(other.mine) == {"y", "z"} and other.taken == ("x",)
+
+
+def test_a_full_disk_changes_nothing_but_the_time(tmp_path):
+    with Leases(tmp_path / "leases", LIMIT, TERM) as leases:
+        leases.sync(Report("a", begun=0, wants=4), 0.0)
+        pages = leases._db.execute("PRAGMA page_count").fetchone()[0]
+        leases._db.execute(f"PRAGMA max_page_count = {pages}")
+        found = tuple((f"{number:0500}", "title") for number in range(40))
+        for _ in range(2):
+            with pytest.raises(sqlite3.OperationalError, match="full"):
+                leases.sync(Report("a", kept=(0,), ran=(0,), found=found), 1.0)
+        assert leases.told == leases.kept == 0
+        leases._db.execute("PRAGMA max_page_count = 100000")
+        lent = leases.sync(Report("a", kept=(0,), ran=(0,), found=found), 2.0)
+        assert lent.told and len(leases.findings()) == 40
 
 
 def test_nothing_more_is_lent_once_the_time_is_over(tmp_path):

@@ -13,9 +13,10 @@ import pytest
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.lending import Lent, Report
 from nnfuzz.campaign.observer import Snapshot
+from nnfuzz.campaign.tables.database import StoreError
 from nnfuzz.cli.progress import Silent
 from nnfuzz.cluster.leases import Leases
-from nnfuzz.cluster.node import Link
+from nnfuzz.cluster.node import Link, _held, tidy
 from nnfuzz.execute.registry import BackendSpec
 
 ROOT = Path(__file__).parent.parent.parent
@@ -90,6 +91,50 @@ def test_the_time_of_earlier_sessions_counts(tmp_path, monkeypatch):
     assert session(3600.0) == (4200.0, True)
     assert session(7200.0) == (4200.0, True)
     assert session(7200.0) == (600.0, False)
+
+
+def test_a_gpu_is_asked_for_where_a_compiler_needs_one(monkeypatch):
+    pytest.importorskip("ray")
+    from nnfuzz.cluster import on_ray
+
+    def node(name, alive=True, **resources):
+        return {
+            "NodeID": name, "Alive": alive, "NodeManagerHostname": name, "Resources": resources
+        }  # fmt: skip
+
+    gib = float(1 << 30)
+    nodes = [
+        node("head", memory=9 * gib),
+        node("plain", CPU=4.0, memory=3 * gib),
+        node("gpu", CPU=2.0, memory=9 * gib, GPU=1.0),
+        node("gone", alive=False, CPU=2.0, memory=9 * gib, GPU=1.0),
+    ]
+    monkeypatch.setattr(on_ray.ray, "nodes", lambda: nodes)
+    shown = [[(p.name, p.cores, p.gpus) for p in on_ray.places(gpu)] for gpu in (False, True)]
+    assert shown == [[("plain", 3, 0), ("gpu", 2, 1.0)], [("gpu", 2, 1.0)]]
+
+
+def test_a_coordinator_without_room_answers_later(tmp_path):
+    pytest.importorskip("ray")
+    from nnfuzz.cluster.on_ray import CoordinatorActor
+
+    place = tmp_path / "later"
+    coordinator = CoordinatorActor(str(place / "leases.sqlite"), 90, 256)
+    with pytest.raises(OSError, match="the coordinator's file"):
+        coordinator.state(False, 0.0)
+    place.mkdir()
+    assert coordinator.state(False, 0.0).kept == 0
+
+
+def test_what_lost_nodes_have_left_is_removed(tmp_path):
+    (tmp_path / "gone" / "campaign").mkdir(parents=True)
+    with _held(tmp_path / "here"), _held(tmp_path / "there"):
+        tidy(tmp_path)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["here", "there"]
+        with pytest.raises(StoreError, match="another process"):
+            _held(tmp_path / "here")
+    tidy(tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_could_not_be_said_is_said_again():
