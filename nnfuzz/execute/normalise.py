@@ -36,7 +36,7 @@ _DTYPE = re.compile(
 _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
-_COPY = r"(?:[_/:.$]\w+)*"
+_COPY = r"(?:[_/.$]\w+)*"
 """What compilers put behind a name for another one that they derive from it. What is in front of it
 stays; numbers in it do not count, since names of compilers end in numbers as well (impl_v13)."""
 _NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
@@ -67,9 +67,11 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
 def _without_names(text: str, names: Collection[str]) -> str:
     if names:
         known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
-        text = re.sub(rf"(?<![\w.])(?:{known})(?![\w.])", "<name>", text)
-        alike = "|".join(sorted({re.sub(r"\d+", r"\\d+", re.escape(name)) for name in names}))
-        text = re.sub(rf"(?<=\w[_/:.$])(?:{alike}){_COPY}(?!\w)", "<name>", text)
+        text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?![\w.])", "<name>", text)
+        numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}
+        if numbered:
+            alike = "|".join(sorted(numbered))
+            text = re.sub(rf"(?<=\w[_/.$])(?:{alike}){_COPY}(?!\w)", "<name>", text)
     text = _LABEL.sub(r"\1\2<name>\3", text)
     for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
         text = pattern.sub(_quoted, text)

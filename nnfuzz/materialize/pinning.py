@@ -69,16 +69,25 @@ def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict
 def _under(
     facts: Facts, node: onnx.NodeProto, needed: Iterable[str], values: Arrays
 ) -> dict[str, onnx.TypeProto]:
-    """The types of the outputs with such inputs, if the node runs then and yields them."""
+    """The types of the outputs with such inputs, if the node runs then and yields them.
+
+    Of sequences it is enough that they come about.
+    """
     try:
         outputs = outputs_of(facts, node, needed, values)
-        inferred = {n: expressed(outputs.get(n)) for n in node.output if n}
-        found = kinds(drawn(facts, node, needed, values, 1))
+        results = drawn(facts, node, needed, values, 1)
+        tensors = {n: outputs.get(n) for n in results if not _is_sequence(outputs.get(n))}
+        found = kinds({n: results[n] for n in tensors})
     except Exception:
         return {}
+    inferred = {n: expressed(type_) for n, type_ in tensors.items()}
     made = {n: TensorType(*kind) for n, kind in found.items()}
     sound = all(t is not None and t.same(made[n]) for n, t in inferred.items())
     return outputs if sound else {}
+
+
+def _is_sequence(type_: onnx.TypeProto | None) -> bool:
+    return type_ is not None and type_.HasField("sequence_type")
 
 
 def _differ(outputs: Types, wanted: Mapping[str, TensorType]) -> bool:
@@ -119,6 +128,9 @@ def _simple(type_: TensorType, shapes: Sequence[tuple[int, ...]]) -> Iterator[np
     yield upwards.astype(dtype)
     yield from (np.full(shape, number, dtype) for number in (1, 2, 0))
     yield (upwards - count).astype(dtype)
+    if len(shape) == 1:  # parts of an axis, as equal as they can be
+        for size in dict.fromkeys(size for meant in shapes for size in meant):
+            yield np.asarray([(size + i) // count for i in range(count)], dtype)
     if count == 1:
         numbers = dict.fromkeys(size for meant in shapes for size in meant)
         yield from (np.full(shape, number, dtype) for number in numbers)

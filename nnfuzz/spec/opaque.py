@@ -95,15 +95,17 @@ class Opaque(OpSpec):
         return DType(self.gives[0][0])
 
     def torch(self, *tensors: Tensor) -> list[Tensor]:
-        """Computed by onnx.reference on NumPy arrays; floats keep the dtype that they come in."""
+        """Computed by onnx.reference on NumPy arrays in the dtypes of the model, as its constants
+        are. Where floats come in a wider one, floats leave in it.
+        """
         from nnfuzz.spec import carriers
 
-        kinds = [t.dtype for t in _types(self.takes)]
-        fed = {
-            info.name: x.detach().numpy() if x.is_floating_point() else carriers.array(x, kind)
-            for info, x, kind in zip(self.graph.input, tensors, kinds)
-        }
-        wide = next((x.dtype for x in tensors if x.is_floating_point()), None)
+        fed, wide = {}, None
+        for info, x, type_ in zip(self.graph.input, tensors, _types(self.takes)):
+            if x.is_floating_point():
+                wide = x.dtype if x.dtype != type_.dtype.torch else wide
+                x = carriers.rounded(x, type_.dtype)
+            fed[info.name] = carriers.array(x, type_.dtype)
         results = zip(self._evaluator.run(None, fed), _types(self.gives))
         return [self._stored(array, type_, wide) for array, type_ in results]
 
@@ -113,9 +115,8 @@ class Opaque(OpSpec):
         from nnfuzz.spec import carriers
 
         array = np.asarray(array).reshape(type_.shape)
-        if type_.dtype.is_float and wide is not None:
-            return carriers.tensor(array.astype(np.float64)).to(wide)
-        return carriers.tensor(array.astype(type_.dtype.numpy))
+        found = carriers.tensor(array.astype(type_.dtype.numpy))
+        return found.to(wide) if type_.dtype.is_float and wide is not None else found
 
     def undefined(self, *intervals: Interval) -> Tensor:
         """Every element: a mask that broadcasts to all outputs."""

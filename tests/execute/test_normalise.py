@@ -70,3 +70,8 @@ def test_names_that_a_compiler_derives_from_those_of_the_model_keep_what_it_put_
 def test_a_compilers_own_name_reads_alike_whatever_the_values_are_called():
     said = "in _impl_v13: bad"
     assert normalise(said, ("v13", "p0")) == normalise(said, ("v1", "p0"))
+
+
+def test_what_a_compiler_has_in_a_namespace_of_its_own_is_no_name_of_the_model():
+    said = "no dilation for Padding::SAME_UPPER or Padding::SAME_LOWER"
+    assert normalise(said, ("v0", "SAME_LOWER")) == normalise(said, ("v0", "SAME_UPPER")) == said

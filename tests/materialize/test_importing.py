@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
+import torch
 from onnx import parser
 
 from nnfuzz.check.legality import admitted_by_schema
@@ -256,6 +257,34 @@ def test_inputs_that_decide_on_shapes_become_constants():
     )
     assert len(graph.inputs) == 1 and not opaque_nodes(graph)
     assert graph.type(graph.outputs[0]).shape == (4, 3)
+
+
+def test_parts_of_a_sequence_become_constants_that_add_up():
+    graph = read(
+        """m (float[7] x, int64[3] split) => (int64 n) {
+            parts = SplitToSequence(x, split)
+            n = SequenceLength(parts)
+        }"""
+    )
+    assert len(graph.inputs) == 1 and not graph.weights
+    (split,) = graph.nodes[0].op.graph.initializer
+    assert onnx.numpy_helper.to_array(split).tolist() == [2, 2, 3]
+
+
+def test_an_opaque_node_with_constants_runs_in_the_dtypes_of_the_model():
+    graph = read(
+        """m (float[2] x, bool c) => (float[2] y) {
+            y = If (c) <
+                then_branch = t () => (float[2] a) <float[2] two = {2, 2}> { a = Mul(x, two) },
+                else_branch = e () => (float[2] b) { b = Neg(x) }
+            >
+        }"""
+    )
+    (node,) = graph.nodes
+    for dtype in (torch.float32, torch.float64):
+        given = {"float32": torch.ones(2, dtype=dtype), "bool": torch.tensor(True)}
+        (result,) = node.op.torch(*[given[str(graph.type(n).dtype.value)] for n in node.inputs])
+        assert result.dtype == dtype and result.tolist() == [2, 2]
 
 
 def test_models_of_other_opsets_are_converted_or_taken_as_they_are():
