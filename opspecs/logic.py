@@ -174,6 +174,7 @@ class Not(Unary):
 @operator
 class Where(Broadcasting):
     edges = True
+    selects = True
     inputs = (In("B", BOOLS), In("T", ALL), In("T"))
     torch = staticmethod(torch.where)
     modular = True

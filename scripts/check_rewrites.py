@@ -84,12 +84,13 @@ BEHIND = {
     "transpose_as_einsum": "transpose_pair",
     "constants_merged": "constant_unshared",
 }
-"""Rules that have a place seldom -> one that makes it, ahead of every other use."""
-PATIENCE = 60
+"""Rules that have a place seldom -> one that makes it, which every other use comes behind."""
+PATIENCE = 100
 """Models in a row in which a rule has no place, or is not taken, before it is given up."""
 ROUNDS = 4
 """Steps that are taken out of a model which does not do well, before it is left."""
 
+Plan = tuple[Producer, TestCase, int, tuple[Step, ...]]
 Run = Callable[[bytes, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
@@ -97,13 +98,14 @@ Run = Callable[[bytes, dict[str, np.ndarray]], dict[str, np.ndarray]]
 class Tally:
     """Of one rule: models that it was applied to and the compiler took, by what came of them.
 
-    idle: models in a row without a use.
+    turns: models that were made for it. idle: those in a row without a use.
     """
 
     applied: int = 0
     same_bits: int = 0
     within: int = 0
     unsupported: int = 0
+    turns: int = 0
     idle: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -277,12 +279,16 @@ def wanting(tallies: dict[str, Tally], each: int) -> list[str]:
     return sorted(names, key=lambda name: (tallies[name].applied, tallies[name].idle))
 
 
-def plan(bench: Bench, wanted: Sequence[str], turn: int, most: int, seed: int):
+def made_of(rule: str) -> tuple[str, ...]:
+    """The operators that a rule needs and that are rare; none for any."""
+    return next((operators for operators, rules in RARE.items() if rule in rules), ())
+
+
+def plan(bench: Bench, wanted: Sequence[str], turn: int, most: int, seed: int) -> Plan | None:
     """A case with steps, of which the first ones are for the rule that lacks most."""
     first = wanted[0]
-    rare = next((operators for operators, rules in RARE.items() if first in rules), ())
-    behind = BEHIND.get(first) if turn % 2 or not rare else None
-    made = bench.case(rare)
+    behind = BEHIND.get(first) if turn % 2 or not made_of(first) else None
+    made = bench.case(made_of(behind or first))
     if made is None:
         return None
     producer, case, index = made
@@ -327,18 +333,18 @@ def main() -> int:
     with Progress() as progress:
         goal = args.models if args.mixed else each * len(tallies)
         task = progress.add_task("models" if args.mixed else "uses", total=goal)
-        for turn in range(args.models):
+        for _ in range(args.models):
             wanted = wanting(tallies, each)
             if not wanted or time.perf_counter() - start > args.seconds:
                 break
-            used = one(bench, tallies, wanted, turn, args)
+            used = one(bench, tallies, wanted, args)
             progress.advance(task, 1 if args.mixed else used)
     seconds = time.perf_counter() - start, time.process_time() - cpu
     return report(tallies, bench, seconds, args.json)
 
 
 def one(
-    bench: Bench, tallies: dict[str, Tally], wanted: list[str], turn: int, args: argparse.Namespace
+    bench: Bench, tallies: dict[str, Tally], wanted: list[str], args: argparse.Namespace
 ) -> int:
     """One model; the number of uses that it adds to rules that lack them."""
     if args.mixed:
@@ -348,8 +354,9 @@ def one(
         producer, case, index = made
         _, steps = drawn(case.model, random.Random(f"{args.seed}/{index}"), list(tallies))
     else:
-        made = plan(bench, wanted, turn, args.most, args.seed)
-        tallies[wanted[0]].idle += 1  # a use sets it back
+        first = tallies[wanted[0]]
+        made = plan(bench, wanted, first.turns, args.most, args.seed)
+        first.turns, first.idle = first.turns + 1, first.idle + 1  # a use sets `idle` back
         if made is None:
             return 0
         producer, case, index, steps = made
@@ -358,7 +365,8 @@ def one(
     for told in settled(bench, producer, case, steps):
         where = f"{case.id}: {' '.join(map(str, told.culprit))}"
         for name in dict.fromkeys(step.rule for step in told.right or told.culprit[-1:]):
-            tallies[name].count(told.word, where)
+            if name in tallies:  # not of what only makes the place
+                tallies[name].count(told.word, where)
         if told.culprit and told.word != UNSUPPORTED and args.out:
             keep(args.out, case, told)
     return sum(t.applied for n, t in tallies.items() if n in wanted) - before
@@ -366,7 +374,7 @@ def one(
 
 def keep(folder: Path, case: TestCase, told: Told) -> None:
     """Writes a model that did not do well, and what it was before, for people."""
-    own = folder / f"{told.culprit[-1].rule}-{case.id}".replace("/", "_")
+    own = folder / f"{told.culprit[-1].rule}-{case.id}".replace("/", "_").replace(" ", "_")
     own.mkdir(parents=True, exist_ok=True)
     (own / "model.onnx").write_bytes(rewritten(case.model, told.culprit)[0])
     (own / "plain.onnx").write_bytes(case.model)

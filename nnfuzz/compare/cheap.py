@@ -37,6 +37,21 @@ def close(expected: np.ndarray, actual: np.ndarray, ulps: float = 4) -> bool:
     return bool(np.all(_agree(expected, actual, ulps)))
 
 
+def other_zeros(expected: np.ndarray, actual: np.ndarray) -> bool:
+    """Whether a zero of one of two arrays that are close has another sign in the other."""
+    if expected.tobytes() == actual.tobytes() or not DType.of(expected.dtype).is_float:
+        return False
+    zero = (expected == 0) & (actual == 0)
+    return bool((zero & (np.signbit(expected) != np.signbit(actual))).any())
+
+
+def beyond(params: Mapping[str, np.ndarray]) -> bool:
+    """Whether some float is NaN, infinite or -0.0, so that what is decided at edges matters
+    (nnfuzz.compare.edges)."""
+    floats = (a for a in params.values() if a.size and DType.of(a.dtype).is_float)
+    return any(not np.isfinite(a).all() or (np.signbit(a) & (a == 0)).any() for a in floats)
+
+
 def _agree(expected: np.ndarray, actual: np.ndarray, ulps: float) -> np.ndarray:
     info = ml_dtypes.finfo(expected.dtype)
     if expected.dtype != np.float64:

@@ -1,108 +1,274 @@
-"""What of a model's outputs is decided where inputs hold NaN, infinities and the like.
+"""What of a model's outputs is decided where inputs hold NaN, infinities and signed zeros.
 
-A value is *decided* if it is an input or weight; if its operator says so (`OpSpec.edges`) and all
-that it reads is decided; or if all that it reads is decided and ordinary, as in any other test. The
-envelope then holds for what is finite, as always. NaN and infinities are asked for where no
-rounding has led to them (`_decided`) and three computations agree on them: in float64, in the
-model's dtypes, and the latter with subnormal inputs flushed to zero, as compilers may. Everything
-else is masked.
+An abstract value travels beside the interval of every element (`nnfuzz.compare.envelope`): a number
+in an interval, of which zero has a sign or may have either; NaN; one of the infinities; or anything
+at all. What an operator makes of it:
+
+- Movement of data and selection by a known condition (`moved`, `_selected`) keep every bit of an
+  element, and nothing else than the element that is chosen counts.
+- An elementwise operator that IEEE 754 or ONNX decides on (`OpSpec.edges`) is computed at all
+  points that stand for its operands: the ends of an interval, both zeros where it holds either,
+  NaN, an infinity. What these agree on is decided (`_agreed`); next to a pole, at the end of a
+  domain or where something may overflow they do not.
+- Any other operator makes numbers of numbers, as long as they are in its domain, outside of which
+  what it computes on its way may overflow; what depends on another element is anything at all.
+
+The sign of a zero is decided where arithmetic is rounded once (IEEE 754-2019, clause 6.3), and
+where an operator is exact. A number that a compiler may flush to zero has either sign then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.envelope import Envelope
+from nnfuzz.compare.envelope import Envelope, defined, envelope, step
 from nnfuzz.compare.reference import reference
-from nnfuzz.ir.graph import Graph
-from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import underflow
+from nnfuzz.spec.intervals import Interval, everywhere, underflow
+from nnfuzz.spec.operator import OpSpec, flatten
 
 Arrays = Mapping[str, np.ndarray]
+ROUNDING = 8.0
+"""Unit roundoffs by which a function may be off where an operand is infinite: atan(inf)."""
+_SCALE = 2.0**-500
+"""Operands times this: what is still infinite is at a pole, and has not overflowed."""
 
 
-def beyond(params: Arrays) -> bool:
-    """Whether some float is no finite number, so that `at_edges` is to be asked."""
-    return any(
-        not np.isfinite(array.astype(np.float64)).all()
-        for array in params.values()
-        if array.dtype.kind not in "iub" and array.size
-    )
+@dataclass(frozen=True, eq=False, slots=True)
+class Edge:
+    """What is decided of the elements of a float, beside their interval; tensors in float64.
 
-
-def at_edges(graph: Graph, params: Arrays, found: Mapping[str, Envelope]) -> dict[str, Envelope]:
-    """The envelopes of outputs, masked where nothing is decided, and with NaN and infinities as
-    bounds where these are. Raises: ReferenceFault, and whatever PyTorch raises.
+    special: NaN or an infinity for what is that in every correct implementation, where the interval
+    is masked; else 0. sign: of what is exactly zero, 1 or -1; 0 where either will do.
     """
-    given = {name: params[name] for name in (*graph.inputs, *graph.weights)}
+
+    special: Tensor
+    sign: Tensor
+
+    @classmethod
+    def none(cls, like: Tensor) -> Edge:
+        nothing = torch.zeros_like(like, dtype=torch.float64)
+        return cls(nothing, nothing)
+
+
+def enveloped_at_edges(graph: Graph, params: Arrays) -> tuple[dict[str, Envelope], bool]:
+    """As `enveloped`, with NaN and infinities as bounds where these are decided, and the sign of
+    zeros. Raises: ReferenceFault.
+    """
+    values = reference(graph, {name: params[name] for name in (*graph.inputs, *graph.weights)})
+    intervals: dict[str, Interval] = {}
+    edges: dict[str, Edge] = {}
     with torch.inference_mode():
-        runs = [
-            reference(graph, given),
-            execute(graph, tensors(given)),
-            execute(graph, tensors(_flushed(graph, given))),
-        ]
-    decided, sure = _decided(graph, runs)
-    return {
-        name: _at_edges(envelope, [run[name] for run in runs], name in decided, name in sure)
-        for name, envelope in found.items()
+        for name in (*graph.inputs, *graph.weights):
+            intervals[name], edges[name] = _given(values[name], graph.type(name).dtype)
+        for node in graph.nodes:
+            step(graph, node, values, intervals)
+            found = _outputs(graph, node, values, intervals, edges)
+            for name, (interval, edge) in zip(node.outputs, found, strict=True):
+                intervals[name], edges[name] = interval, edge
+    found = {
+        name: _told(envelope(graph.type(name).dtype, values[name], intervals[name]), edges[name])
+        for name in graph.outputs
     }
+    return found, all(defined(node, graph, intervals) for node in graph.nodes)
 
 
-def _decided(graph: Graph, runs: list[dict[str, Tensor]]) -> tuple[set[str], set[str]]:
-    """The values that are decided, and those of them whose NaN and infinities are: an operator with
-    a domain makes them of what it is given only if that is exact, since next to a pole or to the
-    end of the domain rounding decides.
+def _given(x: Tensor, dtype: DType) -> tuple[Interval, Edge]:
+    """A parameter: NaN and infinities are masked as numbers, what may be flushed is in an interval
+    with zero."""
+    if not dtype.is_float:
+        return Interval(x, x), Edge.none(x)
+    special = torch.where(torch.isfinite(x), 0.0, x)
+    strange = special != 0
+    tame = torch.where(strange, 0.0, x)
+    lost = (tame.abs() < underflow(dtype.unit_roundoff)) & (tame != 0)
+    lo, hi = (torch.where(lost, end, tame) for end in (tame.clamp(max=0), tame.clamp(min=0)))
+    sign = torch.where((tame == 0) & ~strange, torch.copysign(torch.ones_like(x), x), 0.0)
+    whole = Interval(lo, hi) if bool(lost.any()) else Interval(tame, tame)
+    return whole.masked(strange if bool(strange.any()) else None), Edge(special, sign)
+
+
+def _outputs(
+    graph: Graph,
+    node: Node,
+    values: Mapping[str, Tensor],
+    intervals: Mapping[str, Interval],
+    edges: Mapping[str, Edge],
+) -> list[tuple[Interval, Edge]]:
+    """What is known of a node's outputs, whose intervals as numbers are there."""
+    plain = [(intervals[name], Edge.none(intervals[name].lo)) for name in node.outputs]
+    inputs = [(intervals[name], edges[name]) for name in node.inputs]
+    if not inputs:
+        return plain
+    if not node.op.edges:
+        ends = [[own.lo for own, _ in inputs], [own.hi for own, _ in inputs]]
+        far = any(bool((term > 0).any()) for end in ends for term in node.op.domain(*end))
+        return [(own.masked(everywhere(own.lo, far)), edge) for own, edge in plain]
+    if isinstance(node.op, DataMovement):
+        if node.op.mixes:
+            return plain
+        refs = [values[name] for name in node.outputs]
+        return [(own, edge) for (own, _), edge in zip(plain, moved(node.op, inputs, refs))]
+    floats = any(own.lo.is_floating_point() for own, _ in inputs)
+    if not isinstance(node.op, Elementwise) or not floats:
+        return plain
+    dtype = graph.type(node.outputs[0]).dtype
+    if node.op.selects:
+        return [(plain[0][0], _selected([*inputs], plain[0][0]))] if dtype.is_float else plain
+    return [_agreed(node.op, inputs, plain[0][0], dtype)]
+
+
+def moved(
+    op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], refs: Sequence[Tensor]
+) -> list[Edge]:
+    """The edges of what an operator moves: each element comes from one of an input, or is a
+    constant of the operator's own, which the reference shows."""
+    starts = np.cumsum([0, *(own.lo.numel() for own, _ in inputs)])
+    places = [
+        torch.arange(start, start + own.lo.numel(), dtype=torch.float64).reshape(own.lo.shape)
+        for start, (own, _) in zip(starts, inputs)
+    ]
+    # What moves along with its operand is an element of it.
+    here, there = (
+        [*flatten(op.torch(*(place + shift for place in places)))] for shift in (1.0, 3.0)
+    )
+    special, sign = (
+        torch.cat([getattr(edge, part).reshape(-1) for _, edge in inputs])
+        for part in ("special", "sign")
+    )
+    found = []
+    for ref, one, other in zip(refs, here, there, strict=True):
+        if not ref.is_floating_point() or not special.numel():
+            found.append(Edge.none(ref))
+            continue
+        comes = other - one == 2
+        index = torch.where(comes, one.double() - 1, 0.0).long()
+        own = torch.copysign(torch.ones_like(ref), ref)
+        found.append(
+            Edge(torch.where(comes, special[index], 0.0), torch.where(comes, sign[index], own))
+        )
+    return found
+
+
+def _selected(inputs: Sequence[tuple[Interval, Edge]], found: Interval) -> Edge:
+    """The edge of Where(condition, x, y), where the condition is known."""
+    (condition, _), (_, x), (_, y) = inputs
+    known = ~condition.unsure
+    parts = (
+        torch.where(known, torch.where(condition.lo, a, b), 0.0).expand_as(found.lo)
+        for a, b in ((x.special, y.special), (x.sign, y.sign))
+    )
+    return Edge(*parts)
+
+
+def _agreed(
+    op: Elementwise, inputs: Sequence[tuple[Interval, Edge]], found: Interval, dtype: DType
+) -> tuple[Interval, Edge]:
+    """What all points that stand for the operands give.
+
+    found: the interval of results of numbers, masked where an operand is none.
     """
-    exact = {*graph.inputs, *graph.weights}
-    decided, sure = {*exact}, {*exact}
-    for node in graph.nodes:
-        ordinary = {n for n in node.inputs if all(_ordinary(run[n]) for run in runs)}
-        if not decided.issuperset(node.inputs) or not (sure | ordinary).issuperset(node.inputs):
-            continue
-        if not (node.op.edges or ordinary.issuperset(node.inputs)):
-            continue
-        decided.update(node.outputs)
-        known = exact.issuperset(node.inputs)
-        if known and isinstance(node.op, DataMovement):
-            exact.update(node.outputs)
-        bounded = bool(node.op.domain(*(runs[0][name] for name in node.inputs)))
-        if node.op.edges and (known or not bounded):
-            sure.update(node.outputs)
-    return decided, sure
+    points = [_points(*pair) for pair in inputs]
+    results = [_computed(op, *chosen) for chosen in itertools.product(*points)]
+    first, shape = results[0], found.lo.shape
+    strange, unknown = (
+        reduce(torch.logical_or, masks).expand(shape)
+        for masks in zip(*((e.special != 0, b.mask() & (e.special == 0)) for b, e in inputs))
+    )
+    rescued = found.mask() & strange & ~unknown
+    if not dtype.is_float:
+        same = reduce(torch.logical_and, (y == first for y in results))
+        known = rescued & same
+        value = torch.where(known, first, found.lo)
+        hi = value if found.exact else torch.where(known, first, found.hi)
+        return Interval(value, hi, found.mask() & ~known), Edge.none(found.lo)
+    nan = reduce(torch.logical_and, map(torch.isnan, results))
+    infinite = torch.isinf(first) & reduce(torch.logical_and, (y == first for y in results))
+    at_pole = _computed(op, *(own[0] * _SCALE for own in points)) == first
+    at_pole = infinite & ~strange & ~unknown & at_pole
+    special = torch.where(nan | (infinite & strange & ~unknown) | at_pole, first, 0.0)
+    special = torch.where(found.mask(), special, 0.0)
+    numbers = rescued & reduce(torch.logical_and, map(torch.isfinite, results))
+    lo, hi = (reduce(end, results) for end in (torch.minimum, torch.maximum))
+    precise = exact(op, len(inputs))
+    if not precise:
+        u = ROUNDING * dtype.unit_roundoff
+        lo, hi = lo - u * lo.abs(), hi + u * hi.abs()
+    lo, hi = (torch.where(numbers, a, b) for a, b in ((lo, found.lo), (hi, found.hi)))
+    mask = found.mask() & ~numbers
+    if not precise:  # exp(x) in cosh(x) overflows before that does
+        mask = mask | (torch.maximum(lo.abs(), hi.abs()) > dtype.limits[1] / 4)
+    zero = (lo == 0) & (hi == 0) & ~mask
+    sign = torch.copysign(torch.ones_like(lo), first)
+    agree = (torch.copysign(torch.ones_like(lo), y) == sign for y in results)
+    certain = zero & reduce(torch.logical_and, agree) & precise
+    whole = Interval(lo, lo if bool((lo == hi).all()) else hi, mask)
+    return whole, Edge(special, torch.where(certain, sign, 0.0))
 
 
-def _ordinary(value: Tensor) -> bool:
-    return not value.is_floating_point() or bool(torch.isfinite(value).all())
+def _computed(op: Elementwise, *operands: Tensor) -> Tensor:
+    """What an operator of one output gives, floats in float64."""
+    (y,) = flatten(op.torch(*operands))
+    return y.double() if y.is_floating_point() else y
 
 
-def _flushed(graph: Graph, given: Arrays) -> dict[str, np.ndarray]:
-    """The parameters without subnormal numbers."""
-    made = {}
-    for name, array in given.items():
-        dtype = graph.type(name).dtype
-        if dtype.is_float:
-            small = np.abs(array.astype(np.float64)) < underflow(dtype.unit_roundoff)
-            array = np.where(small, np.copysign(np.zeros_like(array), array), array)
-        made[name] = array
-    return made
+def exact(op: Elementwise, arity: int) -> bool:
+    """Whether an operator is rounded once, or not at all."""
+    if op.exactness == "rounded":
+        return True
+    radius = op.radius(1.0, *[torch.ones(())] * (1 + arity))
+    return not isinstance(radius, Tensor) and radius == 0
 
 
-def _at_edges(envelope: Envelope, values: list[Tensor], decided: bool, known: bool) -> Envelope:
-    if not decided:
-        return replace(envelope, any=np.ones_like(envelope.any))
-    if not envelope.dtype.is_float:
-        return envelope
-    wide = [value.double().numpy() for value in values]
-    nan = np.logical_and.reduce([np.isnan(value) for value in wide])
-    infinite = np.isinf(wide[0]) & (wide[0] == wide[1]) & (wide[0] == wide[2])
-    sure = (nan | infinite) & known
-    # What is neither: a number, as always, or not the same everywhere.
-    unsure = ~sure & ~np.logical_and.reduce([np.isfinite(value) for value in wide])
-    lo, hi = (np.where(sure, wide[0], end) for end in (envelope.lo, envelope.hi))
-    return replace(envelope, lo=lo, hi=hi, any=(envelope.any & ~sure) | unsure)
+def _points(own: Interval, edge: Edge) -> list[Tensor]:
+    """Tensors that hold all that stands for each element: the special value; else both ends of the
+    interval and, where it holds zero, what zeros it may be; of what is not known some of each kind.
+    """
+    if not own.lo.is_floating_point():
+        return [own.lo] if own.exact else [own.lo, own.hi]
+    holds = (own.lo <= 0) & (own.hi >= 0)
+    unknown = own.mask() & (edge.special == 0)
+    points = []
+    for end, zero, any_ in (
+        (own.lo, 1.0, torch.nan),
+        (own.hi, -1.0, torch.inf),
+        (torch.where(holds, 0.0, own.lo), 1.0, -1.0),
+        (torch.where(holds, 0.0, own.lo), -1.0, 1.0),
+    ):
+        sign = torch.where(edge.sign == 0, zero, edge.sign)
+        value = torch.where(end == 0, torch.copysign(torch.zeros_like(end), sign), end)
+        value = torch.where(edge.special != 0, edge.special, value)
+        points.append(torch.where(unknown, any_, value))
+    distinct = [points[0]]
+    for point in points[1:]:
+        if not any(_same(point, other) for other in distinct):
+            distinct.append(point)
+    return distinct
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Bit for bit, all NaN alike."""
+    alike = (one == other) & (torch.signbit(one) == torch.signbit(other))
+    return bool((alike | (torch.isnan(one) & torch.isnan(other))).all())
+
+
+def _told(own: Envelope, edge: Edge) -> Envelope:
+    """The envelope with what is decided at edges."""
+    if not own.dtype.is_float:
+        return own
+    special, sign = edge.special.numpy(), edge.sign.numpy()
+    decided = special != 0
+    lo, hi = (np.where(decided, special, end) for end in (own.lo, own.hi))
+    masked = own.any & ~decided
+    zero = np.where((lo == 0) & (hi == 0) & ~masked, sign, 0.0)
+    return replace(own, lo=lo, hi=hi, any=masked, zero=zero)

@@ -31,7 +31,9 @@ from nnfuzz.spec.operator import OpSpec, flatten
 class Envelope:
     """Reference and bounds of one output, as arrays in float64 (or the discrete dtype).
 
-    any: bool array, True for elements that cannot be compared.
+    any: bool array, True for elements that cannot be compared. NaN or an infinity as both bounds
+    asks for that. zero: 1 or -1 where a zero must have that sign, else 0; None if it is nowhere
+    asked for (nnfuzz.compare.edges).
     """
 
     dtype: DType
@@ -39,6 +41,7 @@ class Envelope:
     lo: np.ndarray
     hi: np.ndarray
     any: np.ndarray
+    zero: np.ndarray | None = None
 
     @property
     def comparable(self) -> np.ndarray:

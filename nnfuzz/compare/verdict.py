@@ -74,8 +74,11 @@ def outside(expected: Envelope, actual: np.ndarray) -> np.ndarray:
     # Written so that NaN counts as outside.
     inside = actual >= least
     inside &= actual <= most
-    if expected.dtype.is_float:  # NaN as a bound asks for NaN (nnfuzz.compare.edges)
+    if expected.dtype.is_float:  # NaN as a bound asks for NaN
         inside |= np.isnan(least) & np.isnan(actual)
+    if expected.zero is not None:
+        signs = np.where(np.signbit(actual), -1, 1)
+        inside &= (actual != 0) | (expected.zero == 0) | (signs == expected.zero)
     inside |= expected.any
     return ~inside
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.compare.cheap import close
+from nnfuzz.compare.cheap import beyond, close, other_zeros
 from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
@@ -26,12 +26,20 @@ BLIND = "the model without the fault gets no further"
 
 
 def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
-    """The outputs that some ok outcome lacks or has farther than a few ULP from PyTorch's."""
+    """The outputs that some ok outcome lacks or has farther than a few ULP from PyTorch's; at edges
+    those as well in which a zero has another sign.
+    """
     ran = [o.outputs for o in outcomes if o.outputs is not None]
+
+    def agrees(name: str, array: np.ndarray, other: np.ndarray) -> bool:
+        if not close(array, other):
+            return False
+        return not (other_zeros(array, other) and beyond({**case.inputs, **case.weights}))
+
     return [
         name
         for name, array in case.expected.items()
-        if not all(name in found and close(array, found[name]) for found in ran)
+        if not all(name in found and agrees(name, array, found[name]) for found in ran)
     ]
 
 

@@ -24,7 +24,9 @@ from typing import Any
 
 import onnx
 
+from nnfuzz.compare.cheap import beyond
 from nnfuzz.execute.worker import Report
+from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
@@ -79,7 +81,10 @@ class ReduceService(ProducerService):
             found = search(subject.graph, random.Random(edit.value))
             if isinstance(found, NotFound):
                 raise Inapplicable(found.reason)
-            return replace(subject, params={**found.inputs, **found.weights})
+            inputs = found.inputs
+            if subject.edges:
+                inputs = at_edges(subject.graph, random.Random(edit.value), inputs)
+            return replace(subject, params={**inputs, **found.weights})
         registry = self.producer.registry
         if edit.by == "readers":
             return read_by(subject, edit.target, edit.value, registry)
@@ -112,7 +117,7 @@ class ReduceService(ProducerService):
             if isinstance(found, NotFound):
                 raise Inapplicable(found.reason)
             params = {**found.inputs, **found.weights}
-        return Subject(graph, params, case.exporter)
+        return Subject(graph, params, case.exporter, self.producer.edges or beyond(params))
 
     def _prepared(
         self, case: TestCase, edits: list[Edit], below: list[int] | None

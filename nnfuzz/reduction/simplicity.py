@@ -79,10 +79,11 @@ def array_cost(array: np.ndarray) -> int:
     array = array.astype(np.float64)
     wide = np.abs(array)
     cost = np.full(wide.shape, 8)
-    cost[np.abs(wide * 10 - np.round(wide * 10)) < 1e-3] = 5
+    with np.errstate(invalid="ignore", over="ignore"):
+        cost[np.abs(wide * 10 - np.round(wide * 10)) < 1e-3] = 5
     whole = wide == np.round(wide)
     cost[whole] = 4
     cost[whole & (wide < 10)] = 3
     cost[wide == 1] = 1
     cost[wide == 0] = 0
-    return int(cost.sum()) + int(np.count_nonzero(array < 0))
+    return int(cost.sum()) + int(np.count_nonzero(np.signbit(array)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def at_each_size(subject: Subject) -> list[Subject]:
     weights = {name: subject.params[name] for name in subject.graph.weights}
     inputs = by_copy({name: subject.params[name] for name in subject.graph.inputs})
     parts = zip(copies(subject.graph), inputs, strict=True)
-    return [Subject(graph, {**weights, **params}, DYNAMIC) for graph, params in parts]
+    return [replace(subject, graph=g, params={**weights, **params}) for g, params in parts]
 
 
 def edited(subject: Subject, edit: Callable[[Subject], Subject]) -> Subject:
@@ -45,7 +46,8 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
                 raise Inapplicable(f"the weight {name} depends on the size")
             params[name] = part.params[name]
     try:
-        return Subject(joined([part.graph for part in parts]), params, DYNAMIC)
+        whole = joined([part.graph for part in parts])
+        return replace(first, graph=whole, params=params, exporter=DYNAMIC)
     except GraphError as error:
         raise Inapplicable(str(error)) from error
 
@@ -59,7 +61,8 @@ def fixed(subject: Subject) -> Subject:
     inputs, weights, outputs = ([names[n] for n in ns] for ns in ends)
     nodes = [renamed(node, names) for node in graph.nodes]
     static = Graph(values, nodes, inputs, weights, outputs)
-    return Subject(static, {names[n]: a for n, a in subject.params.items()}, "direct")
+    params = {names[n]: a for n, a in subject.params.items()}
+    return replace(subject, graph=static, params=params, exporter="direct")
 
 
 def _apart(name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from nnfuzz.inputs.program import Program, index_ranges
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.module import execute
 from nnfuzz.reduction.simplicity import array_cost, attribute_cost, dtype_cost
 from nnfuzz.spec.body import Body
 from nnfuzz.spec.carriers import array, tensor
@@ -31,18 +32,20 @@ class Inapplicable(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """params: inputs and weights by name, in the dtypes of the graph."""
+    """params: inputs and weights by name, in the dtypes of the graph. edges: whether values may be
+    NaN and infinite, as in the tests of a campaign at edges."""
 
     graph: Graph
     params: Mapping[str, np.ndarray]
     exporter: str = "direct"
+    edges: bool = False
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
         """Every value by name, as native PyTorch computes it.
 
-        Raises: Inapplicable where a value is not finite, an operator is outside of its domain, or
-        an index outside of its range.
+        Raises: Inapplicable where an index is outside of its range and, but for edges, where a
+        value is not finite or an operator is outside of its domain.
         """
         for name, (lo, hi) in index_ranges(self.graph).items():
             given = self.params.get(name)
@@ -52,6 +55,8 @@ class Subject:
         tensors = {name: tensor(self.params[name]) for name in names}
         try:
             violation = Program(self.graph).run(tensors)
+            if violation is not None and self.edges:
+                tensors, violation = execute(self.graph, tensors), None
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError) as error:
             # An attribute that was never drawn may be beyond what PyTorch implements.
             raise Inapplicable(f"PyTorch refuses: {error}") from error

@@ -161,6 +161,8 @@ def apply_dtype(subject: Subject, edit: Edit) -> Subject:
     old, new = DType(edit.target), DType(edit.value)
     graph = subject.graph
     names = [n for n in (*graph.inputs, *graph.weights) if graph.type(n).dtype is old]
+    if not new.is_float and not all(np.isfinite(subject.params[name]).all() for name in names):
+        raise Inapplicable(f"{new.value} has no NaN and no infinities")
     types = {name: graph.type(name).with_dtype(new) for name in names}
     params = {name: subject.params[name].astype(new.numpy) for name in names}
     nodes = [Node(_with_dtype(n.op, old, new), n.inputs, n.outputs) for n in graph.nodes]
@@ -269,7 +271,7 @@ def _simplified(array: np.ndarray, value: list[Any]) -> np.ndarray:
     elif way == "first":
         part[...] = part[0]
     elif is_floating(array):
-        part[...] = np.round(part, 0 if way == "integers" else 1)
+        part[...] = np.round(part, 0 if way == "integers" else 1) + 0.0  # no negative zeros
     elif array.dtype != bool:
         least, most = DType.of(array.dtype).limits
         part[...] = np.clip(part, max(-9, least), min(9, most))

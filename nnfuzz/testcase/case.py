@@ -42,7 +42,8 @@ class CaseConfig:
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
     seed_digest: of their contents (nnfuzz.testcase.seeds).
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. rewrites:
-    share of those in the direct form whose model is rewritten (nnfuzz.rewrite); unrewritten: what
+    share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
+    `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
     no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES. descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
     for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
@@ -55,7 +56,7 @@ class CaseConfig:
     engine: str = "direct"
     motifs: float = 0.5
     dynamic: float = 0.0
-    rewrites: float = 0.0
+    rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()
     descend: bool = False
     invalid: bool = False

@@ -57,7 +57,7 @@ KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
 EMPTY = 0.3
-"""Share of the models with edge values that get empty tensors as well."""
+"""Share of the models with edge values that get empty tensors as well, unless one is given."""
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
 
@@ -249,7 +249,9 @@ class CaseGenerator:
         index alone, so that the share changes no graph.
         """
         rng = random.Random(f"{self.seed}/{index}/rewrites")
-        share = max(self.config.rewrites, EMPTY if self.config.edges else 0.0)
+        share = self.config.rewrites
+        if share is None:
+            share = EMPTY if self.config.edges else 0.0
         if self.config.invalid or not self._rules or rng.random() >= share:
             return model, b"", DIRECT
         after, steps = drawn(model, rng, self._rules)

@@ -9,8 +9,9 @@ from types import MappingProxyType
 import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.cheap import beyond
 from nnfuzz.compare.deviating import explanation
-from nnfuzz.compare.edges import at_edges, beyond
+from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.envelope import enveloped
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
@@ -62,6 +63,7 @@ class Producer:
 
         What has been read and learnt already is kept. Raises: as the constructor does.
         """
+        self.edges = config.edges
         self.generators: dict[str, CaseGenerator] = {}
         plain = replace(config, refused=(), avoid=(), emphasis=NO_EMPHASIS)
         if plain != self._plain:
@@ -201,9 +203,8 @@ class Producer:
         for target in everything:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
-        envelope, sure = enveloped(graph, params)
-        if beyond(params):
-            envelope = at_edges(graph, params, envelope)
+        strange = self.edges or beyond({**params, **case.expected})
+        envelope, sure = (enveloped_at_edges if strange else enveloped)(graph, params)
         found = verdict(envelope, everything, groups.values())
         told = {
             target: explanation(own, graph, params, outputs[target])

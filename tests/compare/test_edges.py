@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.compare.edges import at_edges, beyond
-from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.edges import beyond, enveloped_at_edges
 from nnfuzz.compare.verdict import compare
 from nnfuzz.inputs.edges import expected
 
@@ -21,7 +20,7 @@ def bounds(build, *operators, x=X):
         name = b.add(operator, *((name, "x") if operator in ("Add", "Sub", "Max") else (name,)))
     graph, params = b.done(name)
     assert beyond(params)
-    return at_edges(graph, params, envelopes(graph, params)), expected(graph, params)
+    return enveloped_at_edges(graph, params)[0], expected(graph, params)
 
 
 def wrong(found, outputs, change):
@@ -73,7 +72,7 @@ def test_other_operators_count_where_nothing_is_at_an_edge(build):
     b.add("Neg", "x")
     name = b.add("Erf", "y")
     graph, params = b.done(name)
-    assert at_edges(graph, params, envelopes(graph, params))[name].comparable.all()
+    assert enveloped_at_edges(graph, params)[0][name].comparable.all()
 
 
 def test_ieee_754_decides_on_its_own_functions(build):
@@ -90,9 +89,9 @@ def test_a_pole_of_what_was_rounded_is_not_decided(build):
     b = build(x=np.array([0.1, np.nan], np.float32), y=np.array([-0.1, 1.0], np.float32))
     name = b.add("Reciprocal", b.add("Add", "x", "y"))
     graph, params = b.done(name)
-    found = at_edges(graph, params, envelopes(graph, params))
+    found = enveloped_at_edges(graph, params)[0]
     assert not found[name].comparable[0]
     b = build(x=np.array([0.0, np.nan], np.float32))
     name = b.add("Reciprocal", "x")
     graph, params = b.done(name)
-    assert at_edges(graph, params, envelopes(graph, params))[name].comparable.all()
+    assert enveloped_at_edges(graph, params)[0][name].comparable.all()

@@ -38,6 +38,8 @@ class Elementwise(OpSpec):
     """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""
     codomain: ClassVar[Range] = ANY_RANGE
     """Bounds of the outputs, whatever the inputs."""
+    selects: ClassVar[bool] = False
+    """Whether the first of three inputs, a condition, chooses one of the others."""
 
     @per_input
     def value_range(self, *ranges: Range) -> Range:
