@@ -73,8 +73,8 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> tuple[dict[str, Envelope
             intervals[name], edges[name] = _given(values[name], graph.type(name).dtype)
         for node in graph.nodes:
             step(graph, node, values, intervals)
-            found = _outputs(graph, node, values, intervals, edges)
-            for name, (interval, edge) in zip(node.outputs, found, strict=True):
+            made = _outputs(graph, node, values, intervals, edges)
+            for name, (interval, edge) in zip(node.outputs, made, strict=True):
                 intervals[name], edges[name] = interval, edge
     found = {
         name: _told(envelope(graph.type(name).dtype, values[name], intervals[name]), edges[name])

@@ -26,11 +26,12 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Disrupted:
-    """A model that must be refused. model: the bytes of its file. inputs: to run it with, should it
-    be accepted.
+    """A model that must be refused. model: the bytes of its file. valid: those of the same without
+    the fault. inputs: to run it with, should it be accepted.
     """
 
     model: bytes
+    valid: bytes
     inputs: dict[str, np.ndarray]
     fault: Fault
 
@@ -50,7 +51,8 @@ def disrupted(
     data = site.data
     if data is None:
         data = site.model.SerializeToString(deterministic=True)
-    return Disrupted(data, site.inputs, Fault(kind.name, what, kind.clause, site.operator))
+    fault = Fault(kind.name, what, kind.clause, site.operator)
+    return Disrupted(data, site.valid or model, site.inputs, fault)
 
 
 @cache

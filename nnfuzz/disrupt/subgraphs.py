@@ -141,6 +141,7 @@ def _as_function(site: Site) -> tuple[NodeProto, int]:
     site.at(node)
     node.op_type, node.domain = "Wrapped", LOCAL
     del node.attribute[:]
+    site.so_far()
     return node, len(inputs)
 
 

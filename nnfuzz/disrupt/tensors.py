@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.disrupt.kinds import kind
 from nnfuzz.disrupt.site import Site
@@ -96,11 +96,13 @@ def broken_sparse_tensor(site: Site) -> str:
     name = tensor.name
     count = math.prod(tensor.dims)
     indices = site.choice(([0, count], [-1, 0], [0, 2**40], [1, 1], [1, 0]))
-    sparse = SparseTensorProto(dims=tensor.dims)
-    sparse.values.CopyFrom(numpy_helper.from_array(np.ones(2, np.float32), name))
-    sparse.indices.CopyFrom(numpy_helper.from_array(np.array(indices, np.int64), f"{name}_i"))
-    site.graph.sparse_initializer.append(sparse)
     site.graph.initializer.remove(tensor)
+    sparse = site.graph.sparse_initializer.add(dims=tensor.dims)
+    sparse.values.CopyFrom(numpy_helper.from_array(np.ones(2, np.float32), name))
+    for chosen in ([0, count - 1], indices):  # the first ones are right
+        sparse.indices.CopyFrom(numpy_helper.from_array(np.array(chosen, np.int64), f"{name}_i"))
+        if chosen is not indices:
+            site.so_far()
     return f"sparse initializer {name!r} of {count} elements has the indices {indices}"
 
 
@@ -155,11 +157,11 @@ def wrong_constant_size(site: Site) -> str:
     """A Constant whose tensor has other bytes than its shape asks for."""
     tensor = site.some_weight()
     name = tensor.name
-    constant = helper.make_node("Constant", [], [name], value=tensor)
-    value = constant.attribute[0].t
+    site.graph.node.insert(0, helper.make_node("Constant", [], [name], value=tensor))
+    site.graph.initializer.remove(tensor)
+    site.operator = "Constant"
+    site.so_far()
+    value = site.graph.node[0].attribute[0].t
     wanted = len(value.raw_data)
     value.raw_data = site.choice((value.raw_data[:-1], b"", value.raw_data * 2))
-    site.graph.initializer.remove(tensor)
-    site.graph.node.insert(0, constant)
-    site.operator = "Constant"
     return f"Constant {name!r}{list(value.dims)} has {len(value.raw_data)} of {wanted} bytes"

@@ -52,7 +52,8 @@ _WORDS = re.compile(
 _FRAME = re.compile(r'^  File "([^"]*)", line \d+, in .*\n(?:    (.*))?', re.MULTILINE)
 _NATIVE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".rs")
 _STANDARD_OWN = ("onnx", "google")
-"""Packages whose own errors say what is wrong with a model: the standard's checker, protobuf."""
+"""Packages whose own errors, of whatever class, say what is wrong with a model: the standard's
+checker and readers, protobuf."""
 
 
 def reads_as_internal(error: CompilerError, packages: Collection[str]) -> bool:
@@ -70,8 +71,10 @@ def reads_as_internal(error: CompilerError, packages: Collection[str]) -> bool:
     file, line = innermost(error.traceback)
     if not file or file.endswith(_NATIVE):
         return False
-    own = any(package in PurePath(file).parts for package in packages)
-    if own and line.startswith("raise"):
+    parts = PurePath(file).parts
+    own = any(package in parts for package in packages)
+    meant = own or any(package in parts for package in _STANDARD_OWN)
+    if meant and line.startswith("raise"):
         return False
     if name in _SLIPS:
         return True

@@ -27,7 +27,9 @@ _BACKTICK = re.compile(r"`([^`'\n]{0,120})[`']")
 _TOKEN = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<!\w)(?<!\d\.)[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
 _NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
-_SHAPE = re.compile(r"[\[({]\s*[N?][N.]*(?:\s*[,x]\s*[N?][N.]*)*\s*,?\s*[\])}]|\{\}|\[\]")
+_SHAPE = re.compile(
+    r"[\[({]\s*[N?][N.]*(?:\s*[,x]\s*[N?][N.]*)*\s*,?\s*[\])}]|\{\}|\[\]|(?<=\bshape )\(\)"
+)
 _NAMES = re.compile(r"<name>(?:\s*,\s*<name>)+")
 _DTYPE = re.compile(
     r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"

@@ -37,7 +37,7 @@ def produce_invalid(generator: CaseGenerator, index: int, report: Report) -> Tes
             found = disrupted(kind, base.model, base.inputs, rng)
             if found is not None:
                 made = {"model": found.model, "inputs": found.inputs, "fault": found.fault}
-                before = {"plain": base.model, "plain_inputs": base.inputs}
+                before = {"plain": found.valid, "plain_inputs": base.inputs}
                 return replace(base, id=id_, weights={}, expected={}, **made, **before)  # type: ignore[arg-type]
     if isinstance(base, NotProduced) and base.stage == "fault":
         return replace(base, id=id_)

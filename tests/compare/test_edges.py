@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.compare.edges import beyond, enveloped_at_edges
-from nnfuzz.compare.verdict import compare
+from nnfuzz.compare.cheap import beyond
+from nnfuzz.compare.edges import enveloped_at_edges
+from nnfuzz.compare.verdict import compare, outside
 from nnfuzz.inputs.edges import expected
 
 X = np.array([[np.nan, np.inf, -np.inf, 1.0], [0.0, -0.0, 1e-42, 2.0]], np.float32)
@@ -59,15 +60,15 @@ def test_a_comparison_with_nan_is_decided(build):
 
 
 def test_what_onnx_does_not_decide_is_masked_with_all_behind_it(build):
-    """ONNX does not say what the maximum of NaN and a number is."""
+    """ONNX does not say what the maximum of NaN and a number is; of numbers it does."""
     found, outputs = bounds(build, "Max", "Neg")
     assert not wrong(found, outputs, put((0, 0), 7.0))
-    assert not any(envelope.comparable.any() for envelope in found.values())
+    assert wrong(found, outputs, put((1, 3), 7.0))
 
 
 def test_other_operators_count_where_nothing_is_at_an_edge(build):
     found, _ = bounds(build, "Erf", x=np.array([[np.nan, 1.0]], np.float32))
-    assert not any(envelope.comparable.any() for envelope in found.values())
+    assert [e.comparable.tolist() for e in found.values()] == [[[False, True]]]
     b = build(x=X, y=np.array([1.0, 2.0], np.float32))
     b.add("Neg", "x")
     name = b.add("Erf", "y")
@@ -85,9 +86,10 @@ def test_ieee_754_decides_on_its_own_functions(build):
 
 
 def test_a_pole_of_what_was_rounded_is_not_decided(build):
-    """A sum that is 0 here may be a little more where it is added otherwise."""
-    b = build(x=np.array([0.1, np.nan], np.float32), y=np.array([-0.1, 1.0], np.float32))
-    name = b.add("Reciprocal", b.add("Add", "x", "y"))
+    """A difference that is 0 here may be a little more where a product is rounded otherwise."""
+    x, y = np.array([0.1, np.nan], np.float32), np.array([0.3, 1.0], np.float32)
+    b = build(x=x, y=y, z=x * y)
+    name = b.add("Reciprocal", b.add("Sub", b.add("Mul", "x", "y"), "z"))
     graph, params = b.done(name)
     found = enveloped_at_edges(graph, params)[0]
     assert not found[name].comparable[0]
@@ -95,3 +97,56 @@ def test_a_pole_of_what_was_rounded_is_not_decided(build):
     name = b.add("Reciprocal", "x")
     graph, params = b.done(name)
     assert enveloped_at_edges(graph, params)[0][name].comparable.all()
+
+
+def test_the_sign_of_a_zero_is_asked_for_where_it_is_decided(build):
+    """IEEE 754-2019 clause 6.3, and selection, which keeps every bit; of functions it is open."""
+    x = np.array([0.0, -0.0, 2.0], np.float32)
+    for operators, place, either in (
+        (["Neg"], 0, False),
+        (["Neg", "Add"], 1, False),
+        (["Sqrt"], 1, False),
+        (["Tanh"], 1, True),
+        (["Relu", "Neg"], 1, True),
+    ):
+        found, outputs = bounds(build, *operators, x=x)
+        (y,) = outputs.values()
+        assert bool(wrong(found, outputs, put(place, -y[place]))) is not either, operators
+
+
+def test_a_selected_zero_keeps_its_sign_and_what_is_not_chosen_does_not_matter(build):
+    b = build(
+        c=np.array([True, False]),
+        x=np.array([-0.0, np.nan], np.float32),
+        y=np.array([1.0, 3.0], np.float32),
+    )
+    graph, params = b.done(b.add("Where", "c", b.add("Identity", "x"), "y"))
+    (bounds_of,) = enveloped_at_edges(graph, params)[0].values()
+    assert bounds_of.comparable.all()
+    assert outside(bounds_of, np.array([0.0, 3.0], np.float32)).tolist() == [True, False]
+    assert not outside(bounds_of, np.array([-0.0, 3.0], np.float32)).any()
+
+
+def test_an_infinity_has_the_sign_of_the_zero_that_was_divided_by(build):
+    b = build(x=np.array([1.0, 1.0], np.float32), y=np.array([0.0, -0.0], np.float32))
+    graph, params = b.done(b.add("Div", "x", b.add("Neg", "y")))
+    (found,) = enveloped_at_edges(graph, params)[0].values()
+    assert found.lo.tolist() == found.hi.tolist() == [-np.inf, np.inf]
+    assert found.comparable.all()
+
+
+def test_nothing_is_asked_where_a_subnormal_number_may_be_flushed(build):
+    """1 / 1e-42 is a number, or infinite where the operand is taken for 0, of whatever sign."""
+    b = build(x=np.array([1e-42, np.nan], np.float32))
+    graph, params = b.done(b.add("Reciprocal", "x"))
+    (found,) = enveloped_at_edges(graph, params)[0].values()
+    assert found.comparable.tolist() == [False, True]
+
+
+def test_padding_has_a_sign_of_its_own(build):
+    b = build(x=np.array([[-0.0, np.inf]], np.float32))
+    graph, params = b.done(b.add("Pad", "x", mode="constant", pads=(0, 1, 0, 0), value=0))
+    (found,) = enveloped_at_edges(graph, params)[0].values()
+    assert not outside(found, np.array([[0.0, -0.0, np.inf]], np.float32)).any()
+    wrong = outside(found, np.array([[-0.0, 0.0, np.nan]], np.float32))
+    assert wrong.all()

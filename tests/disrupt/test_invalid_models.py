@@ -73,6 +73,17 @@ def test_what_the_checker_finds_is_not_there_before(producer):
             onnx.checker.check_model(found.model, full_check=True)
 
 
+def test_what_a_fault_needs_is_in_the_model_without_it(cases):
+    """What a compiler answers to a function or a sparse tensor is no answer to the fault."""
+    plain = {c.fault.kind: onnx.load_model_from_string(c.plain) for c in cases}
+    for model in plain.values():
+        onnx.checker.check_model(model, full_check=True)
+    assert plain["broken-sparse-tensor"].graph.sparse_initializer
+    assert plain["wrong-constant-size"].graph.node[0].op_type == "Constant"
+    for kind in ("recursive-function", "duplicate-function", "function-call-with-more"):
+        assert plain[kind].functions
+
+
 def test_the_page_lists_the_kinds_with_their_clauses():
     page = (Path(__file__).parents[2] / "docs" / "INVALID.md").read_text()
     for kind in KINDS.values():

@@ -39,6 +39,8 @@ def error(kind, message="", file=OWN, line="shape = attrs['perm']"):
         (error("toycompiler.errors.ImportError", "bad axis", line="raise error"), False),
         (error("onnx.checker.ValidationError", "bad axis", file="/onnx/checker.py"), False),
         (error("google.protobuf.message.DecodeError", "truncated", file="/onnx/x.py"), False),
+        (error("TypeError", "UNDEFINED", file="/onnx/reader.py", line="raise TypeError(x)"), False),
+        (error("KeyError", "99", file="/onnx/reader.py", line="return TYPES[dtype]"), True),
         (error("RuntimeError", "the axis is out of range", line="native.build(graph)"), False),
         (error("RuntimeError", "vector::_M_range_check: __n (which is 3)"), True),
         (error("RuntimeError", "Converting input model\nstoull"), True),

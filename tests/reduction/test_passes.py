@@ -8,8 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from nnfuzz.opspecs.arithmetic import Neg
+from nnfuzz.opspecs.math import Sqrt
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.shapes import Symbolic
@@ -155,3 +159,21 @@ def test_simplified_numbers_never_cost_more(subjects):
             made = _simplified(array, [way, 0, array.size])
             assert made.dtype == array.dtype
             assert array_cost(made) <= array_cost(array)
+
+
+def test_a_subject_at_edges_keeps_nan_and_infinities():
+    """Elsewhere a value that is not finite makes a candidate invalid."""
+    x = TensorType(DType.FLOAT32, (3,))
+    values = {name: Value(name, x) for name in "xyz"}
+    nodes = [Node(Sqrt(), ("x",), ("y",)), Node(Neg(), ("y",), ("z",))]
+    given = {"x": np.array([np.nan, np.inf, -1.0], np.float32)}
+    subject = Subject(Graph(values, nodes, ["x"], [], ["z"]), given, edges=True)
+    assert np.isnan(subject.checked().values["z"]).tolist() == [True, False, True]
+    cut = applied(subject, [Edit("neighbourhoods", "input", ["z"])])
+    assert cut.params["y"][1] == np.inf and cut.edges
+    simpler = applied(subject, [Edit("numbers", "x", ["integers", 0, 3])])
+    assert np.isnan(simpler.params["x"][0])
+    with pytest.raises(Inapplicable):
+        replace(subject, edges=False).checked()
+    with pytest.raises(Inapplicable, match="no NaN"):
+        applied(subject, [Edit("dtypes", "float32", "int64")])
