@@ -27,18 +27,16 @@ from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, holds, 
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
+from .math import Erf
+
 
 def negative_part(u, y, x):
     """Rounding error of a product, the factor of which is rounded, too, where x is negative."""
     return torch.where(x < 0, 2.5 * u * y.abs(), 0.0)
 
 
-def absolute(u):
-    """Unit roundoffs that vectorised sigmoids and tangents are off by, however small the result.
-
-    Types narrower than float32 do not show the approximation, only what a sum behind it rounds.
-    """
-    return 3.0 if u <= SINGLE else 1.0
+ABSOLUTE = 3.0
+"""Unit roundoffs that vectorised sigmoids of float32 are off by, however small the result."""
 
 
 @operator
@@ -139,8 +137,15 @@ class Sigmoid(Increasing):
     within = (0.0, math.inf)
 
     def radius(self, u, y, x):
-        """Half of 1 + tanh(x / 2), where it is small."""
-        return u * (elementary(u) * y.abs() + absolute(u))
+        """Half of 1 + tanh(x / 2), where it is small; or 1 / (1 + exp(-x)).
+
+        There the exponential is a share 1 - y of the sum; sum, and reciprocal, are rounded.
+        """
+        if u == SINGLE:
+            return u * (elementary(u) * y.abs() + ABSOLUTE)
+        tangent, size = (1 - 2 * y).abs(), y.abs()
+        half = elementary(u) * tangent / 2 + size
+        return u * torch.maximum(half, size * (elementary(u) * (1 - y).clamp(min=0) + 2))
 
 
 @operator
@@ -162,7 +167,9 @@ class HardSigmoid(Increasing):
         inner = x * self.alpha + self.beta
         # A little beyond the kinks, since the inner value is rounded before it is clipped.
         bent = (inner > -0.01) & (inner < 1.01)
-        return torch.where(bent, 3 * u * (self.alpha * x.abs() + self.beta), 0.0)
+        # Alpha, its product with x, beta and the sum are rounded.
+        steps = 2 * self.alpha * x.abs() + self.beta + y.abs()
+        return torch.where(bent, u * steps.clamp(min=u), 0.0)
 
 
 @operator
@@ -198,7 +205,16 @@ class Tanh(Increasing):
     torch = staticmethod(torch.tanh)
 
     def radius(self, u, y, x):
-        return u * (4 * (x if u <= SINGLE else y).abs().clamp(max=1) + 1.5 + absolute(u) / 2)
+        """Approximations of float32 are off by 3 u, however small y is, and 4 u x.
+
+        Else it is libm's, of two units in the last place in float64, or (e - 1) / (e + 1), where
+        e = exp(2 |x|) moves the result by (1 - y^2) / 2 of its own error.
+        """
+        size = y.abs()
+        if u == SINGLE:
+            return u * (4 * x.abs().clamp(max=1) + 3)
+        steps = elementary(u) * (1 - size * size).clamp(min=0) / 2 + 3 * size
+        return u * torch.maximum(steps, 4 * size) if u < SINGLE else u * steps
 
 
 @operator
@@ -214,9 +230,13 @@ class Softplus(Increasing):
         return [x - exponent_limit(x)]
 
     def radius(self, u, y, x):
-        """In float32 it may be x + log(1 + exp(-x)), even where x is negative."""
-        off = 2.5 * x.abs() + 1 if u == SINGLE else 0.0
-        return u * (4 * y.abs() + off + 1)
+        """In float32 it may be x + log(1 + exp(-x)), even where x is negative.
+
+        Else the exponential is a share sigmoid(x) of the rounded sum that the logarithm is of.
+        """
+        if u == SINGLE:
+            return u * (4 * y.abs() + 2.5 * x.abs() + 2)
+        return u * (elementary(u) * (y.abs() + torch.sigmoid(x)) + 1)
 
 
 @operator
@@ -225,7 +245,8 @@ class Softsign(Increasing):
     torch = staticmethod(F.softsign)
     within = (-1.0, 1.0)
     codomain = (-1, 1)
-    rounding = (4, 0)
+    rounding = (3, 0)
+    """A sum, its reciprocal and a product."""
 
 
 LEAST_GELU = {
@@ -270,13 +291,25 @@ class Gelu(Gated):
 
         Of the form with tanh, ONNX says so in a function with float32 constants, whatever the type:
         the argument of tanh is off by 2^-24 of itself, the result by that times the slope.
+        In types but float32 the steps are known: the error of erf or tanh, that of its argument,
+        and of the sum with 1 and of the product with x.
         """
         size = x.abs()
-        own = 8 * u * size if u == SINGLE else u * (5 * y.abs() + 1.25 * absolute(u) * size)
         if self.approximate == "none":
-            return own
-        inner = math.sqrt(2 / math.pi) * (size + 0.044715 * size**3)
-        return own + size * inner / torch.cosh(inner.clamp(max=300)).square() * 2**-25
+            if u == SINGLE:
+                return 8 * u * size
+            slope = math.sqrt(2 / math.pi) * size * torch.exp(-x * x / 2)
+            inner = Erf().radius(u, torch.erf(x * math.sqrt(0.5)), x) + 2 * u * slope
+            return size / 2 * inner + 2 * u * y.abs()
+        cube = 0.044715 * size**3
+        whole = math.sqrt(2 / math.pi) * (size + cube)
+        slope = 1 / torch.cosh(whole.clamp(max=300)).square()
+        constants = size * whole * slope * 2**-25
+        if u == SINGLE:
+            return 8 * u * size + constants
+        off = 3 * whole + 4 * math.sqrt(2 / math.pi) * cube
+        inner = Tanh().radius(u, torch.tanh(whole), whole) + u * slope * off
+        return size / 2 * inner + 2 * u * y.abs() + constants
 
 
 COARSEST = 2.0**-8

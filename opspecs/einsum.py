@@ -12,7 +12,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.equation import drawn, ranks, read
 from nnfuzz.spec.families.sums import Summing, largest, summed
-from nnfuzz.spec.intervals import Interval, linear, sum_radius, underflow
+from nnfuzz.spec.intervals import Interval, by_squares, linear, sum_radius, underflow
 from nnfuzz.spec.operator import ANY_RANGE, ConstraintError, In, OpSpec, operator
 
 
@@ -125,7 +125,8 @@ class Einsum(Summing):
     def radius(self, u, y, *xs):
         terms = self.terms(*xs) + 2 * (len(xs) - 1)
         if len(xs) < 3:
-            return sum_radius(u, terms, self.absolute(*xs), y)
+            partial = by_squares(self.torch(*[x * x for x in xs]), terms)
+            return sum_radius(u, terms, self.absolute(*xs), y, partial=partial)
         # Sums of some factors come first, and are not partial sums of the whole.
         radius = sum_radius(u, terms + 2, self.absolute(*xs))
         return radius + terms * underflow(u) * self._grown(xs)

@@ -16,11 +16,11 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import corners
+from nnfuzz.spec.intervals import SINGLE, corners
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
-from .activation import Softplus, Tanh, absolute
+from .activation import ABSOLUTE, Sigmoid, Softplus, Tanh
 
 LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
 LEAST_MISH = (-1.1924312, -0.3088434131)
@@ -51,7 +51,15 @@ class Sigmoidal(Gated):
         return [x.abs() - largest(x) / 4]
 
     def radius(self, u, y, x):
-        return u * (7 * y.abs() + 1.25 * absolute(u) * x.abs())
+        """The product alpha x, of two rounded numbers, the sigmoid of it, the product with x."""
+        if u == SINGLE:
+            return u * (7 * y.abs() + 1.25 * ABSOLUTE * x.abs())
+        inner = x * single(self.alpha)
+        share = torch.sigmoid(inner)
+        off = Sigmoid().radius(u, share, inner)
+        if self.alpha != 1:
+            off = off + 2 * u * inner.abs() * share * (1 - share)
+        return x.abs() * off + u * y.abs()
 
 
 @operator
@@ -97,7 +105,7 @@ class SwiGLU(Binary):
         return products(self._gate.value_range(a), b)
 
     def radius(self, u, y, a, b):
-        return self._gate.radius(u, self._gate.torch(a), a) * b.abs() + 2 * u * y.abs()
+        return self._gate.radius(u, self._gate.torch(a), a) * b.abs() + u * y.abs()
 
 
 @operator
@@ -119,4 +127,4 @@ class Mish(Gated):
         inner = F.softplus(x)
         slope = 1 / torch.cosh(inner.clamp(max=300)).square()
         off = Tanh().radius(u, inner.tanh(), inner) + slope * Softplus().radius(u, inner, x)
-        return x.abs() * off + 2 * u * y.abs()
+        return x.abs() * off + u * y.abs()

@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import may_be_one
 from nnfuzz.spec.families.loss import ClassLoss
-from nnfuzz.spec.families.norm import exponential_sums, share_roundings, spread_mask
+from nnfuzz.spec.families.norm import exponential_sums, log_radius, spread_mask
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import operator
 
@@ -77,8 +77,7 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
 
     def radius(self, u, y, x, target, *weight):
         """`y` is the loss or, with the rank of x, the logarithms."""
-        d = x.amax(1, keepdim=True) - x
-        off = u * (3 * torch.log_softmax(x, 1).abs() + 1) + share_roundings(u, d, x.shape[1])
+        off = log_radius(u, torch.log_softmax(x, 1), x, 1)
         if y.dim() == x.dim():
             return off
         return self.loss_radius(u, y, torch.log_softmax(x, 1), off, target, *weight)

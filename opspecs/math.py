@@ -28,6 +28,11 @@ def exponential(u, y, x):
     return u * y.abs() * (elementary(u) + (1.5 * x.abs() if u == SINGLE else 0.0))
 
 
+def coarse(u, units):
+    """The error of float32 in so many of its unit roundoffs, which narrower types inherit."""
+    return SINGLE * units if u > SINGLE else 0.0
+
+
 @operator
 class Exp(Increasing):
     edges = True
@@ -49,7 +54,8 @@ class Log(Increasing):
     valid = ((POSITIVE, math.inf),)
 
     def radius(self, u, y, x):
-        return u * (elementary(u) * y.abs() + (1 if u == SINGLE else 0.5))
+        absolute = 1.0 if u == SINGLE else 0.5 if u < SINGLE else 0.0
+        return u * (elementary(u) * y.abs() + absolute) + coarse(u, 1.0)
 
 
 @operator
@@ -77,8 +83,9 @@ class Sin(Wave):
     maximum_at = math.pi / 2
 
     def radius(self, u, y, x):
+        """float32 reduces the argument by a rounded multiple of pi; nobody does that in less."""
         if u > SINGLE:
-            return 5 * u * y.abs()
+            return elementary(u) * u * y.abs() + coarse(u, 5 * x.abs())
         return u * (4 * x.abs().clamp(max=1) + x.abs())
 
 
@@ -87,7 +94,10 @@ class Cos(Wave):
     torch = staticmethod(torch.cos)
 
     def radius(self, u, y, x):
-        return u * (4 + x.abs()) if u <= SINGLE else 5 * u * y.abs()
+        """As of Sin."""
+        if u > SINGLE:
+            return elementary(u) * u * y.abs() + coarse(u, 4 + x.abs())
+        return u * (4 + x.abs())
 
 
 @operator
@@ -105,10 +115,11 @@ class Tan(Branched):
     def radius(self, u, y, x):
         """The argument may be off by 2u; unbounded where a pole is that near.
 
-        Not of narrower types than float32, in which nobody reduces it.
+        Not of narrower types than float32, in which nobody reduces it; the quotient of sine and
+        cosine may be computed in them.
         """
         if u > SINGLE:
-            return 6 * u * y.abs()
+            return (2 * elementary(u) + 1) * u * y.abs()
         shift = torch.tan((2 * u * x.abs()).clamp(max=1.5))
         room = (1 - shift * y.abs()).clamp(min=0)
         return 5 * u * y.abs() + shift * (1 + y * y) / room
@@ -132,6 +143,8 @@ class Acos(Decreasing):
 
     def radius(self, u, y, x):
         """Where it is the difference of Asin and pi / 2, that one's error is absolute."""
+        if u > SINGLE:
+            return elementary(u) * u * y.abs() + coarse(u, 8)
         return 8 * u if u == SINGLE else u * (2.5 * y.abs() + 1.5)
 
 
@@ -154,7 +167,8 @@ class Hyperbolic(Unary):
         return [x.abs() - exponent_limit(x)]
 
     def radius(self, u, y, x):
-        return exponential(u, y, x)
+        """Half the sum, or difference, of two exponentials, which is rounded as well."""
+        return exponential(u, y, x) + (u * y.abs() if u != SINGLE else 0.0)
 
 
 @operator
@@ -178,7 +192,10 @@ class Asinh(Increasing):
     edges = True
     unexportable = (Unexportable("torchscript", "has no symbolic function for asinh"),)
     torch = staticmethod(torch.asinh)
-    rounding = (5, 2)
+
+    def radius(self, u, y, x):
+        """The logarithm of |x| + sqrt(x^2 + 1): of a square, two sums and a root."""
+        return u * (elementary(u) * y.abs() + (2 if u == SINGLE else 2.5))
 
 
 @operator
@@ -193,7 +210,7 @@ class Acosh(Increasing):
     within = (0.0, math.inf)
 
     def radius(self, u, y, x):
-        return u * (5 * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
+        return u * (elementary(u) * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
 
 
 @operator
@@ -203,7 +220,10 @@ class Atanh(Increasing):
     unexportable = (Unexportable("torchscript", "has no symbolic function for atanh"),)
     torch = staticmethod(torch.atanh)
     valid = ((-0.99, 0.99),)
-    rounding = (5, 3)
+
+    def radius(self, u, y, x):
+        """Half the logarithm of (1 + x) / (1 - x): of a sum, a difference and a quotient."""
+        return u * (elementary(u) * y.abs() + (3 if u == SINGLE else 1.5))
 
 
 @operator
@@ -216,7 +236,9 @@ class Erf(Increasing):
 
     def radius(self, u, y, x):
         """Fast polynomials are within so much of 1, near 0 as well."""
-        return 12 * u if u == SINGLE else u * (elementary(u) * y.abs() + 0.5)
+        if u == SINGLE:
+            return 12 * u
+        return u * (elementary(u) * y.abs() + (0.5 if u < SINGLE else 0.0)) + coarse(u, 12)
 
 
 class ToInteger(Increasing):

@@ -16,6 +16,7 @@ from nnfuzz.spec.families.norm import (
     Normalization,
     Standardised,
     affine,
+    log_radius,
     mean_of,
     trailing,
 )
@@ -41,7 +42,8 @@ class Softmax(Exponentials):
         return share
 
     def radius(self, u, y, x):
-        return y * (3 * u + self.roundings(u, x))
+        """Divided by the sum, or multiplied by its reciprocal."""
+        return y * (2 * u + self.roundings(u, x))
 
 
 @operator
@@ -55,7 +57,7 @@ class LogSoftmax(Exponentials):
         return share.log()
 
     def radius(self, u, y, x):
-        return u * (3 * y.abs() + 1) + self.roundings(u, x)
+        return log_radius(u, y, x, self.axis)
 
 
 @operator
@@ -153,8 +155,17 @@ class BatchNormalization(PerChannel):
             self._parts(x, scale, bias, mean, var) - largest(x) / 4,
         ]
 
-    def radius(self, u, y, *xs):
-        return 5 * u * self._parts(*xs)
+    def radius(self, u, y, x, scale, bias, mean, var):
+        """g = scale / sqrt(var + eps) is off by 3 u, whatever it multiplies.
+
+        Then (x - mean) g + bias is computed, or x g + (bias - mean g), where g is the same number
+        in both places.
+        """
+        g = across(scale / torch.sqrt(var.clamp(min=0) + self.eps), x)
+        bias, mean = across(bias, x), across(mean, x)
+        d, shift = ((x - mean) * g).abs(), bias - mean * g
+        folded = (x * g).abs() + (mean * g).abs() + shift.abs()
+        return u * (3 * d + torch.maximum(2 * d, folded) + y.abs())
 
 
 @operator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -21,7 +22,7 @@ from nnfuzz.spec.families.window import (
     per_axis,
     spatial,
 )
-from nnfuzz.spec.intervals import Interval, ends, underflow
+from nnfuzz.spec.intervals import Interval, by_squares, ends, largest_first, underflow
 from nnfuzz.spec.operator import In, OpSpec, operator
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
@@ -142,6 +143,15 @@ class AveragePool(Averaging, Pool):
     def terms(self, x):
         return product(self.kernel_shape)
 
+    @property
+    def varying(self):
+        return not self.count_include_pad and any(self.pads)
+
+    def partial(self, x):
+        if self.varying or self.terms(x) < 3:
+            return None
+        return by_squares(self.torch(x * x) / self.terms(x), self.terms(x))
+
 
 @operator
 class AveragePoolDilated(AveragePool):
@@ -248,6 +258,10 @@ class GlobalAveragePool(GlobalPool, Averaging):
 
     def terms(self, x):
         return x[0, 0].numel()
+
+    def partial(self, x):
+        axes = tuple(range(2, x.dim()))
+        return functools.partial(largest_first, x.abs() / self.terms(x), axes)
 
 
 @operator

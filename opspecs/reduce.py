@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -10,10 +11,11 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import positive, signed
 from nnfuzz.spec.families.elementwise import exponent_limit
+from nnfuzz.spec.families.norm import shared
 from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
-from nnfuzz.spec.intervals import greatest, sum_radius, underflow
+from nnfuzz.spec.intervals import elementary, greatest, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -40,6 +42,9 @@ class ReduceSum(Reduction, Summing):
     def value_range(self, x):
         return accumulated(x) if self.axes else x
 
+    def partial(self, x):
+        return functools.partial(self.largest_first, x.abs())
+
 
 @operator
 class ReduceMean(Reduction, Averaging):
@@ -48,6 +53,9 @@ class ReduceMean(Reduction, Averaging):
 
     def value_range(self, x):
         return x
+
+    def partial(self, x):
+        return functools.partial(self.largest_first, x.abs() / self.terms(x))
 
 
 class Extreme(Reduction):
@@ -152,11 +160,17 @@ class ReduceL1(SumOfMagnitudes):
     def reduce(self, x, axes, keepdim):
         return total(x.abs(), axes, keepdim)
 
+    def partial(self, x):
+        return functools.partial(self.largest_first, x.abs())
+
 
 @operator
 class ReduceSumSquare(SumOfMagnitudes):
     def reduce(self, x, axes, keepdim):
         return total(x * x, axes, keepdim)
+
+    def partial(self, x):
+        return functools.partial(self.largest_first, x * x)
 
     def domain(self, x):
         return square_summable(self, x) if x.is_floating_point() else []
@@ -180,8 +194,11 @@ class ReduceL2(Magnitudes):
         return square_summable(self, x)
 
     def radius(self, u, y, x):
+        """The root halves the error of the sum of squares: of the squares, of every addition."""
         lost = self.terms(x) * underflow(u)
-        radius = u * (self.terms(x) / 2 + 2.5) * y + torch.clamp(lost / y, max=math.sqrt(lost))
+        whole = y * y
+        added = (self.largest_first(x * x, whole) / whole).nan_to_num(0.0, 0.0, 0.0)
+        radius = u * ((added + 1) / 2 + 1.5) * y + torch.clamp(lost / y, max=math.sqrt(lost))
         return radius.masked_fill(y * y > greatest(u), math.inf)
 
 
@@ -213,9 +230,10 @@ class ReduceLogSum(Reduction):
         return math.log(max(x[0], 1e-4)), math.inf
 
     def radius(self, u, y, x):
-        whole = y.exp()
-        off = sum_radius(u, self.terms(x), self._sum(x.abs()), whole, products=False) / whole
-        return u * (5 * y.abs() + 1) - torch.log1p(-off.clamp(max=1))
+        whole, size = y.exp(), x.abs()
+        partial = functools.partial(self.largest_first, size)
+        off = sum_radius(u, self.terms(x), self._sum(size), whole, False, partial) / whole
+        return u * (elementary(u) * y.abs() + 1) - torch.log1p(-off.clamp(max=1))
 
 
 @operator
@@ -239,11 +257,18 @@ class ReduceLogSumExp(Reduction):
         return x[0], (math.inf if self.axes else x[1])
 
     def radius(self, u, y, x):
-        """Each exponential is off by its own rounding error, all of them by what underflows."""
+        """Each exponential is off by its own rounding error, all of them by what underflows.
+
+        Of exp(x), or of exp(x - m), m the maximum, where the difference is rounded and m added.
+        """
         shares = (x - self._spread(y, x)).exp().clamp(max=1)
-        off = ReduceSum(**self.attributes).torch(exponential(u, shares, x))
+        m = x.amax(self.axes, keepdim=True) if self.axes else x
+        errors = torch.maximum(exponential(u, shares, x), shared(u, m - x) * shares)
+        total = ReduceSum(**self.attributes).torch
+        added = self.largest_first(shares, total(shares).clamp(min=1))
         lost = self.terms(x) * underflow(u) / y.exp()
-        return off + u * (self.terms(x) + 5 * y.abs() + 1) + lost
+        log = torch.maximum(y.abs(), (y - m.reshape(y.shape)).abs())
+        return total(errors) + u * (added + elementary(u) * log + y.abs() + 1) + lost
 
     def _spread(self, y, x):
         """The result with the reduced axes kept."""

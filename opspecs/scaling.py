@@ -22,12 +22,21 @@ from nnfuzz.spec.families.norm import (
     centred_interval,
     centred_radius,
     mean_of,
+    shifted_radius,
     spread_mask,
     stashed,
     trailing,
 )
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, corners, ends, underflow
+from nnfuzz.spec.intervals import (
+    SINGLE,
+    Interval,
+    corners,
+    elementary,
+    ends,
+    largest_first,
+    underflow,
+)
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
@@ -80,8 +89,7 @@ class GroupNormalization(PerChannel):
 
     def radius(self, u, y, x, scale, bias):
         inner = centred_radius(u, self._grouped(x), (2,), self.eps, 1.0).reshape(x.shape)
-        shifted = 2 * u * (y.abs() + 2 * across(bias, x).abs())
-        return shifted + inner * across(scale, x).abs()
+        return shifted_radius(u, y, across(bias, x)) + u * y.abs() + inner * across(scale, x).abs()
 
     def onnx(self, emit, x, scale, bias):
         type_ = emit.type(x)
@@ -141,9 +149,12 @@ class RMSNormalization(Along, Normalization):
         return [x.abs() - math.sqrt(largest(x) / (2 * count))]
 
     def radius(self, u, y, x, scale):
-        count = math.prod(x.shape[a] for a in trailing(self.axis, x.dim()))
-        s = self._root(x * x)
-        return y.abs() * (u * (count / 2 + 7) + underflow(u) / (s * s))
+        """The root halves the error of the mean: of squares, additions, division and epsilon."""
+        axes, s = trailing(self.axis, x.dim()), self._root(x * x)
+        mean = (x * x).mean(axes, keepdim=True)
+        count = x.numel() // max(1, mean.numel())
+        added = largest_first(x * x / count, axes, mean) / (s * s)
+        return y.abs() * (u * ((added + 3) / 2 + 4) + underflow(u) / (s * s))
 
     def onnx(self, emit, x, scale):
         type_ = emit.type(x)
@@ -184,8 +195,12 @@ class LpNormalization(AlongAxis):
         return (-1.0 if x[0] < 0 else 0.0), (1.0 if x[1] > 0 else 0.0)
 
     def radius(self, u, y, x):
+        """The root halves the error of the sum of squares; p is 1 or 2."""
         count, norm = x.shape[self.axis], self._norm(x)
-        return y.abs() * (u * (count / self.p + 6) + count * underflow(u) / norm**self.p)
+        whole = norm**self.p
+        added = largest_first(x.abs() ** self.p, (self.axis,), whole) / whole
+        off = added if self.p == 1 else (added + 1) / 2 + 1.5
+        return y.abs() * (u * (off + 2.5) + count * underflow(u) / whole)
 
 
 @operator
@@ -244,7 +259,7 @@ class MeanVarianceNormalization(Unary):
         return emit("Div", d, s)
 
     def radius(self, u, y, x):
-        return 2 * u * y.abs() + centred_radius(u, x, self.axes, 0.0, 1.0)
+        return u * y.abs() + centred_radius(u, x, self.axes, 0.0, 1.0)
 
 
 @operator
@@ -298,5 +313,6 @@ class LRN(Unary):
         total = (x * x).sum(1, keepdim=True) * (self.alpha / self.size)
         running = x.shape[1] if self.size > 1 else 0
         off = (2 * u * running * total / base).clamp(max=1)
-        relative = 12 + self.beta * (self.size + 6 + 4 * base.log().abs())
+        power = 5 + 4 * self.beta * base.log().abs() if u == SINGLE else elementary(u)
+        relative = 3 + power + self.beta * (self.size + 4)
         return y.abs() * (u * relative + (1 - off) ** -self.beta - 1)

@@ -60,8 +60,7 @@ class Running(Along, Unary):
 class CumSum(Summing, Running):
     """Source: ONNX CumSum-14."""
 
-    adding = True
-
+    adding = plain = True
     since = 14
     unexportable = (HALF_PROMOTED,)
 

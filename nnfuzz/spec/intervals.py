@@ -213,16 +213,37 @@ def linear(
     mask = torch_mask(absolute, *intervals, weights=weights)
     if all(b.exact for b in intervals):
         return Interval(y, y, mask)
-    spread = _spread(absolute, intervals, centres)
+    spread = _spread(absolute, intervals, centres, weights)
     return Interval(y - spread, y + spread, mask)
 
 
-def _spread(f: Function, intervals: Sequence[Interval], centres: Sequence[Tensor]) -> Tensor:
-    inner = [c.abs() for c in centres]
-    outer = [a if b.exact else a + (b.hi - b.lo) * 0.5 for a, b in zip(inner, intervals)]
-    whole = f(*outer)
-    # The subtraction cancels: 2^-50 of the minuend covers its rounding.
-    return (whole - f(*inner)).clamp(min=0) + whole * 2.0**-50
+def _spread(
+    f: Function, intervals: Sequence[Interval], centres: Sequence[Tensor], weights: Sequence[int]
+) -> Tensor:
+    """f(|centre| + radius) - f(|centre|), of all inputs, without cancellation.
+
+    A product of factors changes by one factor's change after the other: those in front are at their
+    outer ends by then, those behind still in the middle. Other inputs only add. Nothing is
+    subtracted, so that 2^-40 of the result covers its rounding.
+    """
+    total: Tensor | None = None
+    for i, b in enumerate(intervals):
+        if b.exact:
+            continue
+        parts = []
+        for j, (c, other) in enumerate(zip(centres, intervals)):
+            if j == i:
+                parts.append((b.hi - b.lo) * 0.5)
+            elif i not in weights or j not in weights:
+                parts.append(torch.zeros_like(c))
+            elif j > i or other.exact:
+                parts.append(c.abs())
+            else:
+                parts.append(c.abs() + (other.hi - other.lo) * 0.5)
+        moved = f(*parts).clamp(min=0)
+        total = moved if total is None else total + moved
+    assert total is not None
+    return total * (1 + 2.0**-40)
 
 
 def even(f: Function, interval: Interval, at_zero: float = 0.0) -> Interval:
@@ -287,8 +308,13 @@ type; narrower types are computed in it and rounded, or step by step, and float6
 
 
 def elementary(u: float) -> float:
-    """Relative error of an elementary function, in unit roundoffs: in float64 that of libm."""
-    return 3.0 if u < SINGLE else 5.0
+    """Relative error of an elementary function, in unit roundoffs.
+
+    In float64 that of libm, one unit in the last place and a half. What is narrower than float32 is
+    computed in it and rounded, or by an instruction of its own that gives one of the two neighbours
+    of the true value: one unit in the last place.
+    """
+    return 5.0 if u == SINGLE else 3.0 if u < SINGLE else 2.0
 
 
 def growth(k: float) -> float:
@@ -327,22 +353,66 @@ _TINY = {
 
 
 def sum_radius(
-    u: float, k: float, s: Tensor, y: Tensor | None = None, products: bool = True
+    u: float,
+    k: float,
+    s: Tensor,
+    y: Tensor | None = None,
+    products: bool = True,
+    partial: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Error of a sum: k terms, s the sum of their absolute values, y their sum if it is known.
 
     products: whether the terms are products, which are rounded before they are added, as is the
     sum once more behind. Whatever the order, every partial sum of terms that add up to y lies
     between the sum of the negative ones and that of the positive ones, so it is (s + |y|) / 2 at
-    most, and its rounding error u times that.
+    most, and its rounding error u times that. partial: of that greatest partial sum, a bound of
+    what all of them add up to in absolute value, such as `largest_first`.
     Infinite where some order of summation may overflow. k u < 1/2 is not required: u k s holds.
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.
     """
     radius = s * (u * growth(k))
     if y is not None:
         size = y.abs()
-        partial = (s + size) * (0.5 * math.expm1(min((k - 1) * u, 8.0)))
-        least = partial + (s + size) * u if products else partial
+        cap, grown = (s + size) * 0.5, math.expm1(min((k - 1) * u, 8.0))
+        added = cap * grown
+        if partial is not None and k > 2:
+            added = torch.fmin(added, partial(cap) * (grown / (k - 1)))
+        least = added + (s + size) * u if products else added
         radius = torch.minimum(radius, least)
     radius = radius + s.clamp(max=k * underflow(u))
     return radius.masked_fill_(s > greatest(u), math.inf)
+
+
+def by_squares(squares: Tensor, k: float) -> Callable[[Tensor], Tensor]:
+    """`largest_first` where only the sum of the terms' squares is known: `partial` of `sum_radius`.
+
+    By Cauchy and Schwarz, n terms add up to the root of n times that sum at most. Squares that may
+    have underflown say nothing.
+    """
+
+    def bound(most: Tensor) -> Tensor:
+        root = torch.where(squares > 1e-100, squares, math.inf).sqrt()
+        # So many terms stay below `most`; the sum of their roots is below its integral.
+        few = (most / root).square().floor().clamp(min=1, max=k)
+        return root * ((few + 1) ** 1.5 - 2**1.5) * (2 / 3) + (k - few) * most
+
+    return bound
+
+
+def largest_first(terms: Tensor, axes: Sequence[int], most: Tensor) -> Tensor:
+    """The sum of the partial sums of numbers >= 0 along axes, each of them `most` at most.
+
+    terms: absolute values. most: with these axes kept as size 1. Result: shaped like `most`.
+    Holds for every order and every tree of additions: of their k - 1 results, sorted by how many
+    terms are in them, the i-th has i + 1 terms at most, which add up to no more than the i + 1
+    largest ones.
+    """
+    rank = terms.dim()
+    over = sorted(a % rank for a in axes)
+    kept = [a for a in range(rank) if a not in over]
+    rows = terms.permute(*kept, *over).flatten(len(kept)) if over else terms.unsqueeze(-1)
+    if not over:
+        return torch.zeros_like(most)
+    sums = rows.sort(-1, descending=True).values.cumsum(-1)[..., 1:]
+    flat = most.permute(*kept, *over).flatten(len(kept))
+    return torch.minimum(sums, flat).sum(-1).reshape(most.shape)

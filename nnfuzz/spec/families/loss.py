@@ -147,7 +147,9 @@ class ClassLoss(OpSpec):
     ) -> Tensor:
         """Rounding error of `loss` where the elements of `x` are off by `off` themselves."""
         factor = self.factor(x, target, *weight)
-        terms = self.picked(x.abs() * (2 * u) + off, target) * factor
+        # Without weights nothing is multiplied, and what is divided by is an integer.
+        products = 2 * u if weight else 0.0
+        terms = self.picked(x.abs() * products + off, target) * factor
         if self.reduction == "none":
             return terms
         count = target.numel()
@@ -156,7 +158,8 @@ class ClassLoss(OpSpec):
         error = terms.sum() + sum_radius(u, count, size, whole)
         if self.reduction == "sum":
             return error
-        return error / factor.sum() + (count + 4) * u * y.abs()
+        known = not weight and count < 1 / u
+        return error / factor.sum() + (2 if known else count + 4) * u * y.abs()
 
     def loss_interval(self, x: Interval, target: Interval, *weight: Interval) -> Interval:
         """The interval of `loss`, for indices that are exact."""

@@ -16,8 +16,16 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.shape import on_interval
-from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, monotone, sum_radius, underflow
+from nnfuzz.spec.families.sums import largest, mean_radius
+from nnfuzz.spec.intervals import (
+    SINGLE,
+    Interval,
+    corners,
+    elementary,
+    largest_first,
+    monotone,
+    underflow,
+)
 from nnfuzz.spec.operator import In, OpSpec, Range
 
 if TYPE_CHECKING:
@@ -67,17 +75,41 @@ class Exponentials(AlongAxis):
         return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
 
     def roundings(self, u: float, x: Tensor) -> Tensor:
-        """Relative error of an exponential and of the sum."""
-        return share_roundings(u, x.amax(self.axis, keepdim=True) - x, x.shape[self.axis])
+        """Relative error of every share; see `share_roundings`."""
+        return share_roundings(u, x, self.axis)
 
 
-def share_roundings(u: float, d: Tensor, k: int) -> Tensor:
-    """Relative error of exp(-d) and of the sum of k such exponentials.
+def shared(u: float, d: Tensor) -> Tensor:
+    """Relative error of exp(-d): d is a rounded difference from the largest exponent.
 
-    d: differences from the largest exponent, which are rounded, and multiplied in float32, where
-    the exponential is a power of 2.
+    In float32 the exponential is a power of 2, whose exponent is a rounded product, too.
     """
-    return u * ((2 if u == SINGLE else 1) * d + (5 if u == SINGLE else 3) + k)
+    return u * ((2 if u == SINGLE else 1) * d + elementary(u))
+
+
+def share_roundings(u: float, x: Tensor, axis: int, sums: bool = False) -> Tensor:
+    """Relative error of exp(x_i) / sum of exp(x_j) along an axis, before the division is rounded.
+
+    sums: of the sum alone, kept as size 1. The error of a term in the numerator is the same in the
+    sum, where it counts by its share p: to first order (1 - 2 p_i) e_i + sum of p_j e_j, and the
+    additions in any order (`largest_first`).
+    x: scores; minus infinity takes no part.
+    """
+    d = (x.amax(axis, keepdim=True) - x).clamp(max=1e4)
+    each, share = shared(u, d), x.softmax(axis)
+    most = torch.ones_like(share.narrow(axis, 0, 1))
+    whole = (share * each).sum(axis, keepdim=True) + u * largest_first(share, (axis,), most)
+    return whole if sums else whole + each * (1 - 2 * share).clamp(min=0)
+
+
+def log_radius(u: float, y: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Rounding error of y = log_softmax(x): the logarithm of the share, or x - max - log(sum)."""
+    whole = share_roundings(u, x, axis, sums=True)
+    d = x.amax(axis, keepdim=True) - x
+    size, log = y.abs(), (y.abs() - d).abs()
+    by_share = share_roundings(u, x, axis) + u * (2 + elementary(u) * size)
+    by_sum = whole + u * (elementary(u) * log + d + size)
+    return torch.maximum(by_share, by_sum) + u
 
 
 def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
@@ -88,9 +120,10 @@ def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
     top = x.hi.amax(axis, keepdim=True)
     low, high = (x.lo - top).exp(), (x.hi - top).exp()
     below, above = low.sum(axis, keepdim=True), high.sum(axis, keepdim=True)
-    # The differences cancel; 2^-48 of the minuend covers their rounding.
-    least = ((below - low) - below * 2.0**-48).clamp(min=0) / high
-    most = ((above - high) + above * 2.0**-48).clamp(min=0) / low
+    # The differences cancel; so much of the minuend covers their rounding and that of the sum.
+    slack = (x.lo.shape[axis] + 2) * 2.0**-53
+    least = ((below - low) - below * slack).clamp(min=0) / high
+    most = ((above - high) + above * slack).clamp(min=0) / low
     return 1 + least, 1 + most
 
 
@@ -143,7 +176,7 @@ class Standardised(Normalization):
         return [x.abs() - math.sqrt(largest(x) / (8 * count))]
 
     def radius(self, u, y, x, scale, *bias):
-        shifted = 2 * u * (y.abs() + sum(2 * self.spread(b, x).abs() for b in bias))
+        shifted = shifted_radius(u, y, self.spread(bias[0], x)) if bias else 0.0
         axes = self.over(x.dim())
         return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
 
@@ -209,27 +242,37 @@ def centred_radius(
 
     The mean is off by `shift`, the error of a sum in any order. In two passes that adds its square
     to the variance and no more, since the differences from the mean add up to 0; the sum of k
-    squares is off by (k + 6) u of itself. In one pass, mean(x^2) - mean(x)^2 is off by as much of
-    the mean square: no type of 16 bits is enough for that, so it has float32's u at most, as has
-    the form x g - mean g for the quotient.
+    squares is off by that of its additions and 4 u of itself: difference, square, division, sum
+    with eps. In one pass, mean(x^2) - mean(x)^2 is off by (k + 6) u of the mean square: no type of
+    16 bits is enough for that, so it has float32's u at most, as has the form x g - mean g for the
+    quotient. Of the other one root, reciprocal, difference and two products are rounded.
     """
     count = 1
     for axis in axes:
         count *= x.shape[axis]
     narrow = min(u, SINGLE)
     d, s = centred(x, axes, eps)
-    mean, size = x.mean(axes, keepdim=True).abs(), x.abs().mean(axes, keepdim=True)
-    shift, fine = (sum_radius(v, count, size, mean) + 2 * v * mean for v in (u, narrow))
+    mean = x.mean(axes, keepdim=True)
+    shift = mean_radius(u, x, axes, mean)
+    fine = shift if u == narrow else mean_radius(narrow, x, axes, mean)
+    mean = mean.abs()
     spread = (s * s - eps).clamp(min=0)
     square = spread + mean * mean
-    twice = spread * _grown(count + 6, u) + 2 * shift * shift
+    added = largest_first(d * d / count, axes, spread)
+    twice = _grown(1, u) * (added * (1 + _grown(count, u)) + 5 * spread) + 2 * shift * shift
     once = square * _grown(count + 6, narrow) + (2 * mean + fine) * fine
     off = torch.maximum(twice, once) + underflow(u)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     root = torch.minimum(off / (s + least), off.sqrt())
     moved = shift + 3 * narrow * (x.abs() + mean)
     factor = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
-    return factor * (moved / least + d.abs() * (root / (s * least) + 6 * u / s))
+    return factor * (moved / least + d.abs() * (root / (s * least) + 5 * u / s))
+
+
+def shifted_radius(u: float, y: Tensor, bias: Tensor | float) -> Tensor:
+    """Error of adding a bias, or, in float32 at least, of adding it to mean g of x g - mean g."""
+    size = bias.abs() if isinstance(bias, torch.Tensor) else abs(bias)
+    return u * y.abs() + 2 * min(u, SINGLE) * size
 
 
 def _grown(k: float, u: float) -> float:

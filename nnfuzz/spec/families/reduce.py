@@ -13,7 +13,7 @@ from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive, sizes
-from nnfuzz.spec.intervals import Interval, ends
+from nnfuzz.spec.intervals import Interval, ends, largest_first
 from nnfuzz.spec.operator import In, Range, per_input
 
 if TYPE_CHECKING:
@@ -139,6 +139,12 @@ class Reduction(Reducing):
     def sure(self, x: Interval) -> Interval:
         """The ends for an interval without a mask. Default: by `monotone`."""
         return Interval(*ends(self.torch, self.monotone, x))
+
+    def largest_first(self, terms: Tensor, most: Tensor) -> Tensor:
+        """The function of that name along the axes, `most` and result shaped like the output."""
+        axes = self.positive_axes(terms.dim())
+        kept = most.reshape([1 if i in axes else d for i, d in enumerate(terms.shape)])
+        return largest_first(terms, self.axes, kept).reshape(most.shape)
 
     def terms(self, x: Tensor) -> int:
         """Number of input elements per element of the result."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from nnfuzz.spec.families.elementwise import products
-from nnfuzz.spec.intervals import sum_radius
+from nnfuzz.spec.intervals import by_squares, largest_first, sum_radius
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, per_input
 
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ class Summing(OpSpec):
     adding: ClassVar[bool] = False
     """Whether the terms are elements of the input as they are, and no products."""
 
+    plain: ClassVar[bool] = False
+    """Whether the terms have no coefficients, so that `torch` of the inputs' squares is the sum of
+    their squares."""
+
     @per_input
     def terms(self, *tensors: Tensor) -> int:
         """How many products add up to one element of the result."""
@@ -87,11 +91,46 @@ class Summing(OpSpec):
 
     @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        return sum_radius(u, self.terms(*xs), self.absolute(*xs), y, not self.adding)
+        return sum_radius(
+            u, self.terms(*xs), self.absolute(*xs), y, not self.adding, self.partial(*xs)
+        )
+
+    @per_input
+    def partial(self, *xs: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """The `partial` of `sum_radius`. Default: by the sum of squares where that is `plain`."""
+        if not self.plain or self.terms(*xs) < 3:
+            return None
+        return by_squares(self.torch(*[x * x for x in xs]), self.terms(*xs))
+
+
+def dividing(count: float) -> bool:
+    """Whether a division by a number of terms rounds; by powers of two it does not."""
+    return math.frexp(count)[0] != 0.5
+
+
+def mean_radius(u: float, x: Tensor, axes: tuple[int, ...], mean: Tensor) -> Tensor:
+    """Error of a mean over axes, kept as size 1: the sum is divided, or its terms are.
+
+    Division by a power of two is exact. The sum may run in any order (`largest_first`).
+    """
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    terms = x.abs() / count
+
+    def partial(most: Tensor) -> Tensor:
+        return largest_first(terms, axes, most)
+
+    size = terms.sum(axes, keepdim=True)
+    return sum_radius(u, count, size, mean, dividing(count), partial)
 
 
 class Averaging(Summing):
-    """A sum of `terms` numbers, divided by that."""
+    """A sum of `terms` numbers, divided by that.
+
+    Or the terms are divided, which rounds them as if they were products; by powers of two both are
+    exact.
+    """
 
     exactness = ""
 
@@ -102,4 +141,11 @@ class Averaging(Summing):
         return [self.absolute(*tensors) - largest(tensors[0]) / (2 * self.terms(*tensors))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        return super().radius(u, y, *xs) + 2 * u * y.abs()
+        count = self.terms(*xs)
+        products = self.varying or dividing(count)
+        return sum_radius(u, count, self.absolute(*xs), y, products, self.partial(*xs))
+
+    @property
+    def varying(self) -> bool:
+        """Whether some sums are divided by less than `terms`."""
+        return False
