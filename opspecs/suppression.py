@@ -75,20 +75,22 @@ class NonMaxSuppression(OpSpec):
         return emit("Slice", whole, *ends)
 
     def torch(self, boxes, scores):
-        return self._selected(self._overlaps(boxes)[0], 0.0, scores, scores, scores)[0]
+        overlap = self._overlaps(boxes)[0]
+        return self._selected(overlap, torch.full_like(overlap, -1), scores, scores, scores)[0]
 
     def _selected(self, overlap, off, scores, low, high):
         """The selections, and from which row on they are open.
 
-        overlap, off: intersections over unions and their error; low, high: bounds of the scores.
-        A pick is decided if every other box that may be left is known to score less, an overlap
-        if it is not within its error of the threshold.
+        overlap, off: intersections over unions and their error, infinite where an overlap is
+        undefined; low, high: bounds of the scores. A pick is decided if every other box that may be
+        left is known to score less, an overlap if it is not within its error of the threshold.
         """
         n, c, s = scores.shape
         threshold = single(self.iou)
         floor = -math.inf if self.least is None else single(self.least)
         alive, sure, may = (v > floor for v in (scores, low, high))
-        near = ((overlap - threshold).abs() <= off).unsqueeze(1).expand(n, c, s, s)
+        near = ((overlap - threshold).abs() <= off) | off.isinf()
+        near = near.unsqueeze(1).expand(n, c, s, s)
         beside = (overlap <= threshold).unsqueeze(1).expand(n, c, s, s)
         place = torch.arange(s)
         picked, valid, open_ = [], [], []
@@ -141,12 +143,13 @@ class NonMaxSuppression(OpSpec):
     def domain(self, boxes, scores):
         return [boxes.abs() - 1e3]
 
-    def undefined(self, boxes, scores):
-        """ONNX says nothing of boxes without an area: sides are positive and not tiny."""
-        sides = boxes.lo[..., 2:]
+    def _flat(self, boxes, r):
+        """(N, S): boxes without an area, of which ONNX says nothing: sides are positive and not
+        tiny for coordinates that are off by r."""
+        sides = boxes[..., 2:]
         if not self.center_point_box:
-            sides = (sides - boxes.lo[..., :2]).abs()
-        return (sides < 0.01).any()
+            sides = (sides - boxes[..., :2]).abs()
+        return (sides - 2 * r < 0.01).any(-1)
 
     def proxy(self, boxes, scores):
         return (boxes.sum() + scores.sum()).expand(self.rows, 3)
@@ -159,14 +162,24 @@ class NonMaxSuppression(OpSpec):
         return [] if self.least is None else [scores - single(self.least)]
 
     def decided(self, u, boxes, scores):
-        """One decision that rounding may turn over moves everything behind it, nothing before."""
+        """One decision that rounding may turn over moves everything behind it, nothing before.
+
+        So does the overlap with a box that has no area or no certain coordinates, where it is asked
+        for, and a score that is not known. Picks by score alone are decided all the same.
+        """
         middle, r = (boxes.lo + boxes.hi) / 2, float((boxes.hi - boxes.lo).max()) / 2
         size = float(middle.abs().max())
         iou, union = self._overlaps(middle)
         off = (32 * u * size**2 + 16 * size * r) / union.clamp(min=1e-30) + 4 * u
-        y, known = self._selected(iou, off, (scores.lo + scores.hi) / 2, scores.lo, scores.hi)
-        if boxes.any is not None or scores.any is not None:
-            known = 0
+        vague = self._flat(middle, r)
+        vague = vague if boxes.any is None else vague | boxes.any.any(-1)
+        off = off.masked_fill(vague.unsqueeze(-1) | vague.unsqueeze(-2), math.inf)
+        low, high = scores.lo, scores.hi
+        if scores.any is not None:
+            low, high = (
+                v.masked_fill(scores.any, e) for v, e in ((low, -math.inf), (high, math.inf))
+            )
+        y, known = self._selected(iou, off, (scores.lo + scores.hi) / 2, low, high)
         mask = (torch.arange(self.rows) >= known).unsqueeze(1).expand_as(y)
         return [Interval(y, y, mask if known < self.rows else None)]
 
