@@ -145,7 +145,8 @@ class Sigmoid(Increasing):
             return u * (elementary(u) * y.abs() + ABSOLUTE)
         tangent, size = (1 - 2 * y).abs(), y.abs()
         half = elementary(u) * tangent / 2 + size
-        return u * torch.maximum(half, size * (elementary(u) * (1 - y).clamp(min=0) + 2))
+        steps = size * (elementary(u) * (1 - y).clamp(min=0) + 2)
+        return u * torch.maximum(torch.maximum(half, steps), elementary(u) * size)
 
 
 @operator
@@ -207,14 +208,18 @@ class Tanh(Increasing):
     def radius(self, u, y, x):
         """Approximations of float32 are off by 3 u, however small y is, and 4 u x.
 
-        Else it is libm's, of two units in the last place in float64, or (e - 1) / (e + 1), where
-        e = exp(2 |x|) moves the result by (1 - y^2) / 2 of its own error.
+        Else e = exp(2 x), or of |x|, moves the result by (1 - y^2) / 2 of its own error, and what
+        is rounded are numerator, denominator and quotient of (e - 1) / (e + 1), or, in float64,
+        sum, quotient and difference of 1 - 2 / (e + 1), unless it is libm's of two units in the
+        last place.
         """
         size = y.abs()
         if u == SINGLE:
             return u * (4 * x.abs().clamp(max=1) + 3)
-        steps = elementary(u) * (1 - size * size).clamp(min=0) / 2 + 3 * size
-        return u * torch.maximum(steps, 4 * size) if u < SINGLE else u * steps
+        moved = elementary(u) * (1 - size * size).clamp(min=0) / 2
+        if u > SINGLE:
+            return u * torch.maximum(moved + 3 * size, elementary(u) * size)
+        return u * torch.maximum(moved + 2 * (1 - y) + size, 4 * size)
 
 
 @operator

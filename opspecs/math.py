@@ -238,7 +238,7 @@ class Erf(Increasing):
         """Fast polynomials are within so much of 1, near 0 as well."""
         if u == SINGLE:
             return 12 * u
-        return u * (elementary(u) * y.abs() + (0.5 if u < SINGLE else 0.0)) + coarse(u, 12)
+        return u * (elementary(u) * y.abs() + 0.5) + coarse(u, 12)
 
 
 class ToInteger(Increasing):

@@ -310,11 +310,10 @@ type; narrower types are computed in it and rounded, or step by step, and float6
 def elementary(u: float) -> float:
     """Relative error of an elementary function, in unit roundoffs.
 
-    In float64 that of libm, one unit in the last place and a half. What is narrower than float32 is
-    computed in it and rounded, or by an instruction of its own that gives one of the two neighbours
-    of the true value: one unit in the last place.
+    In float64 that of libm, one unit in the last place and a half; as much in types narrower than
+    float32, in which it is computed and rounded, or by an approximation of their own.
     """
-    return 5.0 if u == SINGLE else 3.0 if u < SINGLE else 2.0
+    return 5.0 if u == SINGLE else 3.0
 
 
 def growth(k: float) -> float:
