@@ -23,11 +23,9 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, holds, uncertain
+from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, holds, stepwise, uncertain
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
-
-from .math import Erf
 
 
 def negative_part(u, y, x):
@@ -144,8 +142,8 @@ class Sigmoid(Increasing):
         if u == SINGLE:
             return u * (elementary(u) * y.abs() + ABSOLUTE)
         tangent, size = (1 - 2 * y).abs(), y.abs()
-        half = elementary(u) * tangent / 2 + size
-        steps = size * (elementary(u) * (1 - y).clamp(min=0) + 2)
+        half = stepwise(u) * tangent / 2 + size
+        steps = size * (stepwise(u) * (1 - y).clamp(min=0) + 2)
         return u * torch.maximum(torch.maximum(half, steps), elementary(u) * size)
 
 
@@ -216,9 +214,9 @@ class Tanh(Increasing):
         size = y.abs()
         if u == SINGLE:
             return u * (4 * x.abs().clamp(max=1) + 3)
-        moved = elementary(u) * (1 - size * size).clamp(min=0) / 2
+        moved = stepwise(u) * (1 - size * size).clamp(min=0) / 2
         if u > SINGLE:
-            return u * torch.maximum(moved + 3 * size, elementary(u) * size)
+            return u * torch.maximum(moved + 3 * size, 4 * size)
         return u * torch.maximum(moved + 2 * (1 - y) + size, 4 * size)
 
 
@@ -241,7 +239,8 @@ class Softplus(Increasing):
         """
         if u == SINGLE:
             return u * (4 * y.abs() + 2.5 * x.abs() + 2)
-        return u * (elementary(u) * (y.abs() + torch.sigmoid(x)) + 1)
+        steps = stepwise(u) * (y.abs() + torch.sigmoid(x)) + 1
+        return u * torch.maximum(steps, 4 * y.abs())
 
 
 @operator
@@ -304,8 +303,8 @@ class Gelu(Gated):
             if u == SINGLE:
                 return 8 * u * size
             slope = math.sqrt(2 / math.pi) * size * torch.exp(-x * x / 2)
-            inner = Erf().radius(u, torch.erf(x * math.sqrt(0.5)), x) + 2 * u * slope
-            return size / 2 * inner + 2 * u * y.abs()
+            inner = stepwise(u) * torch.erf(size * math.sqrt(0.5)) + 0.5 + 2 * slope
+            return u * torch.maximum(size / 2 * inner + 2 * y.abs(), 4 * y.abs())
         cube = 0.044715 * size**3
         whole = math.sqrt(2 / math.pi) * (size + cube)
         slope = 1 / torch.cosh(whole.clamp(max=300)).square()
@@ -314,7 +313,7 @@ class Gelu(Gated):
             return 8 * u * size + constants
         off = 3 * whole + 4 * math.sqrt(2 / math.pi) * cube
         inner = Tanh().radius(u, torch.tanh(whole), whole) + u * slope * off
-        return size / 2 * inner + 2 * u * y.abs() + constants
+        return torch.maximum(size / 2 * inner + 2 * u * y.abs(), 4 * u * y.abs()) + constants
 
 
 COARSEST = 2.0**-8

@@ -22,7 +22,7 @@ from nnfuzz.spec.families.elementwise import (
     largest,
     products,
 )
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, even, holds, uncertain
+from nnfuzz.spec.intervals import SINGLE, Interval, corners, even, holds, stepwise, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -302,7 +302,7 @@ class Pow(Broadcasting):
 
     def radius(self, u, y, x, exponent):
         if u != SINGLE:
-            return elementary(u) * u * y.abs()
+            return (stepwise(u) + (1 if u > SINGLE else 0)) * u * y.abs()
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
         return u * y.abs() * (5 + 4 * (exponent * log).abs().clamp(max=1e4))
 

@@ -8,7 +8,7 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import SINGLE, elementary, even, holds_multiple, periodic
+from nnfuzz.spec.intervals import SINGLE, elementary, even, holds_multiple, periodic, stepwise
 from nnfuzz.spec.operator import operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -54,8 +54,7 @@ class Log(Increasing):
     valid = ((POSITIVE, math.inf),)
 
     def radius(self, u, y, x):
-        absolute = 1.0 if u == SINGLE else 0.5 if u < SINGLE else 0.0
-        return u * (elementary(u) * y.abs() + absolute) + coarse(u, 1.0)
+        return u * (elementary(u) * y.abs() + (1 if u == SINGLE else 0.5))
 
 
 @operator
@@ -85,7 +84,7 @@ class Sin(Wave):
     def radius(self, u, y, x):
         """float32 reduces the argument by a rounded multiple of pi; nobody does that in less."""
         if u > SINGLE:
-            return elementary(u) * u * y.abs() + coarse(u, 5 * x.abs())
+            return 4 * u * y.abs() + coarse(u, 5 * x.abs())
         return u * (4 * x.abs().clamp(max=1) + x.abs())
 
 
@@ -96,7 +95,7 @@ class Cos(Wave):
     def radius(self, u, y, x):
         """As of Sin."""
         if u > SINGLE:
-            return elementary(u) * u * y.abs() + coarse(u, 4 + x.abs())
+            return 4 * u * y.abs() + coarse(u, 4 + x.abs())
         return u * (4 + x.abs())
 
 
@@ -119,7 +118,7 @@ class Tan(Branched):
         cosine may be computed in them.
         """
         if u > SINGLE:
-            return (2 * elementary(u) + 1) * u * y.abs()
+            return max(elementary(u), 2 * stepwise(u) + 1) * u * y.abs()
         shift = torch.tan((2 * u * x.abs()).clamp(max=1.5))
         room = (1 - shift * y.abs()).clamp(min=0)
         return 5 * u * y.abs() + shift * (1 + y * y) / room
@@ -144,7 +143,7 @@ class Acos(Decreasing):
     def radius(self, u, y, x):
         """Where it is the difference of Asin and pi / 2, that one's error is absolute."""
         if u > SINGLE:
-            return elementary(u) * u * y.abs() + coarse(u, 8)
+            return (stepwise(u) + 1) * u * y.abs() + coarse(u, 8)
         return 8 * u if u == SINGLE else u * (2.5 * y.abs() + 1.5)
 
 
@@ -168,7 +167,7 @@ class Hyperbolic(Unary):
 
     def radius(self, u, y, x):
         """Half the sum, or difference, of two exponentials, which is rounded as well."""
-        return exponential(u, y, x) + (u * y.abs() if u != SINGLE else 0.0)
+        return exponential(u, y, x) + (u * y.abs() if u < SINGLE else 0.0)
 
 
 @operator
@@ -195,7 +194,7 @@ class Asinh(Increasing):
 
     def radius(self, u, y, x):
         """The logarithm of |x| + sqrt(x^2 + 1): of a square, two sums and a root."""
-        return u * (elementary(u) * y.abs() + (2 if u == SINGLE else 2.5))
+        return u * (stepwise(u) * y.abs() + (2 if u == SINGLE else 2.5))
 
 
 @operator
@@ -210,7 +209,7 @@ class Acosh(Increasing):
     within = (0.0, math.inf)
 
     def radius(self, u, y, x):
-        return u * (elementary(u) * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
+        return u * (stepwise(u) * y.abs() + 2) + (2 * u / y).clamp(max=2 * math.sqrt(u))
 
 
 @operator
@@ -223,7 +222,7 @@ class Atanh(Increasing):
 
     def radius(self, u, y, x):
         """Half the logarithm of (1 + x) / (1 - x): of a sum, a difference and a quotient."""
-        return u * (elementary(u) * y.abs() + (3 if u == SINGLE else 1.5))
+        return u * (stepwise(u) * y.abs() + (3 if u == SINGLE else 1.5))
 
 
 @operator
@@ -238,7 +237,7 @@ class Erf(Increasing):
         """Fast polynomials are within so much of 1, near 0 as well."""
         if u == SINGLE:
             return 12 * u
-        return u * (elementary(u) * y.abs() + 0.5) + coarse(u, 12)
+        return u * (elementary(u) * y.abs() + (0.5 if u < SINGLE else 0.0)) + coarse(u, 12)
 
 
 class ToInteger(Increasing):

@@ -15,7 +15,7 @@ from nnfuzz.spec.families.norm import shared
 from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
-from nnfuzz.spec.intervals import elementary, greatest, sum_radius, underflow
+from nnfuzz.spec.intervals import greatest, stepwise, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
@@ -233,7 +233,7 @@ class ReduceLogSum(Reduction):
         whole, size = y.exp(), x.abs()
         partial = functools.partial(self.largest_first, size)
         off = sum_radius(u, self.terms(x), self._sum(size), whole, False, partial) / whole
-        return u * (elementary(u) * y.abs() + 1) - torch.log1p(-off.clamp(max=1))
+        return u * (stepwise(u) * y.abs() + 1) - torch.log1p(-off.clamp(max=1))
 
 
 @operator
@@ -268,7 +268,7 @@ class ReduceLogSumExp(Reduction):
         added = self.largest_first(shares, total(shares).clamp(min=1))
         lost = self.terms(x) * underflow(u) / y.exp()
         log = torch.maximum(y.abs(), (y - m.reshape(y.shape)).abs())
-        return total(errors) + u * (added + elementary(u) * log + y.abs() + 1) + lost
+        return total(errors) + u * (added + stepwise(u) * log + y.abs() + 1) + lost
 
     def _spread(self, y, x):
         """The result with the reduced axes kept."""

@@ -32,9 +32,9 @@ from nnfuzz.spec.intervals import (
     SINGLE,
     Interval,
     corners,
-    elementary,
     ends,
     largest_first,
+    stepwise,
     underflow,
 )
 from nnfuzz.spec.operator import In, operator
@@ -313,6 +313,6 @@ class LRN(Unary):
         total = (x * x).sum(1, keepdim=True) * (self.alpha / self.size)
         running = x.shape[1] if self.size > 1 else 0
         off = (2 * u * running * total / base).clamp(max=1)
-        power = 5 + 4 * self.beta * base.log().abs() if u == SINGLE else elementary(u)
+        power = 5 + 4 * self.beta * base.log().abs() if u == SINGLE else stepwise(u)
         relative = 3 + power + self.beta * (self.size + 4)
         return y.abs() * (u * relative + (1 - off) ** -self.beta - 1)

@@ -310,10 +310,19 @@ type; narrower types are computed in it and rounded, or step by step, and float6
 def elementary(u: float) -> float:
     """Relative error of an elementary function, in unit roundoffs.
 
-    In float64 that of libm, one unit in the last place and a half; as much in types narrower than
-    float32, in which it is computed and rounded, or by an approximation of their own.
+    In float64 that of libm, one unit in the last place and a half; in others that of an
+    approximation, the rounding of the result included.
     """
-    return 5.0 if u == SINGLE else 3.0
+    return 3.0 if u < SINGLE else 5.0
+
+
+def stepwise(u: float) -> float:
+    """`elementary` for a step of another function, whose own approximation is admitted beside.
+
+    What is narrower than float32 is computed in it and rounded, or gives one of the two neighbours
+    of the true value: one unit in the last place.
+    """
+    return 2.0 if u > SINGLE else elementary(u)
 
 
 def growth(k: float) -> float:

@@ -8,7 +8,7 @@ import torch
 
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.verdict import compare
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.spec.intervals import Interval, by_squares, largest_first, linear
 
 HALF, SINGLE, DOUBLE = np.float16, np.float32, np.float64
 
@@ -181,3 +181,86 @@ def test_what_is_compared_of_set_like_outputs_holds_for_all_points_inside(regist
                         assert bool(ok.all()), (trial, axis, in_order, x, point)
                 decided += sum(int((~i.mask()).sum()) for i in found)
     assert decided > 2000
+
+
+def trees(rng, terms):
+    """The partial sums of one random order of additions."""
+    left, sums = list(terms), []
+    while len(left) > 1:
+        a, b = (left.pop(int(rng.integers(len(left)))) for _ in range(2))
+        left.append(a + b)
+        sums.append(abs(a + b))
+    return sum(sums)
+
+
+def test_partial_sums_of_no_order_add_up_to_more_than_the_largest_first():
+    rng = np.random.default_rng(6)
+    for k in (3, 4, 7, 20):
+        for terms in (rng.uniform(0, 1, k), rng.normal(0, 1, k), np.exp(rng.normal(0, 4, k))):
+            size = torch.from_numpy(np.abs(terms))
+            most = (size.sum(0, keepdim=True) + abs(terms.sum())) / 2
+            bound = float(largest_first(size, (0,), most))
+            assert bound <= float(by_squares((size * size).sum(), k)(most)) * (1 + 1e-12)
+            for _ in range(30):
+                assert trees(rng, terms) <= bound * (1 + 1e-12)
+
+
+def test_largest_first_keeps_the_axes_that_are_not_summed():
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    most = torch.full((2, 1, 1), 1e9)
+    rows = [sum(sorted(r.flatten().tolist(), reverse=True)[:n]) for r in x for n in range(2, 13)]
+    assert largest_first(x, (1, -1), most).flatten().tolist() == [sum(rows[:11]), sum(rows[11:])]
+
+
+def test_linear_operators_move_by_what_their_factors_may():
+    """Every corner of the factors lies inside, and nothing is lost to cancellation."""
+    rng = np.random.default_rng(7)
+    a, b, ra, rb = (torch.from_numpy(rng.uniform(1, 2, s)) for s in ((2, 3), (3, 2)) * 2)
+    x, w = Interval(a - ra / 8, a + ra / 8), Interval(b - rb / 8, b + rb / 8)
+    y = linear(torch.matmul, x, w, weights=(0, 1))
+    assert bool((y.hi >= torch.matmul(x.hi, w.hi)).all())
+    assert bool((y.lo <= torch.matmul(x.lo, w.lo)).all())
+    tiny = linear(torch.matmul, Interval(a, a * (1 + 2.0**-50)), Interval(b, b), weights=(0, 1))
+    assert float(((tiny.hi - tiny.lo) / torch.matmul(a, b)).max()) < 1.6 * 2.0**-50
+
+
+def by_steps(name, x):
+    """A function step by step, every one rounded to the dtype of x."""
+    one, two, e = x.dtype.type(1), x.dtype.type(2), np.exp
+    if name == "Sigmoid":
+        return one / (one + e(-x))
+    if name == "Tanh":
+        p = e(two * np.abs(x))
+        return np.sign(x) * (p - one) / (p + one)
+    if name == "Softplus":
+        return np.log(one + e(x))
+    return x * (one / (one + e(-x)))
+
+
+@pytest.mark.parametrize("name", ["Sigmoid", "Tanh", "Softplus", "Swish"])
+@pytest.mark.parametrize("dtype", [HALF, DOUBLE])
+def test_functions_may_be_computed_by_their_steps(build, dtype, name):
+    x = np.linspace(-5, 5, 2001).astype(dtype)
+    b = build(x=x)
+    attributes = {"alpha": 1.0} if name == "Swish" else {}
+    assert contained(only(*b.done(b.add(name, "x", **attributes))), by_steps(name, x))
+
+
+def test_a_box_without_an_area_leaves_picks_by_score_alone(registry):
+    boxes = around([[[0, 0, 1, 1], [5, 5, 5, 6], [9, 9, 10, 10]]])
+    op = registry.get("NonMaxSuppression")(center_point_box=0, most=3, iou=0.5, least=None, rows=4)
+    (y,) = op.decided(2.0**-24, boxes, around([[[0.9, 0.7, 0.6]]]))
+    assert y.mask()[:, 0].tolist() == [False, True, True, True]
+    (y,) = op.decided(2.0**-24, boxes, around([[[0.6, 0.7, 0.9]]]))
+    assert y.lo[0].tolist() == [0, 0, 2]
+    assert y.mask()[:, 0].tolist() == [False, True, True, True]
+
+
+def test_a_score_that_is_not_known_opens_its_own_class_alone(registry):
+    boxes = around([[[0, 0, 1, 1], [5, 5, 6, 6]]])
+    op = registry.get("NonMaxSuppression")(center_point_box=0, most=1, iou=0.5, least=None, rows=3)
+    scores = around([[[0.9, 0.7], [0.2, 0.3]]])
+    lost = Interval(scores.lo, scores.hi, torch.tensor([[[False, False], [True, False]]]))
+    (y,) = op.decided(2.0**-24, boxes, lost)
+    assert y.lo[0].tolist() == [0, 0, 0]
+    assert y.mask()[:, 0].tolist() == [False, True, True]

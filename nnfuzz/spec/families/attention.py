@@ -156,4 +156,4 @@ class MaskedSoftmax(OpSpec):
         x, *mask = xs
         allowed = self.allowed(x, *mask)
         top = x if allowed is None else torch.where(allowed, x, -math.inf)
-        return y * (2 * u + share_roundings(u, top, -1).nan_to_num(math.inf, math.inf))
+        return y * (2 * u + share_roundings(u, top, -1).nan_to_num(0.0))

@@ -21,9 +21,9 @@ from nnfuzz.spec.intervals import (
     SINGLE,
     Interval,
     corners,
-    elementary,
     largest_first,
     monotone,
+    stepwise,
     underflow,
 )
 from nnfuzz.spec.operator import In, OpSpec, Range
@@ -84,7 +84,7 @@ def shared(u: float, d: Tensor) -> Tensor:
 
     In float32 the exponential is a power of 2, whose exponent is a rounded product, too.
     """
-    return u * ((2 if u == SINGLE else 1) * d + elementary(u))
+    return u * ((2 if u == SINGLE else 1) * d + stepwise(u))
 
 
 def share_roundings(u: float, x: Tensor, axis: int, sums: bool = False) -> Tensor:
@@ -107,8 +107,8 @@ def log_radius(u: float, y: Tensor, x: Tensor, axis: int) -> Tensor:
     whole = share_roundings(u, x, axis, sums=True)
     d = x.amax(axis, keepdim=True) - x
     size, log = y.abs(), (y.abs() - d).abs()
-    by_share = share_roundings(u, x, axis) + u * (2 + elementary(u) * size)
-    by_sum = whole + u * (elementary(u) * log + d + size)
+    by_share = share_roundings(u, x, axis) + u * (2 + stepwise(u) * size)
+    by_sum = whole + u * (stepwise(u) * log + d + size)
     return torch.maximum(by_share, by_sum) + u
 
 

@@ -109,9 +109,10 @@ def dividing(count: float) -> bool:
 
 
 def mean_radius(u: float, x: Tensor, axes: tuple[int, ...], mean: Tensor) -> Tensor:
-    """Error of a mean over axes, kept as size 1: the sum is divided, or its terms are.
+    """Error of a mean over axes, kept as size 1: the sum is divided, or its terms are, or each
+    element moves the mean of those before it by a share of its distance.
 
-    Division by a power of two is exact. The sum may run in any order (`largest_first`).
+    The sum may run in any order (`largest_first`).
     """
     count = 1
     for axis in axes:
@@ -122,7 +123,7 @@ def mean_radius(u: float, x: Tensor, axes: tuple[int, ...], mean: Tensor) -> Ten
         return largest_first(terms, axes, most)
 
     size = terms.sum(axes, keepdim=True)
-    return sum_radius(u, count, size, mean, dividing(count), partial)
+    return sum_radius(u, count, size, mean, True, partial)
 
 
 class Averaging(Summing):
