@@ -35,7 +35,7 @@ class Col2Im(Zeros, Summing):
     Source: ONNX Col2Im-18; torch.nn.functional.fold.
     """
 
-    adding = plain = True
+    adding = unscaled = True
     since = 18
     inputs = (In("T", FLOATS, (3, 3)),)
     kernel = Choice(

@@ -64,7 +64,7 @@ class MatMul(Summing):
     def value_range(self, a, b):
         return summed(a, b)
 
-    plain = True
+    unscaled = True
 
     def interval(self, a, b):
         return [linear(torch.matmul, a, b, weights=(0, 1))]

@@ -60,7 +60,7 @@ class Running(Along, Unary):
 class CumSum(Summing, Running):
     """Source: ONNX CumSum-14."""
 
-    adding = plain = True
+    adding = unscaled = True
     since = 14
     unexportable = (HALF_PROMOTED,)
 

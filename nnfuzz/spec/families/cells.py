@@ -32,7 +32,7 @@ class Gate(Summing):
     """(B, K) and (H, K) and terms that broadcast to (B, H): x @ w.T and all of the terms added."""
 
     name = "Gate"
-    plain = True
+    unscaled = True
 
     def torch(self, x: Tensor, w: Tensor, *terms: Tensor) -> Tensor:
         y = x @ w.t()

@@ -41,7 +41,7 @@ class WeightedSum(Summing):
         In("T", ranks=(1, 1), weight=True),
     )
     variadic = (2, 3)
-    plain = True
+    unscaled = True
 
     def onnx(self, emit: Any, *values: str) -> str:
         kernel = emit.type(values[1]).shape[2:]

@@ -68,7 +68,7 @@ class Summing(OpSpec):
     adding: ClassVar[bool] = False
     """Whether the terms are elements of the input as they are, and no products."""
 
-    plain: ClassVar[bool] = False
+    unscaled: ClassVar[bool] = False
     """Whether the terms have no coefficients, so that `torch` of the inputs' squares is the sum of
     their squares."""
 
@@ -97,8 +97,8 @@ class Summing(OpSpec):
 
     @per_input
     def partial(self, *xs: Tensor) -> Callable[[Tensor], Tensor] | None:
-        """The `partial` of `sum_radius`. Default: by the sum of squares where that is `plain`."""
-        if not self.plain or self.terms(*xs) < 3:
+        """The `partial` of `sum_radius`. Default: by squares where the terms are `unscaled`."""
+        if not self.unscaled or self.terms(*xs) < 3:
             return None
         return by_squares(self.torch(*[x * x for x in xs]), self.terms(*xs))
 
