@@ -15,6 +15,7 @@ import gc
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,7 +34,7 @@ from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
-from nnfuzz.execute.events import Death, Fault, Reply
+from nnfuzz.execute.events import Death, Fault, Reply, Standstill
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced
@@ -42,6 +43,8 @@ from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
 QUEUED_BYTES = 512 << 20  # of tests that are under way, with the outputs that are expected of them
+STANDSTILLS = "standstills"
+"""In the meta table: how often processes did not answer, by what they are."""
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
 
 
@@ -97,6 +100,7 @@ class Loop:
             recorder.store, config.disk, observer.note, config.guidance, config.epoch
         )
         self._runs: set[TestRun] = set()
+        self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
         self._last_tick = 0.0
         self._tests_before = recorder.figures.tests
         self.cpu = CpuMeter(producers, backends)
@@ -243,11 +247,20 @@ class Loop:
         sandboxes = self._sandboxes()
         if not any(sandbox.busy for sandbox in sandboxes):
             time.sleep(LEAST_TICK_SECONDS)  # other parts of the campaign are waited for
-        for sandbox, event in wait(sandboxes, min(TICK_SECONDS, due)):
+        events = wait(sandboxes, min(TICK_SECONDS, due))
+        for found in (found for sandbox in sandboxes for found in sandbox.take_standstills()):
+            self._tell(found)
+        for sandbox, event in events:
             if not self.producers.feed(sandbox, event) and not self.reducer.feed(sandbox, event):
                 any(pool.feed(sandbox, event) for pool in self.backends)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
+
+    def _tell(self, found: Standstill) -> None:
+        """Says that a process did not answer, and counts it."""
+        self.observer.note(str(found))
+        self.standstills[found.who] += 1
+        self.recorder.store.set_meta(STANDSTILLS, self.standstills)
 
     def _sandboxes(self) -> list[Any]:
         pools: list[Any] = [self.producers, *self.backends, self.reducer]
@@ -395,6 +408,7 @@ class Loop:
             avoided=len(self.epochs.avoided),
             waiting=tuple(str(w) for pool in self.backends for w in pool.aside.waiting()),
             suspects=len(self.recorder.unconfirmed),
+            standstills=self.standstills.total(),
         )
 
     def _phase(self) -> str:

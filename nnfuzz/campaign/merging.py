@@ -256,8 +256,10 @@ def merged_summary(store: Store) -> dict[str, Any]:
     config, sources = CampaignConfig.from_json(store.config()), store.meta(SOURCES, {})
     shares, buckets = store.sut_shares(), store.buckets()
     hangs: Counter[str] = Counter()
+    standstills: Counter[str] = Counter()
     for told in sources.values():
         hangs.update(told["hangs_of_survey"])
+        standstills.update(told.get("standstills", {}))
     added = {name: sum(told[name] for told in sources.values()) for name in ADDED}
     extra = {
         **findings_figures(store),
@@ -268,6 +270,7 @@ def merged_summary(store: Store) -> dict[str, Any]:
         "flaky_failures": [vars(row) for row in store.flaky()],
         "hangs": dict(Counter(row.status.value for row in store.hangs())),
         "hangs_of_survey": dict(hangs),
+        "standstills": dict(standstills),
         "by_design": buckets.get(DESIGN, 0),
         "known_unseen": [],
         "unconfirmed_hangs": [row.to_json() for row in store.unconfirmed()],

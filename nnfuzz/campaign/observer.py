@@ -16,7 +16,8 @@ class Snapshot:
     left: seconds until the limit, if known. decided: signatures known to be supported or refused.
     flaky: failures that did not repeat. waiting: for which hangs, the longest first. suspects:
     hangs that are not confirmed yet. unreduced: findings. avoided: see nnfuzz.campaign.throttle.
-    nodes: of a cluster, a line on each.
+    nodes: of a cluster, a line on each. standstills: processes that did not answer and were
+    replaced.
     """
 
     phase: str
@@ -40,6 +41,7 @@ class Snapshot:
     waiting: tuple[str, ...] = ()
     suspects: int = 0
     nodes: tuple[str, ...] = ()
+    standstills: int = 0
 
 
 def counted(count: int, noun: str) -> str:

@@ -79,7 +79,8 @@ class ProducerPool:
         self.settings = settings
         self.seed = seed
         self._config = config
-        self.server = ForkServer(settings.preload, warm=(settings.service, self._arguments()))
+        warm = settings.service, self._arguments()
+        self.server = ForkServer(settings.preload, warm=warm, name="producers")
         self.urgent: deque[Job] = deque()
         self.slots = [_ProducerSlot() for _ in range(count)]
         self.epoch = -1
@@ -153,8 +154,9 @@ class ProducerPool:
         arguments = self._arguments()
         if slot.sandbox is None:
             s = self.settings
-            limits = Limits(s.seconds, s.memory_bytes, s.jobs)
-            slot.sandbox = Sandbox(s.service, arguments, limits, (), "producer", self.server)
+            limits = Limits(s.seconds, s.memory_bytes, s.jobs, still_seconds=s.seconds)
+            name = f"producer {self.slots.index(slot) + 1}"
+            slot.sandbox = Sandbox(s.service, arguments, limits, (), name, self.server)
             slot.sandbox.start()
         else:
             slot.sandbox.rearm(arguments)

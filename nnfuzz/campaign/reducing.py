@@ -32,6 +32,8 @@ HARD_SECONDS = 600.0
 """After the time that a reduction is given, or a second for each candidate: for the start of
 workers, and for localisation, which runs a slow compiler up to a hundred times.
 """
+RESTING_SECONDS = 60.0
+"""In which it computes nothing, beside two time limits of a compiler that hangs."""
 _RESULT = tuple(f.name for f in fields(ReductionRow) if f.name != "signature")
 
 
@@ -63,11 +65,15 @@ class Reducer:
         recorder: Recorder,
         note: Callable[[str], None],
         shared: Reductions | None = None,
+        slowest: float = 60.0,
     ) -> None:
-        """shared: with the other nodes of a cluster."""
+        """shared: with the other nodes of a cluster. slowest: the longest time limit of a backend,
+        in seconds.
+        """
         self.config = config
         self.recorder = recorder
         self._shared = shared
+        self._still = RESTING_SECONDS + 2 * slowest
         self.spent = self.after_campaign = 0.0
         self._turn = 0
         self._note = note
@@ -229,14 +235,14 @@ class Reducer:
         """One that is idle; a new one if none is."""
         settings = self.config.reducer
         if self._server is None:
-            self._server = ForkServer(settings.preload)
+            self._server = ForkServer(settings.preload, name="reducers")
         idle = next((w for w in self._workers if w not in self._under_way), None)
         if idle is None:
             idle = Sandbox(
                 settings.service,
                 {"plugins": list(self.config.plugins), "folder": os.getcwd()},
-                Limits(seconds=self._hard(), memory_bytes=0, jobs_per_process=1000),
-                name="reducer",
+                Limits(self._hard(), 0, jobs_per_process=1000, still_seconds=self._still),
+                name=f"reducer {len(self._workers) + 1}",
                 server=self._server,
             )
             self._workers.append(idle)

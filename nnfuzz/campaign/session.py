@@ -23,7 +23,7 @@ from nnfuzz.campaign.exchange import Exchange, RangeLessons
 from nnfuzz.campaign.guidance import Guidance, NoFeedback
 from nnfuzz.campaign.leased import Leased
 from nnfuzz.campaign.lending import Coordinator
-from nnfuzz.campaign.loop import Loop
+from nnfuzz.campaign.loop import STANDSTILLS, Loop
 from nnfuzz.campaign.observer import Observer, counted
 from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
 from nnfuzz.campaign.probe import Prober
@@ -38,6 +38,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import Answers, Support
 from nnfuzz.campaign.support_cache import SupportCache, SupportTables
 from nnfuzz.campaign.throttle import Throttle
+from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply, described
 from nnfuzz.execute.registry import BackendRegistry
@@ -142,6 +143,7 @@ class _Session:
     support: SupportTables
     support_used: list[dict[str, Any]]
     leased: Leased | None
+    watchdog: Watchdog
 
     def save_support(self) -> None:
         self.support.save(self.prober.tables, self.prober.answers, self.prober.keys)
@@ -151,6 +153,15 @@ class _Session:
         seen = self.store.signatures_in("known")
         reductions = self.recorder.reductions
         return seen | {reductions[s].refined for s in seen if s in reductions}
+
+    def _standstills(self) -> dict[str, int]:
+        """By what did not answer, the campaign's own thread included."""
+        found, own = self.loop.standstills, self.watchdog.standstills
+        if own:
+            found["campaign"] += own
+            self.watchdog.standstills = 0
+            self.store.set_meta(STANDSTILLS, found)
+        return dict(found)
 
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
@@ -176,6 +187,7 @@ class _Session:
             "known_unseen": sorted(
                 KnownFailures.stored(self.config.known).hashes - self._known_seen()
             ),
+            "standstills": self._standstills(),
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
@@ -215,6 +227,9 @@ def _open(
             backlog = KEPT_HANGS if config.timed else math.inf
             pools.append(BackendPool(spec, registry, config.levels, config.workers, backlog))
             stack.callback(pools[-1].close)
+        servers = [producers.server, *(pool.server for pool in pools)]
+        watchdog = Watchdog(observer.note, lambda: sum(server.looks for server in servers))
+        stack.enter_context(watchdog)
         store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
         if config.regressions:
@@ -253,7 +268,8 @@ def _open(
         )
         if leased:
             recorder.elsewhere = leased.elsewhere
-        reducer = Reducer(config, recorder, observer.note, leased)
+        slowest = max(pool.pace.ceiling for pool in pools)
+        reducer = Reducer(config, recorder, observer.note, leased, slowest)
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
         feedback = Guidance() if config.guidance else NoFeedback()
@@ -264,7 +280,8 @@ def _open(
         loop = Loop(
             config, recorder, producers, pools, prober, observer, reducer, epochs, stopped, leased
         )
-        yield _Session(config, store, recorder, loop, prober, versions, support, used, leased)
+        told = (prober, versions, support, used, leased, watchdog)
+        yield _Session(config, store, recorder, loop, *told)
 
 
 def _name_of_node(store: Store) -> str:

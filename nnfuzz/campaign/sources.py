@@ -44,7 +44,9 @@ def figures_of(part: Store) -> Figures:
     hangs = told.get("hangs_of_survey", {})
     where = {"host": part.meta(HOST, ""), "seen": part.seen_last()}
     cpu = told.get("cpu_ms", {})
-    return {**about, **figures, **where, "hangs_of_survey": hangs, "cpu_ms": cpu}
+    standstills = told.get("standstills", {})
+    more = {"hangs_of_survey": hangs, "standstills": standstills, "cpu_ms": cpu}
+    return {**about, **figures, **where, **more}
 
 
 def newest(first: Figures, second: Figures) -> Figures:

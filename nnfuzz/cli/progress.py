@@ -110,6 +110,7 @@ def line(s: Snapshot) -> str:
             f"{counted(s.findings, 'finding')}{_hangs(s)}"
         )
     faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
+    faults += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
     about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
     found = f"{counted(s.findings, 'finding')}{about}"
     where = f" on {counted(len(s.nodes), 'node')}" if s.nodes else ""
@@ -161,9 +162,11 @@ def panel(s: Snapshot) -> Any:
     ]
     if not s.tests and s.signatures:
         rows = [rows[0], ("support", _probed(s))]
-    if s.refused or s.faults or s.avoided:
+    if s.refused or s.faults or s.avoided or s.standstills:
         notes = f"{s.refused} signatures refused, {s.avoided} patterns avoided"
-        rows.append(("notes", f"{notes}, {s.faults} faults of nnfuzz"))
+        notes += f", {s.faults} faults of nnfuzz"
+        notes += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
+        rows.append(("notes", notes))
     rows += [("nodes" if text == s.nodes[0] else "", text) for text in s.nodes[:MOST_NODES]]
     if len(s.nodes) > MOST_NODES:
         rows.append(("", f"and {len(s.nodes) - MOST_NODES} more"))

@@ -19,7 +19,7 @@ from nnfuzz.testcase.service import blames_settings
 from nnfuzz.testcase.test_id import TestId
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
-LIMITS = Limits(seconds=120.0, jobs_per_process=1000)
+LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)
 AHEAD = 4
 """Answers per worker that wait for an earlier one, so that one slow test does not stop the rest."""
 T = TypeVar("T")

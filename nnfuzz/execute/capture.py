@@ -52,6 +52,10 @@ class Capture:
         self._finished.clear()
         return text
 
+    def latest(self) -> str:
+        """The end of what was printed since the last mark, which stays."""
+        return visible(bytes(self._tail or self._head).decode(errors="replace"))
+
     def close(self) -> None:
         os.close(self.fd)
         self.open = False

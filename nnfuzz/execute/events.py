@@ -28,14 +28,19 @@ class Limits:
     descendants above the level before the job; allocations beyond twice as much fail at once. 0
     switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
     after its job, so that what jobs leak never adds up, and no job is charged for another. The
-    clock of a job starts anew with every partial answer. `start_seconds` bounds imports and the
-    factory.
+    clock of a job starts anew with every partial answer, and is the worker's own time
+    (nnfuzz.execute.own_time). `start_seconds` bounds imports and the factory.
+
+    `still_seconds` is for services of nnfuzz itself, which always have something to compute: one
+    that neither does so for so long, nor any descendant of it, stands still. That is not its job's
+    doing, which another worker then does. 0 for compilers, of which it is a result.
     """
 
     seconds: float = 60.0
     memory_bytes: int = 4 << 30
     jobs_per_process: int = 200
     start_seconds: float = 120.0
+    still_seconds: float = 0.0
 
     @property
     def leak_bytes(self) -> int:
@@ -48,6 +53,7 @@ class DeathKind(StrEnum):
     EXIT = "exit"
     TIMEOUT = "timeout"
     MEMORY = "memory"
+    STANDSTILL = "standstill"
 
 
 Reading = Callable[[dict[str, Any], dict[str, Any]], Any]
@@ -111,6 +117,22 @@ class Death:
 
 
 Event = Reply | Progress | Fault | Death
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """A process that has not answered within the time that it had, and was replaced.
+
+    who: a kind of process, such as "producer". about: what it was to do. seconds: since that began.
+    """
+
+    who: str
+    about: str
+    seconds: float
+
+    def __str__(self) -> str:
+        about = f" ({self.about})" if self.about else ""
+        return f"{self.who} has not answered for {self.seconds:.0f} s{about}: replaced"
 
 
 def described(event: Fault | Death) -> str:

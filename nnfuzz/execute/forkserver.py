@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from nnfuzz.execute import zygote
+from nnfuzz.execute.events import Standstill
+from nnfuzz.execute.own_time import OwnTime
 from nnfuzz.reading import read
 from nnfuzz.text import visible
 
@@ -37,6 +39,9 @@ MARK = "NNFUZZ_FORK_SERVER"
 PREFIX = "nnfuzz-server-"
 LOG_BYTES = 1 << 16
 CLOSE_SECONDS = 10.0
+ANSWER_SECONDS = 20.0
+"""In which a fork server that has imported everything answers: twice what it may take to bury a
+worker (zygote.KILL_SECONDS)."""
 _MESSAGE_BYTES = 1 << 16
 
 
@@ -67,7 +72,7 @@ class ForkServer:
     reaches every worker, as does what makes numeric libraries single-threaded, since a library
     that ran threads before a fork hangs after it. `warm`, a service's factory "pkg.module:factory"
     with its arguments (JSON), is called once ahead: what it loads and caches, workers begin with.
-    `home`: where it runs; None for where this process does.
+    `home`: where it runs; None for where this process does. `name`: of its workers, for people.
     """
 
     def __init__(
@@ -76,9 +81,15 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         warm: tuple[str, dict[str, Any]] | None = None,
         home: Home | None = None,
+        name: str = "",
     ):
         self.preload = tuple(dict.fromkeys(preload))
         self.warm = warm
+        self.name = f"fork server of {name or 'workers'}"
+        self.standstills: list[Standstill] = []
+        """What it was replaced for."""
+        self.looks = 0
+        """How often messages were asked for."""
         self._home = home
         self._environment = {**SINGLE_THREAD, **(environment or {})}
         self._on_end: dict[int, Callable[[int], None]] = {}
@@ -92,6 +103,7 @@ class ForkServer:
         remove them, whoever is killed: here are only a name, and files without one.
         """
         self.alive, self._forking = True, False
+        self._asked = OwnTime()
         sweep(Path(tempfile.gettempdir()))
         self.scratch = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
         self._log.close()
@@ -151,6 +163,8 @@ class ForkServer:
         self._on_start[worker], self._on_end[worker] = on_start, on_end
         try:
             socket.send_fds(self._control, [_request("fork", worker)], fds)
+        except BlockingIOError:  # it reads no more
+            self.restart("new workers")
         except ConnectionError:  # it has died since
             self._lost()
         return worker
@@ -159,15 +173,19 @@ class ForkServer:
         """Kills the worker's whole process group; on_end follows. No effect on a dead worker."""
         try:
             self._control.send(_request("kill", worker))
+        except BlockingIOError:
+            self.restart("workers to be killed")
         except ConnectionError:
             self.pump()
 
     def pump(self) -> None:
         """Delivers the messages that have arrived, without blocking."""
+        self.looks += 1
         while self.alive:
             try:
                 data = self._control.recv(_MESSAGE_BYTES)
             except BlockingIOError:
+                self._expect()
                 return
             except ConnectionError:
                 data = b""
@@ -177,17 +195,36 @@ class ForkServer:
             try:
                 self._told(read(_Message, json.loads(data)))
             except (ValueError, RecursionError):  # a library that it has imported wrote there
-                self.restart()
+                self._process.kill()
+                self._lost()
+
+    @property
+    def importing(self) -> bool:
+        """Whether it has not answered yet."""
+        return self.alive and not self._forking
+
+    def _expect(self) -> None:
+        """Replaces it if it owes an answer for too long; how long imports take, sandboxes know."""
+        if not self._on_start:
+            self._asked = OwnTime()
+        elif self._forking and self._asked.exceeds(ANSWER_SECONDS, self.pid):
+            self.restart("a new worker")
 
     def _told(self, message: _Message) -> None:
+        self._asked = OwnTime()
         if message.pid is not None:
             self._forking = True
             self._on_start.pop(message.worker, print)(message.pid)
         if message.status is not None:
             self._on_end.pop(message.worker, print)(message.status)
 
-    def restart(self) -> None:
-        """Kills a fork server that no longer answers; its workers end with it."""
+    def restart(self, about: str) -> None:
+        """Kills a fork server that no longer answers; its workers end with it.
+
+        about: what it was asked for.
+        """
+        seconds = time.monotonic() - self._asked.began
+        self.standstills.append(Standstill(self.name, about, seconds))
         self._process.kill()
         self._lost()
 
@@ -223,7 +260,9 @@ class ForkServer:
             code = self._process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:  # stuck in an import
             self._process.kill()
-            code = self._process.wait()
+            code = -signal.SIGKILL
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel's business
+                self._process.wait(CLOSE_SECONDS)
         if code:
             _kill_all(f"{MARK}={self.scratch}".encode())
         shutil.rmtree(self.scratch, ignore_errors=True)

@@ -13,6 +13,7 @@ from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
 from nnfuzz.execute.events import DeathKind
 from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.own_time import OwnTime
 from nnfuzz.execute.worker import StatusPage, private_bytes
 from nnfuzz.execute.zygote import children
 
@@ -40,7 +41,8 @@ class WorkerProcess:
         self.jobs = 0
         self.spent = False  # not to be given another job
         self.cause: DeathKind | None = None
-        self.killed_at = 0.0
+        self.killed: OwnTime | None = None
+        self.asked = False  # where it is
         self.note = ""
         self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
         self._family: list[int] = []
@@ -117,10 +119,7 @@ class WorkerProcess:
 
     def _cpu_seconds(self) -> float:
         """CPU time of all threads of the worker; 0 if unknown."""
-        try:
-            return time.clock_gettime(~self.pid << 3 | _CPUCLOCK_SCHED) if self.pid else 0.0
-        except OSError:
-            return 0.0
+        return _cpu_seconds(self.pid) if self.pid else 0.0
 
     def take_cpu(self) -> float:
         """CPU seconds of the worker since this was last asked; 0 if unknown."""
@@ -128,14 +127,26 @@ class WorkerProcess:
         self._taken = max(before, now)
         return self._taken - before
 
-    def kill(self, cause: DeathKind | None, now: float) -> None:
-        self.cause, self.killed_at, self.spent = cause, now, True
+    def family_cpu(self) -> float:
+        """CPU seconds of the worker and of its descendants that are alive; 0 if unknown."""
+        return sum(map(_cpu_seconds, _tree(self.pid))) if self.pid else 0.0
+
+    def kill(self, cause: DeathKind | None) -> None:
+        self.cause, self.killed, self.spent = cause, OwnTime(), True
         self._server.kill(self.worker)
 
     def close(self) -> None:
         self.sock.close()
         self.capture.close()
         self.status.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process; 0 if unknown."""
+    try:
+        return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
+    except OSError:
+        return 0.0
 
 
 def _tree(pid: int) -> Iterator[int]:

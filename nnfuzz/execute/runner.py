@@ -173,10 +173,12 @@ class BackendRunner:
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
+            if event.kind is DeathKind.STANDSTILL and self._resumed:  # it may stop itself
+                event = replace(event, kind=DeathKind.TIMEOUT)
             watched = self._how.pop("watch", False) and event.kind is not DeathKind.TIMEOUT
             if watched and event.stage != "start":
                 pass  # what is left runs once more, so that watching changes nothing
-            elif event.from_outside and not self._resumed:
+            elif event.kind is DeathKind.STANDSTILL or (event.from_outside and not self._resumed):
                 self._resumed = True  # the levels that are left are tried once more
             else:
                 self._mourn(event)
@@ -359,7 +361,8 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
     preload += [base.__module__ for base in backend.__mro__ if base.__module__ not in plugins]
     if backend(**spec.options).form != ONNX:
         preload += _TRACING
-    return ForkServer(preload, backend.environment, home=usable(backend, spec))
+    home = usable(backend, spec)
+    return ForkServer(preload, backend.environment, home=home, name=spec.label)
 
 
 def _outcome(death: Death) -> Outcome:

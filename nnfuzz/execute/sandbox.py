@@ -6,12 +6,16 @@ happened in any of them. A death costs the job that caused it; the next `submit`
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import re
 import select
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from nnfuzz.execute import channel, wire
@@ -24,15 +28,21 @@ from nnfuzz.execute.events import (
     Progress,
     Reading,
     Reply,
+    Standstill,
     reads_as_out_of_memory,
     unread,
 )
 from nnfuzz.execute.forkserver import ForkServer
+from nnfuzz.execute.own_time import OwnTime, is_stopped
 from nnfuzz.execute.process import WorkerProcess
+from nnfuzz.execute.worker import WHERE
 from nnfuzz.reading import read, read_fields
 from nnfuzz.text import visible
 
 TICK_SECONDS = 0.05
+STILL_SECONDS, COMPUTING = 5.0, 0.05
+"""Between looks at whether a service computes; of that time, what is computing. Waiting for other
+processes takes some thousandths."""
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
 """Of a job whose worker ends by no doing of its own, by all that is known."""
@@ -42,6 +52,11 @@ socket, and the worker with it.
 """
 
 
+_STACK = "(most recent call first):"
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+) in (\S+)')
+"""What faulthandler prints."""
+
+
 def _refused(header: dict[str, Any], blobs: dict[str, Any]) -> None:
     raise wire.WireError("a part that nobody asked for")
 
@@ -49,11 +64,15 @@ def _refused(header: dict[str, Any], blobs: dict[str, Any]) -> None:
 @dataclass
 class _Job:
     frame: bytes
+    about: str
     reply: Reading
     part: Reading
     seconds: float  # for each part of the job
-    clock: float = 0.0  # when the current part of the job began
-    deadline: float = 0.0
+    clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
+    limit: float = 0.0  # its seconds
+    cpu: float = 0.0  # of the worker when it was looked at last
+    computed: float = 0.0  # on the clock, when it was seen to compute last
+    looked: float = 0.0  # on the clock
     baseline: int = 0
     parts: int = 0
     retries: int = 0
@@ -88,12 +107,13 @@ class Sandbox:
         self._process: WorkerProcess | None = None
         self._job: _Job | None = None
         self._looked = 0.0
+        self._standstills: list[Standstill] = []
 
     def rearm(self, arguments: dict[str, Any]) -> None:
         """Sets what the factory gets in workers that start from now on."""
         memory = 2 * self.limits.memory_bytes
         setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}
-        self._setup = wire.encode(setup)
+        self._setup = wire.encode({**setup, "explains": bool(self.limits.still_seconds)})
 
     @property
     def busy(self) -> bool:
@@ -107,10 +127,12 @@ class Sandbox:
 
     @property
     def waited(self) -> float:
-        """Seconds since the current part of the job began; 0 without one, or while it starts."""
+        """Seconds since the current part of the job began, in which somebody looked after it; 0
+        without one, or while it starts.
+        """
         if self._job is None or self._process is None or not self._process.ready:
             return 0.0
-        return time.monotonic() - self._job.clock
+        return self._job.clock.seconds
 
     @property
     def stage(self) -> str:
@@ -122,6 +144,13 @@ class Sandbox:
     def take_cpu(self) -> float:
         """CPU seconds of the present worker since this was last asked; 0 if unknown."""
         return self._process.take_cpu() if self._process else 0.0
+
+    def take_standstills(self) -> list[Standstill]:
+        """What did not answer, here or in the fork server, since this was last asked."""
+        found = [*self._standstills, *self.server.standstills]
+        self._standstills.clear()
+        self.server.standstills.clear()
+        return found
 
     @property
     def due(self) -> bool:
@@ -160,7 +189,8 @@ class Sandbox:
             raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
         self.start()
         seconds = min(seconds, self.limits.seconds)
-        self._send(_Job(wire.encode(header, blobs), reply, part, seconds))
+        about = str(header.get("id") or header.get("do", ""))
+        self._send(_Job(wire.encode(header, blobs), about, reply, part, seconds))
 
     def call(
         self,
@@ -193,6 +223,7 @@ class Sandbox:
         assert process is not None
         self._job = job
         process.jobs += 1
+        process.asked = False
         process.outgoing.extend(channel.pack(channel.JOB, job.frame, process.jobs))
         self._start_clock(starting=not process.ready)
         process.push()
@@ -200,18 +231,18 @@ class Sandbox:
     def _start_clock(self, starting: bool) -> None:
         if self._job is None or self._process is None:
             return
-        now = time.monotonic()
-        seconds = self.limits.start_seconds if starting else self._job.seconds
-        self._job.clock, self._job.deadline = now, now + seconds
-        if not starting and self.limits.memory_bytes and not self._job.baseline:
-            self._job.baseline = self._process.private_bytes(resting=True)
-            self._job.next_check = now + TICK_SECONDS
+        job = self._job
+        job.limit = self.limits.start_seconds if starting else job.seconds
+        job.clock, job.computed, job.looked = OwnTime(), 0.0, 0.0
+        if not starting and self.limits.memory_bytes and not job.baseline:
+            job.baseline = self._process.private_bytes(resting=True)
+            job.next_check = time.monotonic() + TICK_SECONDS
 
     def _discard(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             if process.ended is None:
-                process.kill(None, 0.0)
+                process.kill(None)
             process.close()
 
     def _collect(self) -> list[Event]:
@@ -237,7 +268,7 @@ class Sandbox:
         except Exception as error:  # whatever is read of it: its worker wrote where it should not
             process.open = False
             process.note = f"the worker's answer is damaged: {visible(str(error))[:200]}"
-            process.kill(DeathKind.CRASH, time.monotonic())
+            process.kill(DeathKind.CRASH)
         if ended:
             events += self._buried(process)
         elif self._job is not None:
@@ -296,11 +327,12 @@ class Sandbox:
         # It ended by an earlier job's doing before it began this one, or somebody else killed it.
         killed = process.ended == -signal.SIGKILL and not process.cause
         damaged = bool(process.note) and not job.retries  # an earlier job may have left that, too
-        innocent = killed or damaged or (process.ready and not begun)
+        still = process.cause is DeathKind.STANDSTILL and not job.retries
+        innocent = killed or damaged or still or (process.ready and not begun)
         if innocent and not job.parts and job.retries < MOST_RETRIES:
             self._discard()
             self.start()
-            self._send(replace(job, retries=job.retries + 1))
+            self._send(replace(job, retries=job.retries + 1, cpu=0.0))
             return []
         self._job = None
         death = self._death(process, job, begun)
@@ -323,21 +355,63 @@ class Sandbox:
             signal=_signal_name(-code) if code < 0 else "",
             exit_code=code if code >= 0 else None,
             captured=captured,
-            seconds=time.monotonic() - job.clock,
+            seconds=time.monotonic() - job.clock.began,
             note=process.note,
         )
 
     def _enforce(self, process: WorkerProcess, job: _Job) -> None:
-        now = time.monotonic()
-        if process.killed_at:
-            if now > process.killed_at + KILL_SECONDS:
-                self.server.restart()
-        elif now > job.deadline:
-            process.kill(DeathKind.TIMEOUT, now)
-        elif self.limits.memory_bytes and process.ready and now > job.next_check:
-            job.next_check = now + TICK_SECONDS
-            if process.private_bytes() - job.baseline > self.limits.memory_bytes:
-                process.kill(DeathKind.MEMORY, now)
+        if process.killed:
+            if process.killed.exceeds(KILL_SECONDS, self.server.pid):
+                self.server.restart("a worker to be killed")
+            return
+        late = job.clock.exceeds(job.limit, process.pid or self.server.pid)
+        if late or self._stands_still(process, job):
+            self._expire(process, job)
+        elif self.limits.memory_bytes and process.ready:
+            now = time.monotonic()
+            if now > job.next_check:
+                job.next_check = now + TICK_SECONDS
+                if process.private_bytes() - job.baseline > self.limits.memory_bytes:
+                    process.kill(DeathKind.MEMORY)
+
+    def _stands_still(self, process: WorkerProcess, job: _Job) -> bool:
+        """Whether a service of nnfuzz itself has not computed for longer than it may."""
+        limit, now = self.limits.still_seconds, job.clock.seconds
+        if not limit or not process.ready:
+            return False
+        if now - job.looked > min(STILL_SECONDS, limit / 4):
+            cpu = process.family_cpu()  # less than before where a descendant has ended
+            if abs(cpu - job.cpu) > COMPUTING * (now - job.looked):
+                job.computed = now
+            job.cpu, job.looked = cpu, now
+        return now - job.computed > limit
+
+    def _expire(self, process: WorkerProcess, job: _Job) -> None:
+        """Its time is over: it is replaced, and told of unless that is a result of a compiler."""
+        limits, stopped = self.limits, is_stopped(process.pid or self.server.pid)
+        rested = job.clock.seconds - job.computed
+        still = stopped or (process.ready and 0 < min(limits.still_seconds, job.limit) / 2 < rested)
+        explains = limits.still_seconds and process.ready and not stopped
+        if explains and process.pid and not process.asked:
+            process.asked = True  # it is killed at the next look
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, WHERE)
+            return
+        if (limits.still_seconds or stopped) and not self.server.importing:
+            found = Standstill(self.name, self._where(process, job), job.clock.seconds)
+            self._standstills.append(found)
+        process.kill(DeathKind.STANDSTILL if still else DeathKind.TIMEOUT)
+        if self.server.importing:
+            self.server.restart("imports")
+
+    def _where(self, process: WorkerProcess, job: _Job) -> str:
+        """What it is at, for people."""
+        stage = self.stage if process.ready else "start"
+        told = [job.about, stage and f"stage {stage}"]
+        process.capture.drain()
+        if found := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
+            told.append(f"{Path(found[1]).name}:{found[2]} in {found[3]}")
+        return ", ".join(filter(None, map(visible, told)))
 
 
 def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tuple[Sandbox, Event]]:

@@ -32,6 +32,8 @@ from nnfuzz.execute.capture import MARK
 from nnfuzz.execute.complaint import describe
 from nnfuzz.text import visible
 
+WHERE = signal.SIGUSR1
+"""Has a worker of a service of nnfuzz print where it is."""
 PAGE_BYTES = resource.getpagesize()
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
@@ -144,6 +146,8 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
         return
     # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
+    if setup["explains"]:  # see Sandbox._expire
+        faulthandler.register(WHERE, file=2, all_threads=False)
     ready = {"private_bytes": private_bytes(os.getpid())}
     channel.send(sock, channel.READY, wire.encode(ready))
     report = Report(answer, status)

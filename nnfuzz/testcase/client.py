@@ -33,7 +33,7 @@ PRELOAD = (
     "nnfuzz.testcase.producer",
     "nnfuzz.compare.verdict",
 )
-LIMITS = Limits(seconds=120.0)
+LIMITS = Limits(seconds=120.0, still_seconds=120.0)
 
 
 class ProducerError(RuntimeError):

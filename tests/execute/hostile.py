@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -47,6 +48,10 @@ def _fpe() -> None:
 
 def _hang() -> None:
     ctypes.CDLL(None).sleep(1000)  # in C
+
+
+def _wait() -> None:
+    threading.Event().wait(1000)
 
 
 def _hang_holding_the_gil() -> None:
