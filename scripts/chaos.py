@@ -14,6 +14,9 @@ by a module that every process of the campaign imports. Other processes that the
 killed by their command line: --process NAME=PATTERN. With --cluster 3 it runs on so many nodes of
 Ray's here (scripts/on_cluster.py), and those, their actors and the coordinator are killed
 as well; the undisturbed one runs in one process.
+
+With --planted, standstills are planted one after the other instead (planted/standstills.py),
+and it is told what the campaign says of each, and what it loses.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from planted import standstills
 
 from nnfuzz.campaign.store import Store, StoreError
 from nnfuzz.cli.cluster import Work
@@ -45,9 +49,12 @@ from nnfuzz.execute.forkserver import MARK
 
 OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
 PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
+REDUCER = "reducer"
 STILL, SLOW, FULL, JUMP = "standstill", "slow disk", "full disk", "jump of the clock"
-WEIGHTS = {PARENT: 2, SERVER: 3, PRODUCER: 3, WORKER: 6, STILL: 3, SLOW: 1, FULL: 1, JUMP: 2}
-"""How often each fault occurs beside the others; the first four are kills."""
+STOP = "stop for good"
+WEIGHTS = {PARENT: 2, SERVER: 3, PRODUCER: 3, WORKER: 6, REDUCER: 1}
+WEIGHTS |= {STILL: 3, STOP: 1, SLOW: 1, FULL: 1, JUMP: 2}
+"""How often each fault occurs beside the others; the first five are kills."""
 MOST, LINE = 20, 500  # troubles that are shown, and characters of each
 GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
 EARLY = 0.8  # share of the moments before there are workers at which nothing happens
@@ -116,27 +123,30 @@ class Scene:
 
 def family(token: str, named: Mapping[str, str] | None = None) -> dict[int, str]:
     """Process ids of a campaign -> what they are; helpers of compilers are workers, too."""
-    parents: dict[int, tuple[int, bool]] = {}
+    marks: dict[int, tuple[int, bytes]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
             environment = (entry / "environ").read_bytes().split(b"\0")
             if f"{OURS}={token}".encode() in environment:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                forked = any(v.startswith(MARK.encode()) for v in environment)
-                parents[int(entry.name)] = parent, forked
-    return {pid: _role(pid, parents, named or {}) for pid in parents}
+                mark = next((v for v in environment if v.startswith(MARK.encode())), b"")
+                marks[int(entry.name)] = parent, mark
+    return {pid: _role(pid, marks, named or {}) for pid in marks}
 
 
-def _role(pid: int, parents: Mapping[int, tuple[int, bool]], named: Mapping[str, str]) -> str:
+def _role(pid: int, marks: Mapping[int, tuple[int, bytes]], named: Mapping[str, str]) -> str:
+    """By the fork servers that have marked a process and the one that it was started by."""
     command = _text(pid, "cmdline").replace("\0", " ")
     for name, pattern in named.items():
         if re.search(pattern, command):
             return name
-    parent, forked = parents[pid]
-    if not forked:
+    parent, mark = marks[pid]
+    if not mark:
         return PARENT
-    if not parents.get(parent, (0, False))[1]:
+    if marks.get(parent, (0, b""))[1] != mark:
         return SERVER
+    if any(above == pid and other != mark for above, other in marks.values()):
+        return REDUCER  # it has fork servers of its own
     return PRODUCER if "libtorch" in _text(pid, "maps") else WORKER
 
 
@@ -152,8 +162,9 @@ def _text(pid: int, name: str) -> str:
 
 def fault(kind: str, scene: Scene) -> bool:
     """Has a fault happen; whether it could."""
-    if kind in (STILL, SLOW, FULL, JUMP):
-        return {STILL: _stand_still, SLOW: _slow, FULL: _fill, JUMP: _jump}[kind](scene)
+    others = {STILL: _stand_still, STOP: _stop, SLOW: _slow, FULL: _fill, JUMP: _jump}
+    if kind in others:
+        return others[kind](scene)
     if kind == PARENT and not _begun(scene.folder):
         return False  # there is nothing to resume yet
     chosen = scene.of(kind)
@@ -170,6 +181,17 @@ def _stand_still(scene: Scene) -> bool:
     return bool(pids) and _stopped(
         scene.rng.choice(pids), scene.rng.uniform(0.1, STILL_SECONDS), 0.0, 1
     )
+
+
+def _stop(scene: Scene) -> bool:
+    """Some process of which the parent expects something does nothing more."""
+    found = family(scene.token, scene.named)
+    pids = sorted(pid for pid, kind in found.items() if kind != PARENT)
+    if not pids:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(scene.rng.choice(pids), signal.SIGSTOP)
+    return True
 
 
 def _slow(scene: Scene) -> bool:
@@ -229,11 +251,7 @@ def torment(
     """
     rng, done = random.Random(seed), Torment()
     token, scratch = f"{os.getpid()}-{folder}", Path(tempfile.mkdtemp(prefix="chaos-"))
-    (scratch / "sitecustomize.py").write_text(SKEW)
-    (scratch / "tmp").mkdir()
-    path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, OURS: token, "TMPDIR": str(scratch / "tmp"), "PYTHONPATH": path}
-    environment[CLOCK] = str(scratch / "clock")
+    environment = _environment(token, scratch)
     full, good = 0, {0, 1}
     try:
         while True:
@@ -255,6 +273,16 @@ def torment(
                 return done
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _environment(token: str, scratch: Path) -> dict[str, str]:
+    """Of a campaign: its mark, and what Python is to import first."""
+    (scratch / "sitecustomize.py").write_text(SKEW + standstills.BLOCKING)
+    (scratch / "tmp").mkdir()
+    path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("PYTHONPATH"))))
+    places = {"TMPDIR": "tmp", CLOCK: "clock", standstills.BLOCK: "block"}
+    found = {name: str(scratch / place) for name, place in places.items()}
+    return {**os.environ, OURS: token, "PYTHONPATH": path, **found}
 
 
 def _disturb(
@@ -392,6 +420,54 @@ def compared(
     return done
 
 
+def planted(arguments: list[str], folder: Path, seed: int, only: str) -> int:
+    """Plants one standstill after the other; says what came of each. How many were not told, or
+    lost something.
+    """
+    wrong, calm = 0, folder / "calm"
+    _with(standstills.Planted("nothing"), calm, arguments, seed)
+    for number, chosen in enumerate(p for p in standstills.PLANTED if only in p.name):
+        out = folder / str(number)
+        begun = time.monotonic()
+        happened, code = _with(chosen, out, arguments, seed)
+        said = standstills.told(out.with_suffix(".log"))
+        lost = [*differences(calm, out)] if chosen.comparable else []
+        wrong += not (happened and said and not lost)
+        print(f"{chosen.name}: {'' if happened else 'could not be planted; '}exit code {code}, "
+              f"{time.monotonic() - begun:.0f} s", *said, *(lost or ["nothing lost"]),
+              sep="\n    ", flush=True)  # fmt: skip
+    return wrong
+
+
+def _with(
+    chosen: standstills.Planted, out: Path, arguments: list[str], seed: int
+) -> tuple[bool, int]:
+    """Whether it could be planted, and the exit code of the campaign."""
+    scratch = Path(tempfile.mkdtemp(prefix="chaos-"))
+    token, log = f"{os.getpid()}-{out}", out.with_suffix(".log")
+    try:
+        standstills.files(scratch, chosen)
+        more = [argument.format(scratch) for argument in chosen.arguments]
+        if "--backend" in more:  # in place of those
+            more = ["--tests", "10", *more]
+            arguments = []
+        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--out", str(out)]
+        command += [*arguments, "--seed", str(seed), *more]
+        with (
+            log.open("wb") as stream,
+            subprocess.Popen(
+                command, env=_environment(token, scratch), stdout=stream, stderr=stream
+            ) as process,
+        ):
+            scene = Scene(process, token, out, scratch, None, random.Random(seed), {})
+            happened = chosen.name == "nothing" or standstills.plant(chosen, scene, _recorded)
+            code = process.wait(2 * PATIENCE)
+        _gone(token)
+        return happened or bool(chosen.plugin), code
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def small_disk(place: Path) -> Iterator[Path | None]:
     """A file system in memory at a folder; None where none can be mounted."""
@@ -418,7 +494,13 @@ def main(
     ] = None,
     cluster: Annotated[int, typer.Option(min=0, help="Nodes of Ray's; 0 for none.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Folder for both campaigns.")] = None,
+    planted_: Annotated[
+        str | None, typer.Option("--planted", help="Standstills with this in their name, or ''.")
+    ] = None,
 ) -> None:
+    if planted_ is not None:
+        with tempfile.TemporaryDirectory() as scratch:
+            raise typer.Exit(bool(planted(arguments, keep or Path(scratch), seed, planted_)))
     named = dict(text.split("=", 1) for text in process or ())
     with tempfile.TemporaryDirectory() as scratch:
         folder, begun = keep or Path(scratch), time.monotonic()

@@ -4,6 +4,9 @@ Neither the order of the parts nor how often one is given matters: of two rows o
 one stays whichever comes first, and epochs are named by what holds in them. So the parts of parts
 may be put together, and a part again that has gone on meanwhile. Which findings are one cause is
 not decided here: the rules of a campaign decide it of its rows (nnfuzz.campaign.rows.merged).
+
+A result knows what it has been made of: the segments, and how far each part was. What comes later
+is added to a copy of its file, so that merging again costs what is new.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +29,30 @@ from nnfuzz.campaign.recorder import DESIGN, arrange, mend
 from nnfuzz.campaign.rekeying import RULES
 from nnfuzz.campaign.remerge import renew_variants
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
-from nnfuzz.campaign.segments import unpacked
-from nnfuzz.campaign.sources import ADDED, SOURCES, Figures, newest, sources_of
+from nnfuzz.campaign.segments import segments_in, still_taken, taken_of, unpacked
+from nnfuzz.campaign.sources import ADDED, SOURCES, Figures, name_of, newest, sources_of
 from nnfuzz.campaign.statistics import Statistics, summary
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
-from nnfuzz.reading import Unreadable
+from nnfuzz.campaign.tables.union import NOTHING, DifferentTests, Taken
+from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import PARTIAL, atomic_folder, copy_files, write_atomically
 from nnfuzz.untrusted import below, making_sense
 
 REPLACED = ".merged-over-"
 """Prefix of the folder that a newer one is about to replace."""
+
+
+TAKEN = "taken"
+"""In the meta table of what was put together: see Merged."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What is in a result: segments, and what there was of each part, both by name."""
+
+    segments: tuple[str, ...] = ()
+    parts: dict[str, Taken] = field(default_factory=dict)
 
 
 class MergeError(Unreadable):
@@ -52,40 +68,104 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
     Raises: MergeError, StoreError.
     """
     settle(out)
-    if (out / FILE).exists():
-        sources = [*sources, out]
-        with Store.open(out) as store:
-            if store.meta(SOURCES) is None:
-                raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
-    elif out.exists() and any(out.iterdir()):
-        raise MergeError(f"{out} holds other files: choose another --out")
+    earlier = _earlier(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         beside = tempfile.TemporaryDirectory(prefix=PARTIAL, dir=out.parent)
         scratch = Path(stack.enter_context(beside))
-        folders = [folder for source in sources for folder in campaigns_in(str(source), scratch)]
+        known = earlier.segments if earlier else ()
+        found = [told for s in sources for told in campaigns_in(str(s), scratch, known).items()]
+        if (out / FILE).exists() and not earlier:  # of another version: all of it is read
+            found.append(("", out))
         # Whatever is named twice is locked and read once.
-        places = dict.fromkeys(folder.resolve() for folder in folders)
-        parts = [stack.enter_context(Store.open(place)) for place in places]
-        check_alike(parts)
-        with _in_place_of(out) as made, Store.create(made, {}) as target:
-            for part in parts:
-                add(target, part)
-            finish(target, parts, note)
+        places = {folder.resolve(): name for name, folder in found if folder.name}
+        places = {place: name for place, name in places.items() if place != _whole(out, earlier)}
+        if not places and earlier:
+            return Store.open(out)
+        parts = {stack.enter_context(Store.open(place)): name for place, name in places.items()}
+        with _in_place_of(out) as made:
+            if earlier:
+                _copied(out, made)
+            with Store.open(made) if earlier else Store.create(made, {}) as target:
+                _add_all(target, parts, earlier or Merged())
+                finish(target, [*([target] if earlier else ()), *parts], note)
     return Store.open(out)
 
 
-def campaigns_in(source: str, scratch: Path) -> list[Path]:
-    """The folder of a campaign itself, or those of the segments that a depot holds, unpacked.
+def _earlier(out: Path) -> Merged | None:
+    """What an earlier result was made of; None if there is none that knows. Raises: MergeError."""
+    if not (out / FILE).exists():
+        if out.exists() and any(out.iterdir()):
+            raise MergeError(f"{out} holds other files: choose another --out")
+        return None
+    with Store.open(out) as store:
+        if store.meta(SOURCES) is None:
+            raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
+        told = store.meta(TAKEN)
+        return None if told is None else read(Merged, told)
+
+
+def _whole(out: Path, earlier: Merged | None) -> Path | None:
+    return out.resolve() if earlier else None
+
+
+def _copied(out: Path, made: Path) -> None:
+    """The file of an earlier result, and its findings, whose files are the same ones: nobody
+    changes a file of a finding, but puts another one in its place.
+    """
+    with Store.open(out) as store:
+        store.checkpoint()
+        shutil.copyfile(out / FILE, made / FILE)
+    for place in FOLDERS:
+        if (out / place).is_dir():
+            shutil.copytree(out / place, made / place, copy_function=_linked, dirs_exist_ok=True)
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system that has no links
+        shutil.copy2(source, target)
+
+
+def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None:
+    """parts: to the names of the segments that they are, "" for campaigns. Raises: MergeError."""
+    check_alike([*parts, *([target] if target.meta("config") else ())])
+    taken = dict(earlier.parts)
+    for part, segment in parts.items():
+        name = name_of(part)
+        before = NOTHING if segment else still_taken(part, taken.get(name, NOTHING))
+        now = NOTHING if segment else taken_of(part, before)
+        try:
+            add(target, part, before)
+        except DifferentTests as different:
+            raise MergeError(
+                f"{_with(different.index, [*parts, target])} and {part.folder} have different test "
+                f"cases of index {different.index}: parts of one campaign are made with --shard"
+            ) from None
+        if not segment:
+            taken[name] = now
+    segments = {*earlier.segments, *filter(None, parts.values())}
+    target.set_meta(TAKEN, asdict(Merged(tuple(sorted(segments)), dict(sorted(taken.items())))))
+
+
+def _with(index: int, parts: Sequence[Store]) -> Path:
+    """The folder of the first of several campaigns with a test of an index."""
+    return next(part.folder for part in parts if part.tests_in(index, index + 1))
+
+
+def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
+    """The folder of a campaign itself, by "", or those of the segments that a depot holds,
+    unpacked, by their names. known: segments that are left out.
 
     Raises: MergeError, Unreadable.
     """
     if "://" not in source and os.path.lexists(Path(source, FILE)):
-        return [Path(source)]
-    found = unpacked(Depot(source), scratch)
-    if not found:
+        return {"": Path(source)}
+    depot = Depot(source)
+    if not segments_in(depot):
         raise MergeError(f"{source} is no campaign, and holds no segments of one")
-    return found
+    return unpacked(depot, scratch, known)
 
 
 def settle(out: Path) -> None:
@@ -120,7 +200,7 @@ def _in_place_of(out: Path) -> Iterator[Path]:
 
 
 def check_alike(parts: Sequence[Store]) -> None:
-    """Raises: MergeError if settings differ, or if a test case of one index does."""
+    """Raises: MergeError if settings differ."""
     first, *others = parts
     wanted = _settings(first)
     for other in others:
@@ -130,15 +210,6 @@ def check_alike(parts: Sequence[Store]) -> None:
                 f"{other.folder} and {first.folder} are no parts of one campaign: they differ in "
                 + ", ".join(sorted(differing))
             )
-    digests: dict[int, tuple[str, Path]] = {}
-    for part in parts:
-        for index, digest in part.digests():
-            known, where = digests.setdefault(index, (digest, part.folder))
-            if known != digest:
-                raise MergeError(
-                    f"{where} and {part.folder} have different test cases of index {index}: parts "
-                    "of one campaign are made with --shard"
-                )
 
 
 def _settings(store: Store) -> dict[str, Any]:
@@ -168,12 +239,15 @@ def _together(parts: Sequence[Store]) -> CampaignConfig:
 # -- one part more --------------------------------------------------------------------------------
 
 
-def add(target: Store, part: Store) -> None:
-    """Adds what a part holds and the target lacks."""
+def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
+    """Adds what a part holds and the target lacks. taken: of the part, before.
+
+    Raises: DifferentTests.
+    """
     known = target.reductions()
     mine = {row.signature: (row, known.get(row.signature)) for row in target.signatures()}
     reductions, suspects = part.reductions(), part.suspects()
-    target.add_rows_of(part)
+    target.add_rows_of(part, taken)
     for row in part.signatures():
         reduction = reductions.get(row.signature)
         before = mine.get(row.signature)

@@ -61,11 +61,16 @@ class Recorded(Protocol):
 
 class Prefix:
     """How many of the first indexes are there without a gap: `length`. part: of the
-    campaign; indexes of other parts count as there.
+    campaign; indexes of other parts count as there. length: that is known already.
     """
 
-    def __init__(self, indexes: Iterable[int] = (), part: Shard = Shard()) -> None:  # noqa: B008
-        self.length = 0
+    def __init__(
+        self,
+        indexes: Iterable[int] = (),
+        part: Shard = Shard(),  # noqa: B008
+        length: int = 0,
+    ) -> None:
+        self.length = length
         self._part = part
         self._later = set(indexes)
         self._grow()

@@ -14,17 +14,19 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.depot import Depot
+from nnfuzz.campaign.rekeying import RULES
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.sources import SOURCES, figures_of, name_of
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
+from nnfuzz.campaign.tables.union import NOTHING, Taken
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import copy_files, write_atomically
 from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
@@ -35,68 +37,84 @@ META = ("config", "versions", "releases", "habits", "rules", "host")
 _SUFFIX = ".segment.zip"
 
 
-@dataclass(frozen=True)
-class Published:
-    """What a depot has of a campaign: the tests below an index and some later ones; digests of the
-    rows and reductions of findings, by signature.
-    """
-
-    below: int = 0
-    later: tuple[int, ...] = ()
-    findings: dict[str, str] = field(default_factory=dict)
-
-
 def publish(folder: Path, url: str) -> str | None:
     """Writes what a depot lacks of a campaign, which may be running; the name of the segment, or
     None if nothing is new. Raises: StoreError, Unreadable.
     """
     depot, told = Depot(url), _noted(folder)
-    before = told.get(url, Published())
     with Store.open(folder, write=False) as store, tempfile.TemporaryDirectory() as scratch:
+        before = still_taken(store, told.get(url, NOTHING))
         made = Path(scratch) / "part"
         with Store.create(made, {}) as part:
-            part.add_rows_of(store)
-            done = part.done()
-            sent = {index for index in done if index < before.below or index in before.later}
-            part.forget_tests(sent)
+            now = taken_of(store, before)
+            part.add_rows_of(store, before)
             changed = _add_findings(part, store, before)
             for name in META:
                 if (value := store.meta(name)) is not None:
                     part.set_meta(name, value)
-            part.set_meta(SOURCES, {name_of(store): figures_of(store)})
-        if done == sent and not changed:
+            part.set_meta(SOURCES, {name_of(store): figures_of(store, now.tests)})
+        if now.tests == before.tests and not changed:
             return None
         data = _packed(made)
-        there = Prefix(done, CampaignConfig.from_json(store.config()).part)
     name = hashlib.sha256(data).hexdigest() + _SUFFIX
     depot.put(name, data)
-    told[url] = Published(there.length, there.later, {**before.findings, **changed})
+    told[url] = replace(now, findings={**now.findings, **changed})
     text = json.dumps({place: vars(known) for place, known in told.items()}, indent=1)
     write_atomically(folder / NOTE, text.encode())
     return name
 
 
-def unpacked(depot: Depot, scratch: Path) -> list[Path]:
-    """The campaigns in the segments of a depot, below a folder. Raises: Unreadable."""
-    found = []
-    for name in depot.names(""):
-        if name.endswith(_SUFFIX):
+def still_taken(store: Store, before: Taken) -> Taken:
+    """What somebody has of a campaign: nothing, if its occurrences have other names by now."""
+    return before if before.rules == str(store.meta(RULES, "")) else NOTHING
+
+
+def taken_of(store: Store, before: Taken) -> Taken:
+    """What somebody has who takes what is new, but for findings."""
+    new = store.indexes_from(before.below).difference(before.later)
+    part = CampaignConfig.from_json(store.config()).part
+    there = Prefix({*new, *before.later}, part, before.below)
+    whole = store.meta(SOURCES) is None
+    return Taken(
+        there.length,
+        there.later,
+        before.tests + len(new),
+        store.last_event() if whole else 0,
+        store.last_epoch() if whole else -1,
+        store.digest_of_probes(),
+        str(store.meta(RULES, "")),
+        {**before.findings, **store.lone_reductions()},
+    )
+
+
+def unpacked(depot: Depot, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
+    """The campaigns in the segments of a depot, below a folder, by the names of segments; but for
+    those that are known. Raises: Unreadable.
+    """
+    found: dict[str, Path] = {}
+    for name in segments_in(depot):
+        if name not in known:
             data = depot.get(name) or b""
             if hashlib.sha256(data).hexdigest() + _SUFFIX != name:
                 raise Unreadable(f"{depot.url}/{name} is damaged: its content has another name")
-            found.append(scratch / name.removesuffix(_SUFFIX))
-            if not found[-1].exists():
+            found[name] = scratch / name.removesuffix(_SUFFIX)
+            if not found[name].exists():
                 with making_sense(f"{depot.url}/{name}"):
-                    _unpack(data, found[-1])
+                    _unpack(data, found[name])
     return found
 
 
-def _noted(folder: Path) -> dict[str, Published]:
+def segments_in(depot: Depot) -> list[str]:
+    """The names of the segments that a depot has."""
+    return [name for name in depot.names("") if name.endswith(_SUFFIX)]
+
+
+def _noted(folder: Path) -> dict[str, Taken]:
     path = folder / NOTE
-    return read(dict[str, Published], read_json(path)) if path.exists() else {}
+    return read(dict[str, Taken], read_json(path)) if path.exists() else {}
 
 
-def _add_findings(part: Store, store: Store, before: Published) -> dict[str, str]:
+def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
     """Those that are new or have changed; their digests by signature."""
     reductions, suspects, added = store.reductions(), store.suspects(), {}
     for row in store.signatures():

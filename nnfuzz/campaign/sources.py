@@ -33,13 +33,14 @@ def name_of(part: Store) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def figures_of(part: Store) -> Figures:
-    """What the summary of a part says, and nothing else does."""
+def figures_of(part: Store, tests: int | None = None) -> Figures:
+    """What the summary of a part says, and nothing else does. tests: their number, if known."""
     try:
         told = read(dict[str, Any], read_json(part.folder / SUMMARY))
     except Unreadable:
         told = {}
-    about = {"shard": part.config().get("shard", ""), "tests": len(part.done())}
+    count = len(part.done()) if tests is None else tests
+    about = {"shard": part.config().get("shard", ""), "tests": count}
     figures = {name: told.get(name, 0) for name in ADDED}
     hangs = told.get("hangs_of_survey", {})
     where = {"host": part.meta(HOST, ""), "seen": part.seen_last()}

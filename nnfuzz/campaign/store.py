@@ -247,7 +247,8 @@ class Store(Sessions, Repairs, Errors, Watched):
 
     def events(self) -> list[EventRow]:
         query = """
-            SELECT test, kind, backend, stage, signal, message, details FROM events ORDER BY id"""
+            SELECT test, kind, backend, stage, signal, message, details FROM events
+            ORDER BY at, id"""
         return [EventRow(parse_id(test), *row) for test, *row in self._db.execute(query)]
 
     def event_counts(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ from nnfuzz.execute import channel
 from nnfuzz.execute.capture import Capture
 from nnfuzz.execute.events import DeathKind
 from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.own_time import OwnTime
+from nnfuzz.execute.own_time import OwnTime, core_wait
 from nnfuzz.execute.worker import StatusPage, private_bytes
 from nnfuzz.execute.zygote import children
 
@@ -127,9 +127,12 @@ class WorkerProcess:
         self._taken = max(before, now)
         return self._taken - before
 
-    def family_cpu(self) -> float:
-        """CPU seconds of the worker and of its descendants that are alive; 0 if unknown."""
-        return sum(map(_cpu_seconds, _tree(self.pid))) if self.pid else 0.0
+    def worked(self) -> float:
+        """Seconds for which the worker and its descendants that are alive have computed, or were
+        ready to and had no core; 0 if unknown.
+        """
+        family = _tree(self.pid) if self.pid else ()
+        return sum(_cpu_seconds(pid) + core_wait(pid) for pid in family)
 
     def kill(self, cause: DeathKind | None) -> None:
         self.cause, self.killed, self.spent = cause, OwnTime(), True

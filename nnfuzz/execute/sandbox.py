@@ -70,7 +70,7 @@ class _Job:
     seconds: float  # for each part of the job
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
     limit: float = 0.0  # its seconds
-    cpu: float = 0.0  # of the worker when it was looked at last
+    worked: float = 0.0  # by the worker when it was looked at last
     computed: float = 0.0  # on the clock, when it was seen to compute last
     looked: float = 0.0  # on the clock
     baseline: int = 0
@@ -332,7 +332,7 @@ class Sandbox:
         if innocent and not job.parts and job.retries < MOST_RETRIES:
             self._discard()
             self.start()
-            self._send(replace(job, retries=job.retries + 1, cpu=0.0))
+            self._send(replace(job, retries=job.retries + 1, worked=0.0))
             return []
         self._job = None
         death = self._death(process, job, begun)
@@ -380,10 +380,10 @@ class Sandbox:
         if not limit or not process.ready:
             return False
         if now - job.looked > min(STILL_SECONDS, limit / 4):
-            cpu = process.family_cpu()  # less than before where a descendant has ended
-            if abs(cpu - job.cpu) > COMPUTING * (now - job.looked):
+            worked = process.worked()  # less than before where a descendant has ended
+            if abs(worked - job.worked) > COMPUTING * (now - job.looked):
                 job.computed = now
-            job.cpu, job.looked = cpu, now
+            job.worked, job.looked = worked, now
         return now - job.computed > limit
 
     def _expire(self, process: WorkerProcess, job: _Job) -> None:

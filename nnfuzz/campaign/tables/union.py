@@ -2,12 +2,14 @@
 
 Of two rows for one thing the lesser one stays, by its columns in order, so that it does not matter
 which of them came first. A test is there once, with all that belongs to it: the first recorded one.
+What is known to be taken already (`Taken`) is not read again, so that it costs what is new.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.campaign.tables.database import dumps
@@ -19,6 +21,7 @@ from nnfuzz.campaign.tables.schema import FILE
 
 EPOCH_BYTES = 6
 """Of SHA-256, which names an epoch by what holds in it: SQLite's integers have eight."""
+EVENT_DIGITS = 15
 _OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
 _KEYED = {
     "probes": (("key", "instance", "backend"), ("before", "answers")),
@@ -31,6 +34,42 @@ LEFT_OUT = ("keepable",)
 _HANG = "level stage seconds epoch signature exporter items late status idx".split()
 
 
+_NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
+    OR idx IN (SELECT idx FROM temp.tests_of_part)
+    OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
+"""Those of tests that are new, of probes, and of hangs, which are decided late."""
+
+
+class DifferentTests(Exception):
+    """Two files have different test cases of one index."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"different test cases of index {index}")
+        self.index = index
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What somebody has of a campaign's file already.
+
+    The tests below an index and some later ones, `tests` in all; events and epochs up to a number;
+    digests of what probes have said, and of the rows and reductions of findings, by signature.
+    rules: of triage, by which occurrences are named.
+    """
+
+    below: int = 0
+    later: tuple[int, ...] = ()
+    tests: int = 0
+    event: int = 0
+    epoch: int = -1
+    probes: str = ""
+    rules: str = ""
+    findings: dict[str, str] = field(default_factory=dict)
+
+
+NOTHING = Taken()
+
+
 class Union(Findings, Hangs, Restraints, Packed):
     """A file that rows of others are added to."""
 
@@ -39,34 +78,57 @@ class Union(Findings, Hangs, Restraints, Packed):
         rows = self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
         yield from self.with_packed(rows, 0, None, lambda row: (row.idx, row.digest))
 
+    def indexes_from(self, first: int) -> set[int]:
+        """The indexes from one on that need no more work."""
+        rows = self._db.execute("SELECT idx FROM tests WHERE idx >= ?", [first])
+        return {row[0] for row in rows}.union(*self.packed_indexes(first))
+
+    def last_event(self) -> int:
+        """The number of the newest one; 0 if there is none, or if they have no order."""
+        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
+
+    def digest_of_probes(self) -> str:
+        """Of all that probes have said."""
+        return _digest(self._db.execute("SELECT * FROM probes ORDER BY key, instance, backend"))
+
+    def writes(self) -> int:
+        """Rows that were written since the file was opened."""
+        return self._db.total_changes
+
     def began(self) -> float:
         """When the first session did, in seconds of Unix time; 0 if there was none."""
         return float(
             self._db.execute("SELECT coalesce(min(started), 0) FROM sessions").fetchone()[0]
         )
 
-    def add_rows_of(self, part: Union) -> None:
-        """Everything but findings and the settings, all or nothing."""
+    def add_rows_of(self, part: Union, taken: Taken = NOTHING) -> None:
+        """Everything but findings and the settings, all or nothing. taken: of the part, before.
+
+        Raises: DifferentTests.
+        """
         self._db.execute("ATTACH DATABASE ? AS part", [str(part.folder / FILE)])
         try:
             with self._transaction():
-                self._unpack(part)
-                self._name_epochs(part)
+                self._unpack(part, taken)
+                self._name_epochs(part, taken)
                 self._add_tests()
-                for table, (key, rest) in _KEYED.items():
-                    self._add_least(table, key, rest, ", ".join((*key, *rest)), f"part.{table}")
+                for table in ("occurrences", "repeats"):
+                    key, rest = _KEYED[table]
+                    rows = _NEW_OCCURRENCES
+                    if table == "repeats":
+                        rows = f"part.repeats JOIN {rows} USING (signature, test)"
+                    self._add_least(table, key, rest, ", ".join((*key, *rest)), rows)
+                if part.digest_of_probes() != taken.probes:
+                    key, rest = _KEYED["probes"]
+                    self._add_least("probes", key, rest, ", ".join((*key, *rest)), "part.probes")
                 told = ", ".join("new" if name == "epoch" else name for name in _HANG)
                 hangs = "part.hangs JOIN temp.epoch_of ON old = epoch"
                 self._add_least(
                     "hangs", ("test", "backend"), _HANG, f"test, backend, {told}", hangs
                 )
-                self._db.execute(
-                    "INSERT OR IGNORE INTO main.reductions SELECT * FROM part.reductions WHERE "
-                    "signature NOT IN (SELECT signature FROM main.findings "
-                    "UNION SELECT signature FROM part.findings)"
-                )
+                self._add_reductions(taken)
                 self._add_sessions()
-                self._add_events()
+                self._add_events(taken)
         finally:
             self._db.execute("DROP TABLE IF EXISTS temp.epoch_of")
             self._db.execute("DROP TABLE IF EXISTS temp.taken")
@@ -80,7 +142,6 @@ class Union(Findings, Hangs, Restraints, Packed):
             for table in _OF_TESTS:
                 self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", rows)
             self._db.execute("DELETE FROM texts WHERE digest NOT IN (SELECT digest FROM errors)")
-        self._db.execute("VACUUM")
 
     def take_finding(self, row: FindingRow, reduction: ReductionRow | None, refined: str) -> None:
         """In place of what there was of its signature. refined: what it is suspected to be of."""
@@ -98,20 +159,25 @@ class Union(Findings, Hangs, Restraints, Packed):
         query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
         self._db.execute(query, [found_at, signature])
 
-    def _unpack(self, part: Union) -> None:
-        """All tests of the part, in a temporary table."""
-        self._db.execute("CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests")
+    def _unpack(self, part: Union, taken: Taken) -> None:
+        """The tests of the part that are not taken, in a temporary table."""
+        self._db.execute(
+            "CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests WHERE idx >= ?",
+            [taken.below],
+        )
         self._db.execute("CREATE UNIQUE INDEX temp.of_part ON tests_of_part (idx)")
         marks = ", ".join("?" * len(Row._fields))
         query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({marks})"
-        self._db.executemany(query, part.packed_rows())
+        self._db.executemany(query, part.packed_rows(taken.below))
+        known = [(index,) for index in taken.later]
+        self._db.executemany("DELETE FROM tests_of_part WHERE idx = ?", known)
 
-    def _name_epochs(self, part: Union) -> None:
+    def _name_epochs(self, part: Union, taken: Taken) -> None:
         """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
         self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
-        query = """
+        query = f"""
             SELECT epoch FROM tests_of_part UNION SELECT epoch FROM part.hangs
-            UNION SELECT id FROM part.epochs"""
+            UNION SELECT id FROM part.epochs WHERE id > {int(taken.epoch)}"""
         for (epoch,) in self._db.execute(query).fetchall():
             row = part._row(epoch)
             found = "SELECT refused, reasons, emphasis FROM part.epochs WHERE id = ?"
@@ -133,6 +199,11 @@ class Union(Findings, Hangs, Restraints, Packed):
             "LEFT JOIN main.tests m USING (idx) WHERE m.idx IS NULL "
             "OR (p.at, p.outcomes, p.seconds) < (m.at, m.outcomes, m.seconds)"
         )
+        query = """
+            SELECT idx FROM tests_of_part p JOIN main.tests m USING (idx)
+            WHERE p.digest != m.digest ORDER BY idx"""
+        if different := self._db.execute(query).fetchone():
+            raise DifferentTests(different[0])
         for table in _OF_TESTS:
             where = "WHERE idx IN (SELECT idx FROM temp.taken)"
             self._db.execute(f"DELETE FROM main.{table} {where}")
@@ -142,7 +213,9 @@ class Union(Findings, Hangs, Restraints, Packed):
                 columns += ", items"
                 rows = "tests_of_part JOIN temp.epoch_of ON old = epoch"
             self._db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM {rows} {where}")
-        self._db.execute("INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts")
+        self._db.execute("""
+            INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts WHERE digest IN
+                (SELECT digest FROM part.errors WHERE idx IN (SELECT idx FROM temp.taken))""")
 
     def _add_least(
         self, table: str, key: Sequence[str], rest: Sequence[str], columns: str, rows: str
@@ -173,10 +246,37 @@ class Union(Findings, Hangs, Restraints, Packed):
         query = f"INSERT INTO main.sessions ({columns}) VALUES (?, ?, ?, ?)"
         self._db.executemany(query, [(began, *rest) for began, rest in sorted(found.items())])
 
-    def _add_events(self) -> None:
+    def _add_reductions(self, taken: Taken) -> None:
+        """Those without a finding."""
+        query = """
+            SELECT signature, row FROM part.reductions WHERE signature NOT IN
+                (SELECT signature FROM main.findings UNION SELECT signature FROM part.findings)"""
+        found = self._db.execute(query).fetchall()
+        new = [told for told in found if taken.findings.get(told[0]) != _digest([told])]
+        self._db.executemany("INSERT OR IGNORE INTO main.reductions VALUES (?, ?)", new)
+
+    def lone_reductions(self) -> dict[str, str]:
+        """Digests of those without a finding, by signature."""
+        query = """
+            SELECT signature, row FROM reductions
+            WHERE signature NOT IN (SELECT signature FROM findings)"""
+        return {told[0]: _digest([told]) for told in self._db.execute(query)}
+
+    def _add_events(self, taken: Taken) -> None:
+        """They are numbered by what they say, so that their order does not matter."""
         columns = "at, test, kind, backend, stage, signal, message, details"
-        query = f"SELECT {columns} FROM main.events UNION SELECT {columns} FROM part.events"
-        rows = sorted(self._db.execute(query).fetchall())
-        self._db.execute("DELETE FROM main.events")
-        marks = ", ".join("?" * 8)
-        self._db.executemany(f"INSERT INTO main.events ({columns}) VALUES ({marks})", rows)
+        query = f"SELECT {columns} FROM part.events WHERE id > ?"
+        rows = self._db.execute(query, [taken.event]).fetchall()
+        marks = ", ".join("?" * 9)
+        self._db.executemany(
+            f"INSERT OR IGNORE INTO main.events (id, {columns}) VALUES ({marks})",
+            [(int(_digest([row])[:EVENT_DIGITS], 16), *row) for row in rows],
+        )
+
+
+def _digest(rows: Iterable[Sequence[object]]) -> str:
+    """Of SHA-256, in hexadecimal digits."""
+    told = hashlib.sha256()
+    for row in rows:
+        told.update(dumps(row).encode())
+    return told.hexdigest()
