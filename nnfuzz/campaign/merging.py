@@ -37,14 +37,14 @@ from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
 from nnfuzz.campaign.tables.union import NOTHING, DifferentTests, Taken
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import PARTIAL, atomic_folder, copy_files, write_atomically
-from nnfuzz.untrusted import below, making_sense
+from nnfuzz.untrusted import below, making_sense, read_json
 
 REPLACED = ".merged-over-"
 """Prefix of the folder that a newer one is about to replace."""
 
 
-TAKEN = "taken"
-"""In the meta table of what was put together: see Merged."""
+NOTE = "merged.json"
+"""In the folder of what was put together: see Merged."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def _earlier(out: Path) -> Merged | None:
     with Store.open(out) as store:
         if store.meta(SOURCES) is None:
             raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
-        told = store.meta(TAKEN)
-        return None if told is None else read(Merged, told)
+    note = out / NOTE
+    return read(Merged, read_json(note)) if note.exists() else None
 
 
 def _whole(out: Path, earlier: Merged | None) -> Path | None:
@@ -134,7 +134,7 @@ def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None
     taken = dict(earlier.parts)
     for part, segment in parts.items():
         name = name_of(part)
-        before = NOTHING if segment else still_taken(part, taken.get(name, NOTHING))
+        before = NOTHING if segment else still_taken(part, earlier.parts.get(name, NOTHING))
         now = NOTHING if segment else taken_of(part, before)
         try:
             add(target, part, before)
@@ -143,10 +143,11 @@ def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None
                 f"{_with(different.index, [*parts, target])} and {part.folder} have different test "
                 f"cases of index {different.index}: parts of one campaign are made with --shard"
             ) from None
-        if not segment:
+        if now.tests > taken.get(name, NOTHING).tests:
             taken[name] = now
     segments = {*earlier.segments, *filter(None, parts.values())}
-    target.set_meta(TAKEN, asdict(Merged(tuple(sorted(segments)), dict(sorted(taken.items())))))
+    told = asdict(Merged(tuple(sorted(segments)), taken))
+    write_atomically(target.folder / NOTE, json.dumps(told, indent=1).encode())
 
 
 def _with(index: int, parts: Sequence[Store]) -> Path:

@@ -97,6 +97,47 @@ def test_a_node_publishes_what_is_new(tmp_path):
     assert merged(tmp_path / "c", depot) == merged(tmp_path / "d", part)
 
 
+def rows_of(depot, name):
+    """Of each table of a segment."""
+    with zipfile.ZipFile(depot / name) as archive:
+        archive.extract(FILE, depot)
+    with sqlite3.connect(depot / FILE) as db:
+        tables = ("tests", "occurrences", "repeats", "probes", "events", "epochs")
+        return {name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+
+
+def test_a_segment_holds_what_is_new_and_no_more(tmp_path):
+    part, depot = tmp_path / "part", tmp_path / "depot"
+    sizes, tests = [], 0
+    for stop in (20, 40, 60):
+        campaign(part, stop=stop, tests=TESTS)
+        sizes.append(rows_of(depot, publish(part, str(depot))))
+    with sqlite3.connect(part / FILE) as db:
+        for table in ("tests", "occurrences", "repeats"):
+            (tests,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
+            assert sum(size[table] for size in sizes) == tests, table
+    assert sizes[2]["events"] + sizes[2]["probes"] == 0
+
+
+def test_merging_again_reads_what_is_new(tmp_path, monkeypatch):
+    part, depot, read = tmp_path / "part", str(tmp_path / "depot"), []
+    get = Depot.get
+    monkeypatch.setattr(Depot, "get", lambda self, name: read.append(name) or get(self, name))
+    campaign(part, stop=20, tests=TESTS)
+    first = publish(part, depot)
+    merged(tmp_path / "c", depot)
+    campaign(part, stop=40, tests=TESTS)
+    second = publish(part, depot)
+    found = merged(tmp_path / "c", depot)
+    assert merged(tmp_path / "c", depot) == found
+    assert read == [first, second]
+    assert found == merged(tmp_path / "d", depot) == merged(tmp_path / "e", part)
+    campaign(part, tests=TESTS)
+    merged(tmp_path / "e", part)  # a campaign that has gone on
+    publish(part, depot)
+    assert merged(tmp_path / "e", part) == merged(tmp_path / "c", depot)
+
+
 def test_what_is_damaged_or_foreign_is_refused(parts, tmp_path):
     depot = tmp_path / "depot"
     name = publish(parts[0], str(depot))

@@ -91,10 +91,6 @@ class Union(Findings, Hangs, Restraints, Packed):
         """Of all that probes have said."""
         return _digest(self._db.execute("SELECT * FROM probes ORDER BY key, instance, backend"))
 
-    def writes(self) -> int:
-        """Rows that were written since the file was opened."""
-        return self._db.total_changes
-
     def began(self) -> float:
         """When the first session did, in seconds of Unix time; 0 if there was none."""
         return float(
