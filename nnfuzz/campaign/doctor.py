@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from nnfuzz.campaign.disk import LARGE_LOG, log_bytes
-from nnfuzz.campaign.merging import REPLACED, settle
+from nnfuzz.campaign.merging import NOTE, REPLACED, settle
 from nnfuzz.campaign.observer import counted
 from nnfuzz.campaign.recorder import leftovers, mend
+from nnfuzz.campaign.sources import SOURCES
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.tables.database import hold
 from nnfuzz.campaign.tables.rescue import damage, rescue
@@ -30,6 +32,7 @@ ORPHANS = "orphans"
 """Where folders are put that no finding has."""
 RESCUED, DAMAGED = f"{FILE}.rescued", f"{FILE}.damaged"
 SHOWN = 3  # names that a line tells
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ def _interrupted(folder: Path) -> Iterator[Problem]:
 
 
 def _rescue(folder: Path) -> None:
+    _read_all_again(folder)
     (folder / RESCUED).unlink(missing_ok=True)
     rescue(folder / FILE, folder / RESCUED)
     os.replace(folder / FILE, folder / DAMAGED)
@@ -136,6 +140,7 @@ def _gone(store: Store) -> Iterator[Problem]:
         def forget() -> None:
             for row in gone:
                 store.forget_finding(row.signature)
+            _read_all_again(store.folder)
 
         told = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
         yield Problem(told, "forget them until they occur again; their occurrences stay", forget)
@@ -172,14 +177,39 @@ def _rows(store: Store) -> Iterator[Problem]:
     """Rows that belong to nothing, or cannot be read."""
     for noun, count, remove in store.strays():
         yield Problem(counted(count, noun), "remove", remove)
+    remedy = f"forget them: {_again(store)} again"
     if unread := store.unreadable_tests():
         told = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
-        remedy = "forget them: nnfuzz fuzz --resume runs them again"
-        yield Problem(told, remedy, partial(store.forget_tests, unread))
+        yield Problem(told, remedy, partial(_forgotten, store, store.forget_tests, unread))
     if packs := store.damaged_packs():
         told = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
-        remedy = "forget their tests: nnfuzz fuzz --resume runs them again"
-        yield Problem(told, remedy, partial(store.forget_packs, packs))
+        yield Problem(told, remedy, partial(_forgotten, store, store.forget_packs, packs))
+    if names := store.misnamed_packs():
+        told = f"{counted(len(names), 'pack')} of old tests with others than noted"
+        yield Problem(told, "note what they hold", partial(store.rename_packs, names))
+    merged = store.meta(SOURCES) is not None
+    if merged and (lost := store.unrestrained_tests()):
+        told = (
+            f"{counted(len(lost), 'test')} of epochs that are half merged: {_some(map(str, lost))}"
+        )
+        yield Problem(told, remedy, partial(_forgotten, store, store.forget_tests, lost))
+
+
+def _again(store: Store) -> str:
+    """What brings tests back."""
+    if store.meta(SOURCES) is None:
+        return "nnfuzz fuzz --resume runs them"
+    return "nnfuzz merge of all parts adds them"
+
+
+def _forgotten(store: Store, forget: Callable[[T], object], what: T) -> None:
+    forget(what)
+    _read_all_again(store.folder)
+
+
+def _read_all_again(folder: Path) -> None:
+    """What was put together has not all of its parts any more."""
+    (folder / NOTE).unlink(missing_ok=True)
 
 
 def _log(store: Store) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from test_epochs import campaign
 
 from nnfuzz.campaign.disk import DiskBudget
 from nnfuzz.campaign.doctor import DAMAGED, ORPHANS, RESCUED, problems
-from nnfuzz.campaign.merging import REPLACED
+from nnfuzz.campaign.merging import REPLACED, merge
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.tables.rescue import damage
 from nnfuzz.campaign.tables.schema import LOCK
@@ -125,6 +125,23 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder):
     assert (folder / DAMAGED).read_bytes() == bytes(data)
     with Store.open(folder) as store:
         assert len(store.done()) == before and store.signatures() == rows
+
+
+def test_a_half_merged_epoch_is_merged_again(folder, tmp_path):
+    out = tmp_path / "whole"
+    merge([folder], out, print).close()
+    with Store.open(out, write=False) as store:
+        before = [(t.index, t.digest, store.restraints_in(t.epoch)) for t in store.tests()]
+    with sqlite3.connect(out / FILE) as db:
+        query = "SELECT epoch FROM tests GROUP BY epoch ORDER BY count(*) LIMIT 1"
+        (epoch,) = db.execute(query).fetchone()
+        db.execute("DELETE FROM epochs WHERE id = ?", [epoch])
+        db.execute("DELETE FROM avoided WHERE epoch = ?", [epoch])
+    (told,) = repaired(out)
+    assert "of epochs that are half merged" in told
+    with merge([folder], out, print) as store:
+        after = [(t.index, t.digest, store.restraints_in(t.epoch)) for t in store.tests()]
+    assert after == before and list(problems(out)) == []
 
 
 def test_what_was_interrupted_is_ended(folder):

@@ -116,7 +116,19 @@ def other_types(store):
     return zlib.compress(json.dumps([[*map(str, columns[0])], *columns[1:]]).encode())
 
 
-@pytest.mark.parametrize("data", [lambda store: b"\0", other_types])
+def cut_off(store):
+    (rows,) = store._db.execute("SELECT rows FROM packed ORDER BY first").fetchone()
+    return rows[: len(rows) // 2]
+
+
+def twice_the_same(store):
+    """A row comes twice."""
+    (rows,) = store._db.execute("SELECT rows FROM packed ORDER BY first").fetchone()
+    columns = json.loads(zlib.decompress(rows))
+    return zlib.compress(json.dumps([[*c[:1], *c[:-1]] for c in columns]).encode())
+
+
+@pytest.mark.parametrize("data", [lambda store: b"\0", cut_off, other_types, twice_the_same])
 def test_a_damaged_pack_is_run_again(made, tmp_path, data):
     folder = copy(made, "part", tmp_path)
     with Store.open(folder) as store:
@@ -129,6 +141,61 @@ def test_a_damaged_pack_is_run_again(made, tmp_path, data):
         problem.mend()
     with Store.open(folder) as store:
         assert len(whole - store.done()) == 16
+
+
+WRONG = {
+    "an index that is not there": "UPDATE packed SET indexes = indexes || ' 70-79'",
+    "no index": "UPDATE packed SET indexes = ''",
+    "not even numbers": "UPDATE packed SET indexes = 'all'",
+    "a last one too high": "UPDATE packed SET last = last + 5",
+    "a first one too low": "UPDATE packed SET first = first - 1",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_a_pack_is_noted_to_hold_is_what_it_holds(made, tmp_path, wrong):
+    folder = copy(made, "part", tmp_path)
+    with Store.open(folder) as store:
+        packed_whole(store)
+        before = read(store)
+        store._db.execute(f"{WRONG[wrong]} WHERE first = (SELECT max(first) FROM packed)")
+    for problem in problems(folder):
+        assert problem.what == "1 pack of old tests with others than noted"
+        problem.mend()
+    assert list(problems(folder)) == []
+    with Store.open(folder) as store:
+        assert read(store) == before
+
+
+def test_a_pack_that_is_missing_is_run_again(made, tmp_path):
+    folder = copy(made, "part", tmp_path)
+    with Store.open(folder) as store:
+        packed_whole(store)
+        store._db.execute("DELETE FROM packed WHERE first = (SELECT min(first) FROM packed)")
+    for problem in problems(folder):
+        assert "without its test" in problem.what
+        problem.mend()
+    tests, avoided, findings, _ = campaign(folder, tests=TESTS)[0]
+    assert (tests, avoided, findings) == made[1][:3]
+
+
+def test_a_damaged_file_with_packs_is_rescued(made, tmp_path):
+    folder = copy(made, "part", tmp_path)
+    with Store.open(folder) as store:
+        packed_whole(store)
+        before = read(store)
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'texts'"
+        (root,) = store._db.execute(query).fetchone()
+        (size,) = store._db.execute("PRAGMA page_size").fetchone()
+        store.checkpoint()
+    data = bytearray((folder / FILE).read_bytes())
+    data[(root - 1) * size : root * size] = bytes(size)
+    (folder / FILE).write_bytes(data)
+    for problem in problems(folder):
+        problem.mend()
+    assert list(problems(folder)) == []
+    with Store.open(folder) as store:
+        assert read(store) == before
 
 
 def test_a_campaign_goes_on_under_its_budget(made, tmp_path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar, get_type_hints
@@ -110,14 +110,37 @@ class Packed(Database):
         return (next(alike) for _, alike in groupby(both, key=itemgetter(0)))
 
     def damaged_packs(self) -> list[int]:
-        """The first index of each pack that cannot be read."""
+        """The first index of each pack that cannot be read, or whose rows are in no order."""
         found = []
         for (first,) in self._db.execute("SELECT first FROM packed ORDER BY first").fetchall():
             try:
-                self._pack(first)
+                indexes = [row.idx for row in self._pack(first)]
+                if not indexes or indexes != sorted({*indexes}):
+                    found.append(first)
             except Unreadable:
                 found.append(first)
         return found
+
+    def misnamed_packs(self) -> dict[int, tuple[int, int, str]]:
+        """Of packs that can be read and hold other tests than is noted, by their first index: what
+        should be.
+        """
+        damaged, found = {*self.damaged_packs()}, {}
+        rows = self._db.execute("SELECT first, last, indexes FROM packed ORDER BY first").fetchall()
+        for first, *noted in rows:
+            if first not in damaged:
+                indexes = [row.idx for row in self._pack(first)]
+                told = indexes[0], indexes[-1], _ranges(indexes)
+                if told != (first, *noted):
+                    found[first] = told
+        return found
+
+    def rename_packs(self, names: Mapping[int, tuple[int, int, str]]) -> None:
+        """Notes which tests packs hold, by their first index; one whose place is taken goes."""
+        query = "UPDATE OR REPLACE packed SET first = ?, last = ?, indexes = ? WHERE first = ?"
+        with self._transaction():
+            self._db.executemany(query, [(*told, first) for first, told in names.items()])
+        self._last = -1, []
 
     def forget_packs(self, firsts: Iterable[int]) -> None:
         """Removes packs by their first index."""

@@ -62,6 +62,13 @@ class Repairs(Union):
                 found.append(index)
         return found
 
+    def unrestrained_tests(self) -> list[int]:
+        """The indexes of tests made under an epoch of which nothing is known, where epochs are
+        named by what holds in them.
+        """
+        query = "SELECT idx FROM tests WHERE epoch NOT IN (SELECT id FROM epochs) ORDER BY idx"
+        return [row[0] for row in self._db.execute(query)]
+
     def forget_finding(self, signature: str) -> None:
         """Removes it with what came of its reduction; its occurrences stay."""
         with self._transaction():
