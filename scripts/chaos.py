@@ -447,6 +447,7 @@ def _with(
     token, log = f"{os.getpid()}-{out}", out.with_suffix(".log")
     try:
         standstills.files(scratch, chosen)
+        log.parent.mkdir(parents=True, exist_ok=True)
         more = [argument.format(scratch) for argument in chosen.arguments]
         if "--backend" in more:  # in place of those
             more = ["--tests", "10", *more]
