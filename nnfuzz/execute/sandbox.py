@@ -70,7 +70,7 @@ class _Job:
     seconds: float  # for each part of the job
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
     limit: float = 0.0  # its seconds
-    worked: float = 0.0  # by the worker when it was looked at last
+    worked: float | None = None  # by the worker when it was looked at last
     computed: float = 0.0  # on the clock, when it was seen to compute last
     looked: float = 0.0  # on the clock
     baseline: int = 0
@@ -332,7 +332,7 @@ class Sandbox:
         if innocent and not job.parts and job.retries < MOST_RETRIES:
             self._discard()
             self.start()
-            self._send(replace(job, retries=job.retries + 1, worked=0.0))
+            self._send(replace(job, retries=job.retries + 1, worked=None))
             return []
         self._job = None
         death = self._death(process, job, begun)
@@ -381,7 +381,8 @@ class Sandbox:
             return False
         if now - job.looked > min(STILL_SECONDS, limit / 4):
             worked = process.worked()  # less than before where a descendant has ended
-            if abs(worked - job.worked) > COMPUTING * (now - job.looked):
+            before = worked if job.worked is None else job.worked
+            if abs(worked - before) > COMPUTING * (now - job.looked):
                 job.computed = now
             job.worked, job.looked = worked, now
         return now - job.computed > limit

@@ -1,6 +1,8 @@
 """Runs a campaign with a stub producer, as a process that tests may kill.
 
-python drive.py FOLDER TESTS PLAN BACKEND [resume]
+python drive.py FOLDER TESTS PLAN BACKEND [resume] [disk=BYTES]
+
+With a budget of disk it looks at it every second, and epochs are short.
 """
 
 import sys
@@ -39,10 +41,16 @@ def main():
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
 
+    from nnfuzz.campaign import disk
+
     folder, tests, plan, backend, *rest = sys.argv[1:]
-    config, registry = settings(int(tests), plan, backend)
+    budget = next((int(word[5:]) for word in rest if word.startswith("disk=")), 0)
+    if budget:
+        disk.LOOK_SECONDS = 1.0
+    more = {"disk": budget, "epoch": 16} if budget else {}
+    config, registry = settings(int(tests), plan, backend, **more)
     out = Path(folder)
-    store = Store.open(out) if rest else Store.create(out, config.to_json())
+    store = Store.open(out) if "resume" in rest else Store.create(out, config.to_json())
     cache = SupportCache(out / "cache")
     with store, Interrupt() as interrupt, watcher(False, config, out) as observer:
         run_campaign(store, config, registry, observer, cache, interrupt.asked)

@@ -225,6 +225,11 @@ def lying(seed, config):
     return Stub(seed, ["right", "wrong", "flaky", "right", "unsupported", "wrong"])
 
 
+def rare(seed, config):
+    """One wrong result and one crash among forty tests."""
+    return Stub(seed, [*["right"] * 30, "wrong", *["right"] * 8, "abort"])
+
+
 def exporting(seed, config):
     """Wrong at every level; but see "lower", which writes what is right."""
     return Stub(seed, ["right", "wrong everywhere"])
