@@ -337,7 +337,10 @@ def _begun(folder: Path) -> bool:
 
 
 def _gone(token: str) -> dict[int, str]:
-    """What is left of a campaign once it had time to end."""
+    """What is left of a campaign once it had time to end; what was stopped goes on for that."""
+    for pid in family(token):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
     end = time.monotonic() + GONE_SECONDS
     while (left := family(token)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -449,9 +452,9 @@ def _with(
         standstills.files(scratch, chosen)
         log.parent.mkdir(parents=True, exist_ok=True)
         more = [argument.format(scratch) for argument in chosen.arguments]
-        if "--backend" in more:  # in place of those
-            more = ["--tests", "10", *more]
-            arguments = []
+        if "--backend" in more:  # in place of those that are named
+            place = next(i for i, word in enumerate(arguments) if word in ("-b", "--backend"))
+            arguments = [*arguments[:place], *arguments[place + 2 :]]
         command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--out", str(out)]
         command += [*arguments, "--seed", str(seed), *more]
         with (

@@ -63,6 +63,7 @@ class Importing(Backend):
     preload = ("never_imported",)
     install = "never"
 
+    def versions(self): ...
     def load(self, model): ...
     def build(self, module, level): ...
 """
@@ -101,8 +102,10 @@ def block(scene: Any) -> None:
 PLANTED = (
     Planted("a producer is stopped", "producer"),
     Planted("a compiler's worker is stopped", "worker"),
-    Planted("a fork server is stopped", "fork server"),
-    Planted("a reducer is stopped", "reducer"),
+    Planted(
+        "a fork server is stopped", "fork server", ("--backend", "onnxruntime,timeout=10,jobs=20")
+    ),
+    Planted("a reducer is stopped", "reducer", ("--tests", "900"), comparable=False),
     Planted("the parent is stopped and goes on", meanwhile=stop_all),
     Planted(
         "the share does not answer for a while",

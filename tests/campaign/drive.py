@@ -35,13 +35,12 @@ def settings(tests, plan, backend, reducer="", **more):
 
 
 def main():
+    from nnfuzz.campaign import disk
     from nnfuzz.campaign.session import run_campaign
     from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-
-    from nnfuzz.campaign import disk
 
     folder, tests, plan, backend, *rest = sys.argv[1:]
     budget = next((int(word[5:]) for word in rest if word.startswith("disk=")), 0)
