@@ -71,13 +71,15 @@ class Draft:
         self._before = told
 
     def _name_nodes_apart(self) -> None:
-        """Gives nodes of one name others: ONNX wants those of a graph to differ."""
-        seen: set[str] = set()
-        for node in (node for graph in graphs(self.graph) for node in graph.node):
-            if node.name and node.name in seen:
-                fresh = (f"{node.name}_{i}" for i in itertools.count(2))
-                node.name = next(name for name in fresh if name not in seen)
-            seen.add(node.name)
+        """Gives nodes of one name others: those of a graph or of a function have to differ."""
+        scopes = [[node for graph in graphs(self.graph) for node in graph.node]]
+        for nodes in (*scopes, *(function.node for function in self.model.functions)):
+            seen: set[str] = set()
+            for node in nodes:
+                if node.name and node.name in seen:
+                    fresh = (f"{node.name}_{i}" for i in itertools.count(2))
+                    node.name = next(name for name in fresh if name not in seen)
+                seen.add(node.name)
 
     def _forget(self, names: set[str]) -> None:
         """Drops the declarations of values that are no longer there."""
