@@ -4,7 +4,8 @@ python scripts/bench_coordinator.py --nodes 1000 --tests 1000000
 
 Nodes are messages: each asks for ranges, says that it has run and published them, and reports
 findings and reductions, in the order of a clock that is simulated as well. With --ray, reports go
-to an actor of Ray's that does the same. The arithmetic is in docs/SCALE.md.
+to an actor of Ray's that does the same, some at a time, as those of many nodes do; what its process
+takes while nobody asks is told beside it. The arithmetic is in docs/SCALE.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from nnfuzz.campaign import schedule
 from nnfuzz.campaign.lending import Lent, Report
 from nnfuzz.cluster.leases import Leases
 
+TOGETHER = 16  # reports that are under way at a time, with --ray
+IDLE_SECONDS = 20.0
 AHEAD = 32  # tests that a node of two cores has at hand
+Said = tuple[Report, float]  # and seconds on the simulated clock
 
 
 def main() -> int:
@@ -62,14 +66,14 @@ def _alone(options: argparse.Namespace, path: Path, simulation: _Simulation) -> 
     spent = 0.0
     with Leases(path, options.tests, longest=options.epoch) as leases:
 
-        def sync(report: Report, now: float) -> Lent:
+        def sync(told: list[Said]) -> list[Lent]:
             nonlocal spent
             before = time.process_time()
-            lent = leases.sync(report, now)
+            lent = [leases.sync(*said) for said in told]
             spent += time.process_time() - before
             return lent
 
-        simulation.run(sync, lambda: (spent, leases.kept))
+        simulation.run(sync, lambda: (spent, leases.kept), 1)
         assert leases.kept == options.tests and leases.over
 
 
@@ -89,8 +93,12 @@ def _with_ray(options: argparse.Namespace, path: Path, simulation: _Simulation) 
 
     ray.init("local", num_cpus=1, log_to_driver=False, include_dashboard=False)
     actor = ray.remote(Actor).options(num_cpus=0).remote(str(path), options.tests, options.epoch)
+    state = lambda: ray.get(actor.state.remote())  # noqa: E731
+    before = state()[0]
+    time.sleep(IDLE_SECONDS)
+    print(f"idle: {(state()[0] - before) / IDLE_SECONDS:.3f} cores")
     simulation.run(
-        lambda *told: ray.get(actor.sync.remote(*told)), lambda: ray.get(actor.state.remote())
+        lambda told: ray.get([actor.sync.remote(*said) for said in told]), state, TOGETHER
     )
     ray.shutdown()
 
@@ -116,23 +124,28 @@ class _Simulation:
         """At the beginning, when half of the tests are published, and at the end."""
 
     def run(
-        self, sync: Callable[[Report, float], Lent], state: Callable[[], tuple[float, int]]
+        self,
+        sync: Callable[[list[Said]], list[Lent]],
+        state: Callable[[], tuple[float, int]],
+        together: int,
     ) -> None:
-        """sync: report and seconds -> what is lent. state: CPU seconds, and tests published."""
+        """sync: reports -> what is lent. state: CPU seconds, and tests published. together: how
+        many reports are made before the first of them is answered, at most.
+        """
         reports, over = 0, False
         turns = [(self._rng.random(), number) for number in range(self._options.nodes)]
         nodes = [_Node(f"{number:016x}", self._options, self._rng) for number in range(len(turns))]
         heapq.heapify(turns)
         self._mark(0.0, 0, state)
         while not over:
-            now, number = heapq.heappop(turns)
-            node = nodes[number]
-            lent = sync(node.report(now, self._begun), now)
-            reports += 1
-            over = lent.over
+            due = [heapq.heappop(turns) for _ in range(min(together, len(turns)))]
+            told = [(nodes[number].report(now, self._begun), now) for now, number in due]
+            for (now, number), lent in zip(due, sync(told)):
+                over = lent.over
+                heapq.heappush(turns, (now + nodes[number].heed(lent, now), number))
+            reports += len(due)
             if lent.told >= schedule.begins(self._begun, self._options.epoch):
                 self._begun += 1
-            heapq.heappush(turns, (now + node.heed(lent, now), number))
             half = len(self.marks) == 1 and lent.told >= self._options.tests / 2
             if half or over:
                 self._mark(now, reports, state)

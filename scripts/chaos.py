@@ -66,6 +66,10 @@ RAYS = {
     "coordinator": r"^ray::CoordinatorActor",
 }
 """Processes of a cluster, by their command lines."""
+RAYS_OWN = "Ray"
+OWN_OF_RAY = (
+    r"/site-packages/ray/|-m ray\.|^ray(::|-)|multiprocessing\.(forkserver|resource_tracker)"
+)
 NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
 PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
 DISK_BYTES = 256 << 20
@@ -265,6 +269,7 @@ def torment(
                 _disturb(scene, faults, pause, weights, done)
             if left := _gone(token):
                 done.trouble.append(f"still alive: {left}")
+            _end_cluster(token)
             if process.returncode != -signal.SIGKILL and full == done.faults[FULL]:
                 if process.returncode not in good:
                     done.trouble.append(f"exit code {process.returncode}")
@@ -342,9 +347,22 @@ def _gone(token: str) -> dict[int, str]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
     end = time.monotonic() + GONE_SECONDS
-    while (left := family(token)) and time.monotonic() < end:
+    while (left := _but(RAYS_OWN, token)) and time.monotonic() < end:
         time.sleep(0.05)
     return left
+
+
+def _but(kind: str, token: str) -> dict[int, str]:
+    told = family(token, {RAYS_OWN: OWN_OF_RAY})
+    return {pid: what for pid, what in told.items() if what != kind}
+
+
+def _end_cluster(token: str) -> None:
+    """So that the next session has one of its own."""
+    for pid, what in family(token, {RAYS_OWN: OWN_OF_RAY}).items():
+        if what == RAYS_OWN:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def differences(calm: Path, tormented: Path) -> Iterator[str]:
@@ -393,6 +411,7 @@ def on_cluster(arguments: list[str], nodes: int) -> Start:
     def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
         rest = ["--resume"] if resume else arguments
         command = [*script, "--", "--quiet", "--out", str(folder), *rest]
+        env = {**env, "RAY_TMPDIR": tempfile.gettempdir()}
         return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
 
     return start
