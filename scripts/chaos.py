@@ -60,16 +60,16 @@ GONE_SECONDS = 20.0  # until everything has ended behind a parent that was kille
 EARLY = 0.8  # share of the moments before there are workers at which nothing happens
 STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
 JUMP_SECONDS = 10 * 365 * 86400.0
+RAYS_OWN = "Ray"
+OWN_OF_RAY = r"/site-packages/ray/|^ray::(IDLE|\w+Agent)\b|^ray-"
+"""A cluster stays when a campaign on it has ended; actors do not."""
 RAYS = {
     "node": r"/raylet --raylet_socket_name=\S+\.\d+ ",  # not of the head
     "actor": r"^ray::NodeActor",
     "coordinator": r"^ray::CoordinatorActor",
+    RAYS_OWN: OWN_OF_RAY,
 }
-"""Processes of a cluster, by their command lines."""
-RAYS_OWN = "Ray"
-OWN_OF_RAY = (
-    r"/site-packages/ray/|-m ray\.|^ray(::|-)|multiprocessing\.(forkserver|resource_tracker)"
-)
+"""Processes of a cluster, by their command lines; those of its own are not killed one by one."""
 NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
 PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
 DISK_BYTES = 256 << 20
@@ -269,7 +269,6 @@ def torment(
                 _disturb(scene, faults, pause, weights, done)
             if left := _gone(token):
                 done.trouble.append(f"still alive: {left}")
-            _end_cluster(token)
             if process.returncode != -signal.SIGKILL and full == done.faults[FULL]:
                 if process.returncode not in good:
                     done.trouble.append(f"exit code {process.returncode}")
@@ -295,6 +294,7 @@ def _disturb(
 ) -> None:
     """Has faults happen until the parent ends, or enough is done; waits for its end."""
     weights = {**dict.fromkeys(scene.named, NAMED), **weights}
+    weights.pop(RAYS_OWN, None)
     while done.faults.total() < faults and scene.process.poll() is None:
         time.sleep(scene.rng.expovariate(1 / pause))
         if not scene.of(WORKER) and scene.rng.random() < EARLY:
@@ -342,27 +342,23 @@ def _begun(folder: Path) -> bool:
 
 
 def _gone(token: str) -> dict[int, str]:
-    """What is left of a campaign once it had time to end; what was stopped goes on for that."""
+    """What is left of a campaign once it had time to end; what was stopped goes on for that. A
+    cluster is ended here.
+    """
     for pid in family(token):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
     end = time.monotonic() + GONE_SECONDS
-    while (left := _but(RAYS_OWN, token)) and time.monotonic() < end:
+    while (left := _but_ray(family(token, RAYS))) and time.monotonic() < end:
         time.sleep(0.05)
+    for pid in family(token, RAYS).keys() - left.keys():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     return left
 
 
-def _but(kind: str, token: str) -> dict[int, str]:
-    told = family(token, {RAYS_OWN: OWN_OF_RAY})
-    return {pid: what for pid, what in told.items() if what != kind}
-
-
-def _end_cluster(token: str) -> None:
-    """So that the next session has one of its own."""
-    for pid, what in family(token, {RAYS_OWN: OWN_OF_RAY}).items():
-        if what == RAYS_OWN:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+def _but_ray(found: dict[int, str]) -> dict[int, str]:
+    return {pid: what for pid, what in found.items() if what not in ("node", RAYS_OWN)}
 
 
 def differences(calm: Path, tormented: Path) -> Iterator[str]:
