@@ -6,9 +6,9 @@ silent for too long loses its ranges, which the next one that asks gets: a test 
 index, so it does not matter who ran it, nor how often. What a node says late is true all the same.
 
 Time is a parameter, and what was heard when is not stored: whoever opens the file again gives every
-node the whole term anew. No kill loses an answer that was given. A power cut may lose the last ones,
-with every session that has got them: what they lent is then lent once more. So nothing waits for
-the disk, which would answer a hundred reports a second.
+node the whole term anew. No kill loses an answer that was given. A power cut may lose the last
+ones, with every session that has got them: what they lent is then lent once more. So nothing waits
+for the disk, which would answer a hundred reports a second.
 """
 
 from __future__ import annotations
