@@ -17,7 +17,10 @@ from typing import Any, Self
 
 ONE = {"num_cpus": 1, "memory": 4 << 30, "object_store_memory": 80 << 20}
 LOOK_SECONDS = 1.0
-NICENESS = "RAY_worker_niceness"  # 15 by default: beside anything else, nodes would starve
+SETTINGS = {
+    "RAY_worker_niceness": "0",  # 15 by default: beside anything else, nodes would starve
+    "RAY_raylet_start_wait_time_s": "300",  # 30 by default, too few where many start at a time
+}
 
 
 def main() -> None:
@@ -39,7 +42,7 @@ class Nodes:
     def __init__(self, count: int, replaces: bool = False) -> None:
         from ray.cluster_utils import Cluster
 
-        os.environ[NICENESS] = "0"
+        os.environ.update(SETTINGS)
         self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         self.there: dict[str, Any] = {}
         """By the name that Ray gives them."""
