@@ -235,9 +235,10 @@ class BackendRunner:
         if isinstance(event, Fault):
             raise RunnerError(f"backend {self.spec}: {event.error_type}: {event.message}")
         if isinstance(event, Death):
-            raise RunnerError(
-                f"backend {self.spec} cannot start: {_cause(event)}\n{event.captured}"
-            )
+            cause = _cause(event)
+            if event.kind is DeathKind.TIMEOUT and event.stage == "start":
+                cause = f"its imports took more than {self.sandbox.limits.start_seconds:.0f} s"
+            raise RunnerError(f"backend {self.spec} cannot start: {cause}\n{event.captured}")
         versions, self.release = event.value
         return versions
 

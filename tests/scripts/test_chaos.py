@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from chaos import FULL, JUMP, PARENT, SERVER, WORKER, compared, differences
 
+from nnfuzz.campaign.store import Store
+
 WEIGHTS = {PARENT: 3, WORKER: 3, SERVER: 1, JUMP: 2, FULL: 1}
 DRIVE = Path(__file__).parents[1] / "campaign" / "drive.py"
 
 
-def start(folder, resume, env):
-    arguments = [str(folder), "60", "exporting", "liar", *(["resume"] if resume else [])]
+def start(folder, resume, env, settings=("60", "exporting", "liar")):
+    arguments = [str(folder), *settings, *(["resume"] if resume else [])]
     return subprocess.Popen(
         [sys.executable, str(DRIVE), *arguments], env=env, stdout=subprocess.DEVNULL
     )
@@ -40,3 +43,12 @@ def test_a_difference_is_told(done):
         break
     (told,) = differences(folder / "calm", folder / "tormented")
     assert told.startswith("folders without a finding")
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_while_old_tests_are_packed(tmp_path):
+    settings = ("1500", "rare", "liar", "disk=400000")
+    done = compared(partial(start, settings=settings), tmp_path, 20, seed=5, pause=0.3)
+    assert done.trouble == []
+    with Store.open(tmp_path / "tormented", write=False) as store:
+        assert len(store.done()) == 1500 and sum(map(len, store.packed_indexes())) > 500
