@@ -26,13 +26,13 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Disrupted:
-    """A model that must be refused. model: the bytes of its file. valid: those of the same without
-    the fault. inputs: to run it with, should it be accepted.
+    """A model that must be refused. model: the bytes of its file. inputs: to run it with, should it
+    be accepted. valid: the same without the fault, and its inputs.
     """
 
     model: bytes
-    valid: bytes
     inputs: dict[str, np.ndarray]
+    valid: tuple[bytes, dict[str, np.ndarray]]
     fault: Fault
 
 
@@ -52,7 +52,7 @@ def disrupted(
     if data is None:
         data = site.model.SerializeToString(deterministic=True)
     fault = Fault(kind.name, what, kind.clause, site.operator)
-    return Disrupted(data, site.valid or model, site.inputs, fault)
+    return Disrupted(data, site.inputs, site.valid or (model, dict(inputs)), fault)
 
 
 @cache

@@ -23,8 +23,8 @@ class Site:
     """A private copy of a valid model with its inputs, which a maker changes in one place.
 
     operator: of the node where the fault is. data: the bytes of the file, where they are not those
-    of `model` any more. valid: the model without the fault, where that has more in it than at the
-    beginning (`so_far`).
+    of `model` any more. valid: the model without the fault and its inputs, where these are others
+    than at the beginning (`so_far`).
     """
 
     model: ModelProto
@@ -32,14 +32,14 @@ class Site:
     rng: random.Random
     operator: str = ""
     data: bytes | None = None
-    valid: bytes | None = None
+    valid: tuple[bytes, dict[str, np.ndarray]] | None = None
     _schemas: dict[str, onnx.defs.OpSchema | None] = field(default_factory=dict)
 
     def so_far(self) -> None:
         """Says that the model as it is now is valid, and shall run beside the one with the fault:
         what a compiler answers to a feature that the fault needs is no answer to the fault.
         """
-        self.valid = self.model.SerializeToString(deterministic=True)
+        self.valid = self.model.SerializeToString(deterministic=True), dict(self.inputs)
 
     @property
     def graph(self) -> onnx.GraphProto:

@@ -37,7 +37,8 @@ def produce_invalid(generator: CaseGenerator, index: int, report: Report) -> Tes
             found = disrupted(kind, base.model, base.inputs, rng)
             if found is not None:
                 made = {"model": found.model, "inputs": found.inputs, "fault": found.fault}
-                before = {"plain": found.valid, "plain_inputs": base.inputs}
+                plain, inputs = found.valid
+                before = {"plain": plain, "plain_inputs": inputs}
                 return replace(base, id=id_, weights={}, expected={}, **made, **before)  # type: ignore[arg-type]
     if isinstance(base, NotProduced) and base.stage == "fault":
         return replace(base, id=id_)

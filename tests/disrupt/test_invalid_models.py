@@ -76,6 +76,10 @@ def test_what_the_checker_finds_is_not_there_before(producer):
 def test_what_a_fault_needs_is_in_the_model_without_it(cases):
     """What a compiler answers to a function or a sparse tensor is no answer to the fault."""
     plain = {c.fault.kind: onnx.load_model_from_string(c.plain) for c in cases}
+    for case in cases:
+        constants = {t.name for t in plain[case.fault.kind].graph.initializer}
+        read = {value.name for value in plain[case.fault.kind].graph.input} - constants
+        assert case.plain_inputs.keys() == read, case.fault.kind
     for model in plain.values():
         onnx.checker.check_model(model)  # its inference of shapes knows no sparse tensors
     assert plain["broken-sparse-tensor"].graph.sparse_initializer
