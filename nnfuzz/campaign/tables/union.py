@@ -129,6 +129,7 @@ class Union(Findings, Hangs, Restraints, Packed):
             self._db.execute("DROP TABLE IF EXISTS temp.epoch_of")
             self._db.execute("DROP TABLE IF EXISTS temp.taken")
             self._db.execute("DROP TABLE IF EXISTS temp.tests_of_part")
+            self._db.execute("DROP TABLE IF EXISTS temp.taken_of_part")
             self._db.execute("DETACH DATABASE part")
 
     def forget_tests(self, indexes: Iterable[int]) -> None:
@@ -157,16 +158,19 @@ class Union(Findings, Hangs, Restraints, Packed):
 
     def _unpack(self, part: Union, taken: Taken) -> None:
         """The tests of the part that are not taken, in a temporary table."""
+        known = [(index,) for index in taken.later]
+        self._db.execute("CREATE TEMP TABLE taken_of_part (idx INTEGER PRIMARY KEY)")
+        self._db.executemany("INSERT INTO taken_of_part VALUES (?)", known)
         self._db.execute(
-            "CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests WHERE idx >= ?",
+            "CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests "
+            "WHERE idx >= ? AND idx NOT IN (SELECT idx FROM taken_of_part)",
             [taken.below],
         )
         self._db.execute("CREATE UNIQUE INDEX temp.of_part ON tests_of_part (idx)")
-        marks = ", ".join("?" * len(Row._fields))
+        marks, later = ", ".join("?" * len(Row._fields)), {*taken.later}
         query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({marks})"
-        self._db.executemany(query, part.packed_rows(taken.below))
-        known = [(index,) for index in taken.later]
-        self._db.executemany("DELETE FROM tests_of_part WHERE idx = ?", known)
+        packed = (row for row in part.packed_rows(taken.below) if row.idx not in later)
+        self._db.executemany(query, packed)
 
     def _name_epochs(self, part: Union, taken: Taken) -> None:
         """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
