@@ -63,6 +63,7 @@ def main(
     seeds: Annotated[Path, typer.Option(help="Of scripts/collect_seeds.py.")] = Path("seeds"),
     seed: int = 1501,
     options: Annotated[str, typer.Option(help="Of every campaign.")] = "--exporter direct",
+    reduce_minutes: Annotated[float, typer.Option(help="Of reductions behind each.")] = 60.0,
     tell: Annotated[bool, typer.Option("--tell", help="Run nothing.")] = False,
 ) -> None:
     names = modes.split(",")
@@ -75,7 +76,7 @@ def main(
         folder = out / f"{base}-{name}"
         more = f"{options} {MODES[name].format(seeds=seeds)}".split()
         spent = run(folder, ["-b", backend, "--seed", str(seed), *more], cpu_minutes * 60)
-        nnfuzz("reduce", folder, "--workers", 1)
+        reduce(folder, reduce_minutes * 60)
         print(f"{folder}: {spent:.0f} s of CPU", flush=True)
     folders = {name: out / f"{base}-{name}" for name in names}
     there = {name: folder for name, folder in folders.items() if (folder / "summary.json").exists()}
@@ -152,9 +153,16 @@ def report(folders: dict[str, Path], groups: list[Group]) -> None:
         print(f"{'+'.join(group.modes)}: {group.title} [{group.pattern}]")
 
 
-def nnfuzz(*arguments: object) -> None:
-    command = [*program(), *map(str, arguments)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def reduce(folder: Path, seconds: float) -> None:
+    """What the campaign had no time for, as far as `seconds` go."""
+    command = [*program(), "reduce", str(folder), "--workers", "1"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
 
 
 def program() -> list[str]:
