@@ -78,10 +78,11 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
         if (out / FILE).exists() and not earlier:  # of another version: all of it is read
             found.append(("", out))
         # Whatever is named twice is locked and read once.
-        places = {folder.resolve(): name for name, folder in found if folder.name}
-        places = {place: name for place, name in places.items() if place != _whole(out, earlier)}
-        if not places and earlier:
-            return Store.open(out)
+        places = {folder.resolve(): name for name, folder in found}
+        if earlier:
+            places.pop(out.resolve(), None)
+            if not places:
+                return Store.open(out)
         parts = {stack.enter_context(Store.open(place)): name for place, name in places.items()}
         with _in_place_of(out) as made:
             if earlier:
@@ -103,10 +104,6 @@ def _earlier(out: Path) -> Merged | None:
             raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
     note = out / NOTE
     return read(Merged, read_json(note)) if note.exists() else None
-
-
-def _whole(out: Path, earlier: Merged | None) -> Path | None:
-    return out.resolve() if earlier else None
 
 
 def _copied(out: Path, made: Path) -> None:

@@ -78,6 +78,11 @@ def test_order_and_repetition_do_not_matter(parts, tmp_path):
     assert merged(tmp_path / "half", first) == whole  # into what is there
 
 
+def test_the_folder_that_one_is_in_is_a_part(parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(parts[0])
+    assert merged(tmp_path / "here", ".") == merged(tmp_path / "there", parts[0])
+
+
 def test_what_nodes_have_published_is_merged(parts, tmp_path):
     depot, whole = str(tmp_path / "depot"), merged(tmp_path / "whole", *parts)
     names = [publish(part, depot) for part in parts]
