@@ -128,12 +128,9 @@ def _simple(type_: TensorType, shapes: Sequence[tuple[int, ...]]) -> Iterator[np
     yield upwards.astype(dtype)
     yield from (np.full(shape, number, dtype) for number in (1, 2, 0))
     yield (upwards - count).astype(dtype)
-    if len(shape) == 1:  # parts of an axis, as equal as they can be
-        for size in dict.fromkeys(size for meant in shapes for size in meant):
-            yield np.asarray([(size + i) // count for i in range(count)], dtype)
-    if count == 1:
-        numbers = dict.fromkeys(size for meant in shapes for size in meant)
-        yield from (np.full(shape, number, dtype) for number in numbers)
+    for size in dict.fromkeys(size for meant in shapes for size in meant):
+        # Parts of an axis, as equal as they can be; a single one is the size itself.
+        yield np.asarray([(size + i) // count for i in range(count)], dtype).reshape(shape)
 
 
 def _drawn(type_: TensorType, dice: np.random.Generator) -> np.ndarray:
