@@ -86,15 +86,16 @@ Rewrites = Annotated[
         max=1,
         metavar="SHARE",
         help="Share of the models written by nnfuzz itself that are rewritten into other ones with "
-        "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0].",
+        "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0; with --edges 0.3, "
+        "by those of empty tensors].",
     ),
 ]
 Edges = Annotated[
     bool | None,
     typer.Option(
         "--edges",
-        help="Inputs with NaN, infinities, signed zeros and subnormals; compared where ONNX or "
-        "IEEE 754 decides. Without --operators, those alone that decide.",
+        help="Inputs with NaN, infinities, signed zeros and subnormals, and empty tensors; "
+        "compared where ONNX or IEEE 754 decides. Without --operators, those alone that decide.",
         show_default=False,
     ),
 ]
