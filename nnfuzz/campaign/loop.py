@@ -11,6 +11,7 @@ The parent runs no compiler and no PyTorch; whatever dies costs one index.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import math
 import os
@@ -42,6 +43,7 @@ from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
+TRIM_SECONDS = 10.0  # between two times that free memory is given back
 QUEUED_BYTES = 512 << 20  # of tests that are under way, with the outputs that are expected of them
 STANDSTILLS = "standstills"
 """In the meta table: how often processes did not answer, by what they are."""
@@ -57,6 +59,15 @@ def _heap_frozen() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def _trim() -> None:
+    """Gives free memory back to the system, where the C library can: what lies scattered among what
+    is in use it keeps, more of it over days.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class Loop:
@@ -101,7 +112,7 @@ class Loop:
         )
         self._runs: set[TestRun] = set()
         self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
-        self._last_tick = 0.0
+        self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests
         self.cpu = CpuMeter(producers, backends)
 
@@ -229,8 +240,7 @@ class Loop:
         self.reducer.finish(os.cpu_count() or 1, self._wait, over)
         left = self.recorder.open()
         if left:
-            folder = self.recorder.store.folder
-            self.observer.note(f"{counted(left, 'finding')} not reduced: nnfuzz reduce {folder}")
+            self.observer.note(f"{counted(left, 'finding')} not reduced; nnfuzz reduce goes on")
 
     def _step(self, supply: Callable[[], Job | None]) -> None:
         """supply: makes an idle producer's job, while the compilers do not have enough to do."""
@@ -255,6 +265,9 @@ class Loop:
                 any(pool.feed(sandbox, event) for pool in self.backends)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
+        if time.monotonic() - self._last_trim > TRIM_SECONDS:
+            self._last_trim = time.monotonic()
+            _trim()
 
     def _tell(self, found: Standstill) -> None:
         """Says that a process did not answer, and counts it."""
