@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -39,11 +39,16 @@ class Indexes(Protocol):
 class OwnIndexes:
     """Those of a campaign, or of one of its parts.
 
-    limit: of the indexes; None: no end. done: those of earlier sessions. part: beyond which there
-    are none.
+    limit: of the indexes; None: no end. done: whether an earlier session has run one. part: beyond
+    which there are none.
     """
 
-    def __init__(self, limit: int | None, done: Collection[int], part: Shard = Shard()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        limit: int | None,
+        done: Callable[[int], bool],
+        part: Shard = Shard(),  # noqa: B008
+    ) -> None:
         self._limit = limit
         self._done = done
         self._part = part
@@ -57,7 +62,7 @@ class OwnIndexes:
     def take(self) -> int:
         taken = self.next
         self.next += 1
-        while self.next in self._done or not self._part.owns(self.next):
+        while self._done(self.next) or not self._part.owns(self.next):
             self.next += 1
         return taken
 

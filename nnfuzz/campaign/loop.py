@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import heapq
 import math
 import os
 import time
@@ -33,6 +34,7 @@ from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import Job, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.execute.events import Death, Fault, Reply, Standstill
@@ -196,11 +198,14 @@ class Loop:
             self.epochs.keep_probed()
 
     def _indexes(self) -> Indexes:
-        limit, done = self.config.tests_limit, self.recorder.store.done()
+        store, part, suspected = self.recorder.store, self.config.part, self._suspects.indexes
         if self._overtime:
-            limit = max(self._suspects.indexes, default=-1) + 1
-            done = set(range(limit)) - self._suspects.indexes
-        return OwnIndexes(limit, done, self.config.part)
+            limit = max(suspected, default=-1) + 1
+            return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
+        again = {index for index in suspected if not store.tests_in(index, index + 1)}
+        done = Prefix(heapq.merge(store.done(), sorted(again)), part)
+        ran = lambda index: index in done and index not in again  # noqa: E731
+        return OwnIndexes(self.config.tests_limit, ran, part)
 
     def _next_job(self) -> Job | None:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""

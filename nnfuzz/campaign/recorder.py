@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -129,7 +130,7 @@ class Recorder:
         self.store = store
         hangs = store.hangs()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = recorded or Prefix(store.done() | late, part)
+        self.recorded = recorded or Prefix(heapq.merge(store.done(), sorted(late)), part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}

@@ -60,8 +60,8 @@ class Recorded(Protocol):
 
 
 class Prefix:
-    """How many of the first indexes are there without a gap: `length`. part: of the
-    campaign; indexes of other parts count as there. length: that is known already.
+    """How many of the first indexes are there without a gap: `length`. Only those behind it are
+    kept one by one.
     """
 
     def __init__(
@@ -70,10 +70,18 @@ class Prefix:
         part: Shard = Shard(),  # noqa: B008
         length: int = 0,
     ) -> None:
+        """indexes: the lowest first. part: of the campaign; indexes of other parts count as there.
+        length: that is known already.
+        """
         self.length = length
         self._part = part
-        self._later = set(indexes)
+        self._later: set[int] = set()
         self._grow()
+        for index in indexes:
+            self.add(index)
+
+    def __contains__(self, index: int) -> bool:
+        return index < self.length or index in self._later
 
     @property
     def later(self) -> tuple[int, ...]:

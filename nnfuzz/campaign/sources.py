@@ -39,7 +39,7 @@ def figures_of(part: Store, tests: int | None = None) -> Figures:
         told = read(dict[str, Any], read_json(part.folder / SUMMARY))
     except Unreadable:
         told = {}
-    count = len(part.done()) if tests is None else tests
+    count = part.tests_in() if tests is None else tests
     about = {"shard": part.config().get("shard", ""), "tests": count}
     figures = {name: told.get(name, 0) for name in ADDED}
     hangs = told.get("hangs_of_survey", {})

@@ -8,8 +8,9 @@ of tables are rooms of their own (nnfuzz.campaign.tables); what ties them togeth
 from __future__ import annotations
 
 import contextlib
+import heapq
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from nnfuzz.campaign.clusters import Clusters
@@ -29,6 +30,8 @@ from nnfuzz.testcase.test_id import Probe, parse_id
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
 """Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
+LAST = 1 << 62
+"""Above every index."""
 __all__ = ["FILE", "Store", "StoreError"]
 
 
@@ -94,16 +97,16 @@ class Store(Sessions, Repairs, Errors, Watched):
     def tests(self) -> Iterator[TestRow]:
         """All rows by index."""
         query = """
-            SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items
-            FROM tests ORDER BY idx"""
-        motifs = dict(self._db.execute("SELECT idx, names FROM motifs"))
+            SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
+                coalesce(names, '')
+            FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"""
 
         def made(row: Row) -> tuple[Any, ...]:
-            return *row[:3], *row[4:]
+            return *row[:3], *row[4:], ""
 
         rows = self.with_packed(self._db.execute(query), 0, None, made)
-        for index, status, epoch, outcomes, seconds, *rest, items in rows:
-            comparable, digest, exporter = rest
+        for index, status, epoch, outcomes, seconds, *rest in rows:
+            comparable, digest, exporter, items, motifs = rest
             yield TestRow(
                 index,
                 status,
@@ -111,7 +114,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 loads(Outcomes, outcomes),
                 loads(dict[str, float], seconds),
                 comparable,
-                motifs=tuple(motifs.get(index, "").split()),
+                motifs=tuple(motifs.split()),
                 digest=digest,
                 exporter=exporter,
                 items=tuple(items.splitlines()),
@@ -207,7 +210,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 FROM passes WHERE passes.idx = tests.idx)
             FROM tests LEFT JOIN features USING (idx)
             WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
-        clock, last = self.clock(), 1 << 62 if end is None else end
+        clock, last = self.clock(), LAST if end is None else end
 
         def made(row: Row) -> tuple[Any, ...]:
             return row.idx, row.at, row.status, row.outcomes, None, "{}"
@@ -226,15 +229,15 @@ class Store(Sessions, Repairs, Errors, Watched):
                 ),
             )
 
-    def done(self) -> set[int]:
-        """The indexes that need no more work."""
-        rows = {row[0] for row in self._db.execute("SELECT idx FROM tests")}
-        return rows.union(*self.packed_indexes())
+    def done(self) -> Iterator[int]:
+        """The indexes that need no more work, the lowest first."""
+        rows = (index for (index,) in self._db.execute("SELECT idx FROM tests ORDER BY idx"))
+        return heapq.merge(rows, chain.from_iterable(self.packed_indexes()))
 
-    def tests_in(self, first: int, end: int) -> int:
+    def tests_in(self, first: int = 0, end: int | None = None) -> int:
         """How many of the indexes from one to another one, which is excluded, need no more work."""
         query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
-        count = int(self._db.execute(query, [first, end]).fetchone()[0])
+        count = int(self._db.execute(query, [first, LAST if end is None else end]).fetchone()[0])
         return count + sum(map(len, self.packed_indexes(first, end)))
 
     def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
@@ -257,7 +260,7 @@ class Store(Sessions, Repairs, Errors, Watched):
 
     def discard(self) -> None:
         """Closes and removes a campaign in which nothing has happened; does nothing to others."""
-        unused = not self.done() and not self.findings() and not self.events()
+        unused = not self.tests_in() and not self.findings() and not self.events()
         self.close()
         if unused:
             for path in self.folder.glob(f"{FILE}*"):

@@ -32,7 +32,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
     start = Store.open if folder.exists() else lambda path: Store.create(path, config.to_json())
     with start(folder) as store:
         cache = SupportCache(cache or folder / "cache")
-        stopped = (lambda: len(store.done()) >= stop) if stop else lambda: False
+        stopped = (lambda: store.tests_in() >= stop) if stop else lambda: False
         result = run_campaign(store, config, registry, Silent(), cache, stopped)
         avoided = [store.avoided_in(epoch) for epoch in range(6)]
         tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]

@@ -65,7 +65,7 @@ class Cut:
         self._unplugged = False
 
     def gone(self):
-        self._unplugged |= self._stop is not None and len(self._store.done()) >= self._stop
+        self._unplugged |= self._stop is not None and self._store.tests_in() >= self._stop
         return self._unplugged
 
     def sync(self, report):

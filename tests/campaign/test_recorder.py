@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
 from nnfuzz.campaign.recorder import Evidence, Recorder
+from nnfuzz.campaign.rows import Record, TestRow
 from nnfuzz.campaign.schedule import begins, place_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
@@ -92,3 +94,22 @@ def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
         assert (after.tests, after.not_run) == (before.tests, before.not_run) == (1, {"inputs": 1})
         assert after.outcomes == before.outcomes
         assert after.phase_ms() == before.phase_ms()
+
+
+def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
+    def needed(first: int, end: int) -> int:
+        with Store.open(tmp_path) as store:
+            for index in range(first, end):
+                row = TestRow(index, "run", 1, comparable=index % 100 / 100, motifs=("residual",))
+                store.record(Record(row))
+            tracemalloc.start()
+            found = Recorder(store, (), lambda *args: None, lambda row: None)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert found.recorded.length == found.figures.tests == end
+        assert found.figures.motifs["residual"] <= end
+        return peak
+
+    Store.create(tmp_path, {}).close()
+    few = needed(0, 2500)
+    assert needed(2500, 5000) - few < 60_000  # bytes; a set of the indexes alone is 150,000 more

@@ -322,7 +322,7 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
     with Store.create(tmp_path / "c", config.to_json()) as store:
         said = lambda: any("reduced" in text for text in notes.texts)  # noqa: E731
         run_campaign(store, config, registry, notes, SupportCache(tmp_path), said)
-        config = replace(config, tests_limit=len(store.done()) + 10, reduce=False)
+        config = replace(config, tests_limit=store.tests_in() + 10, reduce=False)
     with Store.open(tmp_path / "c") as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     (found,) = result.findings
