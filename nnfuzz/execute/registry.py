@@ -31,7 +31,7 @@ class RegistryError(Unreadable):
 
 
 def backend(cls: type[Backend]) -> type[Backend]:
-    """Marks a class of a plug-in file; without any mark all concrete subclasses are taken."""
+    """Marks a class of a plug-in file; without any mark all are taken but abstract bases."""
     setattr(cls, _MARK, cls.__qualname__)
     return cls
 
@@ -137,14 +137,15 @@ class BackendRegistry:
     def add_plugin(self, path: str | Path) -> None:
         """Imports a plug-in, unless that was done already, and adds the backends that it defines.
 
-        Raises: RegistryError if it cannot be imported or a name is taken. A plug-in without any
-        backend is fine: it may hold operator specs.
+        Raises: RegistryError if it cannot be imported, a name is taken, or a backend lacks what
+        it must have. A plug-in without any backend is fine: it may hold operator specs.
         """
         if (name := plugin_name(path)) in self._plugins:
             return
         module = import_plugin(path)
         for cls in _backends_of(module):
-            self._add(cls.name, f"plug-in {path}", _loaded(cls))
+            source = f"plug-in {path}"
+            self._add(_whole(cls, source).name, source, _loaded(cls))
         self._plugins.append(name)
 
     def names(self) -> list[str]:
@@ -167,7 +168,7 @@ class BackendRegistry:
             ) from error
         if not (isinstance(cls, type) and issubclass(cls, Backend)):
             raise RegistryError(f"backend {name} ({entry.source}) is not a Backend subclass")
-        return cls
+        return _whole(cls, entry.source)
 
     def usable(self, note: Callable[[str], None] = lambda line: None) -> list[str]:
         """The names of the backends whose libraries are here, too.
@@ -227,6 +228,15 @@ class BackendRegistry:
                 f"and by {source}; rename one of them"
             )
         self._entries[name] = _Entry(source, load)
+
+
+def _whole(cls: type[Backend], source: str) -> type[Backend]:
+    """The class. Raises: RegistryError, which names what it must have and has not."""
+    absent = [name for name in ("name", "levels") if not hasattr(cls, name)]
+    absent += [f"{name}()" for name in sorted(cls.__abstractmethods__)]
+    if absent:
+        raise RegistryError(f"backend {cls.__qualname__} ({source}) lacks {', '.join(absent)}")
+    return cls
 
 
 def _loaded(cls: type[Backend]) -> Callable[[], type[Backend]]:
@@ -296,12 +306,12 @@ def _told(error: BaseException, file: Path) -> str:
 
 
 def _backends_of(module: ModuleType) -> list[type[Backend]]:
+    """The marked ones of a module's own classes, or else all but what others of them complete."""
     own = [
         cls
         for cls in vars(module).values()
-        if isinstance(cls, type)
-        and issubclass(cls, Backend)
-        and cls.__module__ == module.__name__
-        and not inspect.isabstract(cls)
+        if isinstance(cls, type) and issubclass(cls, Backend) and cls.__module__ == module.__name__
     ]
-    return [cls for cls in own if _MARK in vars(cls)] or own
+    bases = {base for cls in own for base in cls.__bases__}
+    whole = [cls for cls in own if not (inspect.isabstract(cls) and cls in bases)]
+    return [cls for cls in own if _MARK in vars(cls)] or whole

@@ -80,6 +80,21 @@ def test_a_bad_plugin_file_is_named(tmp_path):
         BackendRegistry.discover([broken])
 
 
+def test_a_backend_without_what_it_must_have_is_told(tmp_path):
+    file = tmp_path / "unfinished.py"
+    head = "from nnfuzz.execute.backend import Backend\nclass Base(Backend):\n"
+    begun = head + "    def load(self, model): return model\n"
+    file.write_text(begun)
+    with pytest.raises(
+        RegistryError, match=r"Base \(plug-in .*unfinished.py\) lacks name, levels, build\(\), v"
+    ):
+        BackendRegistry.discover([file])
+    rest = "    versions = build = lambda self, *rest: {}\n"
+    whole = tmp_path / "whole.py"
+    whole.write_text(f"{begun}class One(Base):\n    name, levels = 'one', ('O0',)\n{rest}")
+    assert BackendRegistry.discover([whole]).get("one").__name__ == "One"
+
+
 def test_listing_imports_no_compiler():
     script = (
         "import sys\n"
