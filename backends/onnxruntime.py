@@ -63,6 +63,7 @@ _UNSUPPORTED = (
     "Unsupported value attribute datatype",
 )
 _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
+_OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
 """Memory was planned for another shape than what is computed has: inference was wrong."""
@@ -349,10 +350,14 @@ class OnnxRuntime(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """One line: "[ONNXRuntimeError] : code : NAME : " and what is wrong."""
+        """One line: "[ONNXRuntimeError] : code : NAME : " and what is wrong.
+
+        The optional of a type is read as the type: what does not take it takes no other either.
+        """
         if not error.error_type:
             return read_complaint(error)
         subject = _CODE.sub("", first_statement(error.message)).replace("MLFloat16", "float16")
+        subject = _OPTIONAL.sub(r"\1", subject)
         found = _INFERENCE.search(subject)
         operators = (found.group(1),) if found and found.group(1) else ()
         return Complaint(_kind(error, subject), subject, operators)

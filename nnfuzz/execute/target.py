@@ -116,6 +116,11 @@ def rewritten(form: str) -> bool:
     return "+" in form
 
 
+def rules_of(form: str) -> list[str]:
+    """The names of the rules by which the model of a form was rewritten, sorted."""
+    return sorted({step.partition("#")[0] for step in form.split("+")[1:]})
+
+
 def base_form(form: str) -> str:
     """A form without rewrites."""
     return form.partition("+")[0]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.target import rules_of
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.general import (
     before_last,
@@ -53,6 +54,8 @@ def blamed(
       fault: its branches may differ in rank, which is hard to take.
     - A native function that a message names is the cause, for whatever operator; while the model
       runs, an operator that it names.
+    - A reduced model that still needs a rewrite is known by its rules and the message: operators
+      are only what the rules were applied to.
     - What an importer cannot take behind another operator is the other one's fault, whatever it
       says. So is what code generation says of shapes, or of an operator that it does not name.
     - Else the message counts, and the operator unless a native frame says where: whoever calls
@@ -73,6 +76,8 @@ def blamed(
     if where := located(message):
         return dict.fromkeys(_ERROR) | {"message": where}
     general = _generalised(message, graph, stage, operator)
+    if rules := rules_of(failure.targets[0].form):
+        return _said(general) | {"rules": rules, "frames": None}
     behind = sources(graph)
     named = [op for op in _operators(graph, operator) if re.search(rf"\b{op}\b", message)]
     if named and stage is Stage.EXECUTE:

@@ -51,7 +51,7 @@ _SHORTEST = 4
 
 def general_message(message: str, dtypes: Collection[str], operators: Collection[str]) -> str:
     """A normalised message with <dtype> and <operator> for those of the reduced graph."""
-    spelled = {word for dtype in dtypes for word in _SPELLINGS.get(dtype, (dtype,))}
+    spelled = {word for dtype in dtypes for word in _spellings(dtype)}
     plain = {_plain(operator) for operator in operators}
 
     def replaced(match: re.Match[str]) -> str:
@@ -61,6 +61,11 @@ def general_message(message: str, dtypes: Collection[str], operators: Collection
         return OPERATOR if any(_same(_plain(word), op) for op in plain) else word
 
     return _WORD.sub(replaced, message)
+
+
+def _spellings(dtype: str) -> Collection[str]:
+    """What compilers call a dtype, in lower case: float8_e5m2 is float8e5m2 for ONNX."""
+    return _SPELLINGS.get(dtype, (dtype, dtype.replace("_", "")))
 
 
 def without_intrinsics(message: str) -> str:

@@ -69,6 +69,19 @@ def test_a_sentence_with_a_footnote_is_read_to_its_end():
     assert said(plain, "float32") == said(noted, "float32") != said(noted, "int8")
 
 
+def test_what_needs_a_rewrite_is_known_by_its_rule_and_not_by_the_operators():
+    said = "Type Error: Type '{}' of input parameter (p{}) of operator (part_{}) is invalid."
+
+    def failing(dtype, type_, *operators, rule="nested_function"):
+        made = graph((operators[0], "x", "h"), (operators[-1], "h", "y"), dtype=dtype)
+        message = said.format(type_, len(operators), len(dtype))
+        return error(made, message, by="onnxruntime", form=f"direct+{rule}#{len(dtype)}")
+
+    one = failing("float8_e5m2", "tensor(float8e5m2)", "Cast", "Less")
+    assert one == failing("int64", "optional(tensor(int64))", "OptionalGetElement")
+    assert one != failing("int64", "tensor(int64)", "Cast", rule="loop_once")
+
+
 def test_a_native_function_is_called_at_import_or_later():
     native = '  File "const_fold.h", line 1, in tvm::TryConstFold(int)\n'
     made = single("Resize")

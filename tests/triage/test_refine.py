@@ -51,10 +51,21 @@ def mismatch(made, output="y", kind="value", levels=("O1",), worst=None, **facts
     return refined(failure, made, TriageFacts(verdict=told, **facts)).hash
 
 
-def error(made, message, stage=Stage.COMPILE, frames="", by="", error_type="pkg.Error", **facts):
-    """by: whose adapter reads the message."""
+def error(
+    made,
+    message,
+    stage=Stage.COMPILE,
+    frames="",
+    by="",
+    error_type="pkg.Error",
+    form="",
+    **facts,
+):
+    """by: whose adapter reads the message. form: of the model."""
     traceback = "Traceback (most recent call last)\n" + frames
-    ran = replace(failed("O0", message, traceback=traceback), stage=stage, error_type=error_type)
+    ran = failed("O0", message, traceback=traceback)
+    target = replace(ran.target, form=form)
+    ran = replace(ran, target=target, stage=stage, error_type=error_type)
     if by:
         ran = replace(ran, complaint=BACKENDS.get(by).complaint(text_of(ran)))
     (failure,) = failures([ran], None, made)
