@@ -21,6 +21,7 @@ from nnfuzz.spec.families.elementwise import (
     flags,
     largest,
     products,
+    too_large,
 )
 from nnfuzz.spec.intervals import SINGLE, Interval, corners, even, holds, stepwise, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
@@ -193,21 +194,27 @@ def nonzero(y):
 class Mod(Binary):
     """`fmod=1`: the remainder has the dividend's sign (C), `fmod=0`: the divisor's (Python).
 
-    Source: ONNX Mod-13: `fmod=0` for integers only ("if the input type is floating point, then
-    `fmod` attribute must be set to 1"). With integers, `fmod=1` is left out: its operation "is
-    constrained to floating point data types", though ONNX has a conformance test with int64.
+    Floats with `fmod=0` are written as x - floor(x / y) * y below opset 28. With integers,
+    `fmod=1` is left out: up to opset 27 its operation "is constrained to floating point data
+    types", though ONNX has a conformance test with int64. Source: ONNX Mod-13, Mod-28.
     """
 
-    fmod = Choice(lambda op, x, *_: (1,) if x.dtype.is_float else (0,))
+    fmod = Choice(lambda op, x, *_: (0, 1) if x.dtype.is_float else (0,))
 
     def torch(self, x, y):
         return torch.fmod(x, y) if self.fmod else torch.remainder(x, y)
+
+    def onnx(self, emit, x, y):
+        if self.fmod or emit.opset >= 28 or not emit.type(x).dtype.is_float:
+            return emit("Mod", x, y, fmod=self.fmod)
+        return emit("Sub", x, emit("Mul", emit("Floor", emit("Div", x, y)), y))
 
     def interval(self, x, y):
         """Affine as long as the quotient keeps its integer part."""
         if not x.lo.is_floating_point():
             return [uncertain(self.torch, x, nonzero(y))]
-        whole = corners(lambda a, b: torch.trunc(a / b), x, y)
+        integer = torch.trunc if self.fmod else torch.floor
+        whole = corners(lambda a, b: integer(a / b), x, y)
         interval = corners(lambda a, b: a - whole.lo * b, x, y)
         return [interval.masked((whole.lo != whole.hi) | holds(y))]
 
@@ -217,14 +224,17 @@ class Mod(Binary):
     def domain(self, x, y):
         """Quotients past 1/u have no fractional part left, and some implementations overflow."""
         if x.is_floating_point():
-            return [AWAY - y.abs(), x.abs() - y.abs() / torch.finfo(x.dtype).eps]
+            terms = [AWAY - y.abs(), x.abs() - y.abs() / torch.finfo(x.dtype).eps]
+            return terms if self.fmod else [*terms, *too_large(x.abs() + y.abs())]
         return undivided(x, y)
 
     def margins(self, x, y):
         if not x.is_floating_point():
             return []
         quotient = x / y
-        away = torch.where(quotient.abs() < 0.5, 1.0, (quotient - quotient.round()).abs())
+        away = (quotient - quotient.round()).abs()
+        if self.fmod:  # nothing turns over at 0
+            away = away.masked_fill(quotient.abs() < 0.5, 1.0)
         return [away * y.abs()]
 
     def feasible(self, x, y):
@@ -239,7 +249,12 @@ class Mod(Binary):
         return max(-most, min(x[0], 0)), min(most, max(x[1], 0))
 
     def radius(self, u, y, x, divisor):
-        return 2 * u * x.abs()
+        """`fmod=0` is defined by a quotient, which rounds to an integer if it is near to one."""
+        if self.fmod:
+            return 2 * u * x.abs()
+        slack = 2 * u * (x.abs() + divisor.abs())
+        near = (y != 0) & (torch.minimum(y.abs(), (divisor - y).abs()) <= 2 * u * x.abs())
+        return slack + near * divisor.abs()
 
 
 def _whole(y):

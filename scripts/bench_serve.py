@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -118,9 +119,9 @@ def main(
 
 def _used(pid: int) -> str:
     """CPU seconds and resident MB of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return f"the server: {(int(fields[11]) + int(fields[12])) / 100:.1f} s CPU, {pages // 256} MB"
+    process = psutil.Process(pid)
+    cpu, memory = process.cpu_times(), process.memory_info()
+    return f"the server: {cpu.user + cpu.system:.1f} s CPU, {memory.rss >> 20} MB"
 
 
 if __name__ == "__main__":

@@ -49,6 +49,19 @@ def test_integer_division_truncates_and_mod_knows_both_signs():
     assert run("Mod", [7, -7, 7, -7], [3, 3, -3, -3], fmod=0) == [1, 2, -2, -1]
 
 
+def test_the_quotient_of_mod_may_round_to_an_integer():
+    """0.3 / 0.1 is less than 3, and 3 in float32; then the remainder is 0, not nearly 0.1."""
+    for x, y in ((0.3, 0.1), (-0.3, 0.1), (7.5, -2.0), (-1e-9, 5.0), (6.0, 2.0)):
+        a, b = torch.tensor([x, 1.0]), torch.tensor([y, 3.0])
+        written = a - torch.floor(a / b) * b
+        exact = op("Mod", fmod=0).torch(a.double(), b.double())
+        radius = op("Mod", fmod=0).radius(2**-24, exact, a.double(), b.double())
+        assert ((written - exact).abs() <= radius).all()
+        assert radius[1] < 1e-6
+    floats = Instance(op("Mod", fmod=0), (TensorType(DType.FLOAT32, (2,)),) * 2)
+    assert ops_of(floats, 21) == ["Div", "Floor", "Mul", "Sub"]
+
+
 def test_integers_wrap_around():
     assert run("Add", [127, -128], [1, -1], dtype=torch.int8) == [-128, 127]
     assert run("Cast", [300, -1], to=DType.UINT8) == [44, 255]
