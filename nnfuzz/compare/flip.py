@@ -33,7 +33,9 @@ WITNESSES = 2
 
 
 class State(IntEnum):
-    """How well a target did: failed at a stage, wrong, not supported, or right. More is better."""
+    """How well a target did: failed at a stage, wrong, not supported, built but not run, or right.
+    More is better; what is not supported says nothing of who is at fault.
+    """
 
     EXPORT = 0
     TRANSFORM = 1
@@ -42,7 +44,8 @@ class State(IntEnum):
     EXECUTE = 4
     WRONG = 5
     UNSUPPORTED = 6
-    RIGHT = 7
+    BUILT = 7
+    RIGHT = 8
 
     @property
     def failed(self) -> bool:
@@ -139,7 +142,7 @@ def state_of(outcome: Outcome) -> State:
     if outcome.kind is OutcomeKind.REFUSED:
         return State.RIGHT
     if outcome.ok:  # what was built and not run has no opinion on values
-        return State.RIGHT if outcome.stage is Stage.EXECUTE else State.UNSUPPORTED
+        return State.RIGHT if outcome.stage is Stage.EXECUTE else State.BUILT
     return State[Stage(outcome.stage).name]
 
 
@@ -156,7 +159,7 @@ def blame(
     levels: of the compiler, the least optimised first; default: as the states have them.
 
     The simplest failing targets are compared with those that do better and differ in one
-    coordinate; what is right counts before what merely fails later or is not supported. An
+    coordinate; what is right counts before what merely fails later. An
     optimiser is accused by a simpler pipeline only. An exporter is accused only if nobody else is
     right on what it wrote.
     """
@@ -180,10 +183,11 @@ def _flips(
     levels: Sequence[str],
 ) -> Iterator[tuple[Coordinate, Target, Target]]:
     """All flips at the simplest failing targets, the most telling first."""
+    witnesses = sorted((t for t in mine if states[t] is not State.UNSUPPORTED), key=str)
     for enough in (State.RIGHT, State.EXPORT):
         for coordinate in _PREFERRED:
             for wrong in sorted(least, key=str):  # whatever ran first
-                for right in sorted(mine, key=str):
+                for right in witnesses:
                     better = states[right] >= enough and states[right] > states[wrong]
                     if better and _isolates(coordinate, right, wrong, levels):
                         yield coordinate, right, wrong
@@ -258,4 +262,4 @@ def _told(right: Target, wrong: Target, states: Mapping[Target, State]) -> str:
 def _does(state: State) -> str:
     if state.failed:
         return "is wrong" if state is State.WRONG else f"fails in {state.name.lower()}"
-    return "is right" if state is State.RIGHT else "does not support the model"
+    return "is right" if state is State.RIGHT else "builds the model"

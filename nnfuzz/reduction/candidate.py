@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.compare.flip import NOBODY, Blame
@@ -11,7 +11,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import FAILURES, OTHERS, Failure, level_pattern
+from nnfuzz.triage.signature import FAILURES, OTHERS, Failure, answering, level_pattern
 
 _VARYING = frozenset({OTHERS, "about"})
 """Parts that follow from the message, and from what else it lists."""
@@ -26,6 +26,7 @@ class Question:
     judged: whether values matter. without: passes of the optimiser to switch off. until, lazy: see
     BackendRunner.submit; they save what cannot be like the failure. habits: of the compiler.
     hurried: whether what takes many times as long as all that ended may count as a hang.
+    silent: levels that do not take the whole case; they need not take a candidate either.
     """
 
     levels: tuple[str, ...]
@@ -36,6 +37,7 @@ class Question:
     lazy: bool = False
     habits: Habits = ()
     hurried: bool = False
+    silent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,27 +60,47 @@ class Tried:
         return self.blames.get(failure.signature.hash, NOBODY)
 
 
+def keyed(tried: Tried, silent: Collection[str]) -> Tried:
+    """What came of a candidate, with the failure keys for a question with these silent levels."""
+    failures = {failure.signature.hash: failure for failure, _ in tried.failing}.values()
+    marks = [
+        (failure, key)
+        for failure in failures
+        for key in failure_keys(failure, tried.blame(failure), tried.outcomes, silent)
+    ]
+    return replace(tried, failing=tuple(marks))
+
+
 def failure_keys(
-    failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outcome] = ()
+    failure: Failure,
+    blame: Blame = NOBODY,
+    outcomes: Iterable[Outcome] = (),
+    silent: Collection[str] = (),
 ) -> list[str]:
     """The failure key, and those that it would have with each other complaint of its message: a
     model that loses one of them has kept the failure.
     """
     outcomes, parts = list(outcomes), failure.signature.parts
-    found = [failure_key(failure, blame, outcomes)]
+    found = [failure_key(failure, blame, outcomes, silent)]
     for message, location in parts.get(OTHERS, ()):
         changed = {**parts, "message": message, "location": location}
         other = replace(failure.signature, parts=changed)
-        found.append(failure_key(replace(failure, signature=other), blame, outcomes))
+        found.append(failure_key(replace(failure, signature=other), blame, outcomes, silent))
     return found
 
 
-def failure_key(failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outcome] = ()) -> str:
+def failure_key(
+    failure: Failure,
+    blame: Blame = NOBODY,
+    outcomes: Iterable[Outcome] = (),
+    silent: Collection[str] = (),
+) -> str:
     """What a reduction must keep: equal for failures that are the same for a maintainer.
 
     The signature without what changes with the model: for mismatches kind, levels and what is
-    accused, for others the normalised error as well. Levels that do not support the model count
-    too: a failure beside a level that works is worth more.
+    accused, for others the normalised error as well. A level that does not take a candidate counts
+    too, unless it is silent, that is, did not take the whole case: a failure beside a level that
+    works is worth more, and what keeps a level from saying anything is not part of the failure.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
     if failure.kind is OutcomeKind.MISMATCH:
@@ -89,6 +111,10 @@ def failure_key(failure: Failure, blame: Blame = NOBODY, outcomes: Iterable[Outc
     if outcomes:
         # A level that fails in another way is no witness for the optimiser's guilt.
         failing = {*failure.levels, *(o.level for o in outcomes if o.kind in FAILURES)}
-        parts["levels"] = level_pattern(failing, [o.level for o in outcomes])
-    unsupported = [o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED]
-    return json.dumps([parts, sorted(unsupported)], sort_keys=True)
+        parts["levels"] = level_pattern(failing, answering(outcomes))
+    if outcomes and outcomes[0].level in silent:
+        # Nobody knows whether it takes optimisation, so that a candidate is free to tell.
+        for name in ("levels", "accused"):
+            parts.pop(name, None)
+    refusing = {o.level for o in outcomes if o.kind is OutcomeKind.UNSUPPORTED}
+    return json.dumps([parts, sorted(refusing.difference(silent))], sort_keys=True)

@@ -15,7 +15,7 @@ from nnfuzz.execute.runner import limits_of
 from nnfuzz.execute.target import Pipeline
 from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.ir.sizes import operators
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import Question, Tried, keyed
 from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduction.evidence import Evidence, gather, wrong_inside
 from nnfuzz.reduction.known import Cause, Known
@@ -189,6 +189,7 @@ def asked(problem: Problem, config: ReduceConfig) -> Iterator[tuple[Slots, Quest
             question = _question(problem, slots)
             found = slots.run(problem.case, (), question)
             question, found = _plainer(slots, question, found, problem)
+            question, found = _without_silent(question, found)
         yield slots, question, found, _wanted(problem.failure, found)
 
 
@@ -245,6 +246,14 @@ def _plainer(
     again = slots.run(problem.case, (), other)
     alike = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
     return (other, again) if alike else (question, found)
+
+
+def _without_silent(question: Question, found: Tried) -> tuple[Question, Tried]:
+    """The question and its first answer, where levels that do not take the whole case have no say:
+    what they cannot take is often beside the failure, and would have to stay.
+    """
+    silent = [o.level for o in found.outcomes if o.kind is OutcomeKind.UNSUPPORTED]
+    return replace(question, silent=tuple(silent)), keyed(found, silent)
 
 
 def _shortened(question: Question, failure: Failure, found: Tried) -> Question:

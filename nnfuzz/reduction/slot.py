@@ -120,7 +120,7 @@ class Slot(Asking):
         seen = [
             (f, key)
             for f in result.failures
-            for key in failure_keys(f, result.blame(f), result.outcomes)
+            for key in failure_keys(f, result.blame(f), result.outcomes, question.silent)
         ]
         if seen and (rival := self.workers.rival):
             again = Plan([replace(run, backend=rival.name)], judging)

@@ -177,11 +177,16 @@ def _unnamed(message: str, fault: Fault) -> str:
 def level_pattern(failing: Collection[str], ran: Sequence[str]) -> str:
     """Whether it takes optimisation to fail, independent of how many levels were run.
 
-    ran: in order of optimisation, the least optimised first. "optimised" if that one does well,
+    ran: that gave an answer, the least optimised first. "optimised" if that one does well,
     else "everywhere": code that optimisation happens to remove is not the optimiser's fault.
     """
     optimised = len(set(ran)) > 1 and ran[0] not in failing
     return OPTIMISED if optimised else EVERYWHERE
+
+
+def answering(ran: Iterable[Outcome]) -> tuple[str, ...]:
+    """The levels that have something to say of a model, in order: not those that do not take it."""
+    return levels_of(o.target for o in ran if o.kind is not OutcomeKind.UNSUPPORTED)
 
 
 def shown(levels: Iterable[str]) -> str:
@@ -302,7 +307,7 @@ def _failure(
     title: str,
 ) -> Failure:
     backend = ran[0].backend
-    levels, all_levels = levels_of(targets), levels_of(o.target for o in ran)
+    levels, all_levels = levels_of(targets), answering(ran)
     parts = {"backend": backend, **parts}
     if not any(parts.get(name) for name in ("message", "frames", HABITS, FAULT)):
         parts["levels"] = level_pattern(levels, all_levels)

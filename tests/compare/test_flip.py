@@ -153,11 +153,17 @@ def test_pipeline_goes_before_device_and_form():
     assert accused(states) is Coordinate.PIPELINE
 
 
+def test_a_level_that_does_not_take_the_model_is_no_witness():
+    low, high = (Target("a", pipeline=level) for level in ("O0", "O3"))
+    assert accused({low: UNSUPPORTED, high: WRONG}) is Coordinate.COMPILER
+    assert accused({low: State.BUILT, high: State.COMPILE}) is Coordinate.PIPELINE
+
+
 def test_what_is_right_goes_before_what_fails_less():
-    """O0 does not support what O3 gets wrong, but the direct form is right at O3."""
+    """O0 was built, which O3 cannot be, but the direct form is right at O3."""
     states = {
-        Target("a", pipeline="O0", form="dynamo"): UNSUPPORTED,
-        Target("a", pipeline="O3", form="dynamo"): WRONG,
+        Target("a", pipeline="O0", form="dynamo"): State.BUILT,
+        Target("a", pipeline="O3", form="dynamo"): State.COMPILE,
     }
     assert accused(states) is Coordinate.PIPELINE
     assert accused({**states, Target("a", pipeline="O3", form="direct"): RIGHT}) is Coordinate.FORM

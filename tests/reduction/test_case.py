@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.compare.flip import NOBODY
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.experiment.judgement import blamed
 from nnfuzz.reduction.candidate import failure_key
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.passes import PASSES, applied
@@ -19,7 +22,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
 from tests.reduction.conftest import finding_of
-from tests.triage.test_signature import failed, outcome
+from tests.triage.test_signature import crashed, failed, outcome
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +173,24 @@ def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():
     assert failure_key(acos, None, ran) == failure_key(failures(alone)[0], None, alone)
     fine = [outcome("O0"), failed("O1", "bad acos")]
     assert failure_key(failures(fine)[0], None, fine) != failure_key(acos, None, ran)
+
+
+def test_a_level_that_does_not_take_the_whole_case_need_not_refuse_a_candidate():
+    ran = [failed("O0", "bad acos"), outcome("O1", OutcomeKind.UNSUPPORTED)]
+    fine = [failed("O0", "bad acos"), outcome("O1")]
+    whole, part = (failures(outcomes)[0] for outcomes in (ran, fine))
+    wanted = failure_key(whole, NOBODY, ran, ["O1"])
+    assert failure_key(part, NOBODY, fine, ["O1"]) == wanted
+    assert failure_key(whole, NOBODY, ran) != failure_key(part, NOBODY, fine)
+
+
+def test_where_the_least_optimised_level_says_nothing_a_candidate_may_tell():
+    silent = outcome("O0", OutcomeKind.UNSUPPORTED)
+    ran = [silent, crashed("O1")]
+    (whole,) = failures(ran)
+    wanted = failure_key(whole, NOBODY, ran, ["O0"])
+    for first in (outcome("O0"), crashed("O0")):
+        outcomes = [first, crashed("O1")]
+        (failure,) = failures(outcomes)
+        blame = blamed(outcomes, None, failure)
+        assert failure_key(failure, blame, outcomes, ["O0"]) == wanted

@@ -101,6 +101,16 @@ def test_one_level_alone_says_nothing_of_the_optimiser():
     assert level_pattern(["2"], ["2"]) == "everywhere"
 
 
+def test_a_level_that_does_not_take_the_model_says_nothing():
+    """Neither that it takes optimisation to fail, nor that one level is right."""
+    silent = outcome("O0", OutcomeKind.UNSUPPORTED)
+    alone, everywhere = only([silent, crashed("O3")]), only([crashed("O0"), crashed("O3")])
+    assert alone.signature.hash == everywhere.signature.hash
+    assert (
+        "only" not in only([failed("O0"), outcome("O3", OutcomeKind.UNSUPPORTED)]).signature.title
+    )
+
+
 def test_an_error_is_the_same_at_whatever_levels():
     fine = outcome("O0"), outcome("O3")
     everywhere = only([failed("O0"), failed("O3")])
