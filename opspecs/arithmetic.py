@@ -145,6 +145,11 @@ class Div(Arithmetic):
         one = torch.ones_like(a.lo)
         return Interval(one, one, a.any).masked(holds(a))
 
+    def inexact(self, x, y):
+        """A compiler may multiply by the reciprocal, which is rounded but for powers of two."""
+        ends = (torch.frexp(end.abs()).mantissa for end in (y.lo, y.hi))
+        return torch.stack([mantissa != 0.5 for mantissa in ends]).any(0)
+
     def undefined(self, x, y):
         return None if x.lo.is_floating_point() else undividable(x, y)
 

@@ -37,18 +37,30 @@ def explains(
     An output may be of the narrower dtype; wrong integers must be numbers that it holds.
     Raises: ReferenceFault.
     """
+    return not refuting(deviations, graph, params, outputs)
+
+
+def refuting(
+    deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
+) -> set[str]:
+    """The outputs that a compiler with these habits, and no fault, does not return.
+
+    Raises: ReferenceFault.
+    """
     admitted = deviating(deviations, graph, params)
     dtypes = {name: graph.type(name).dtype for name in graph.outputs}
-    if not all(
-        name in outputs and _agrees(admitted[name], outputs[name], dtype, deviations)
+    found = {
+        name
         for name, dtype in dtypes.items()
-    ):
-        return False
-    strange = {n: _strange(admitted[n], outputs[n], d, deviations) for n, d in dtypes.items()}
-    if not any(mask.any() for mask in strange.values()):
-        return True
-    undefined = {n: e.any for n, e in envelopes(graph, params).items()}
-    return all((mask <= undefined[name]).all() for name, mask in strange.items())
+        if name not in outputs or not _agrees(admitted[name], outputs[name], dtype, deviations)
+    }
+    rest = [name for name in dtypes if name not in found]
+    strange = {n: _strange(admitted[n], outputs[n], dtypes[n], deviations) for n in rest}
+    strange = {name: mask for name, mask in strange.items() if mask.any()}
+    if strange:
+        undefined = {n: e.any for n, e in envelopes(graph, params).items()}
+        found |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
+    return found
 
 
 def deviating(
@@ -177,15 +189,29 @@ def _yielded(whole: np.ndarray, to: str) -> np.ndarray:
 
 
 def explanation(
-    habits: Sequence[Deviation], graph: Graph, params: Arrays, outputs: Arrays
-) -> tuple[Deviation, ...]:
-    """The fewest of a compiler's habits that explain its outputs; none if they do not.
+    habits: Sequence[Deviation],
+    graph: Graph,
+    params: Arrays,
+    outputs: Arrays,
+    wrong: Collection[str] = (),
+) -> tuple[tuple[Deviation, ...], frozenset[str]]:
+    """The fewest of a compiler's habits that explain its wrong outputs, none if they do not; and
+    those outputs that all of its habits together account for.
+
+    wrong: names of outputs; default: those that leave the envelope. A habit accounts for an output
+    that is right under it and wrong without any.
 
     Raises: ReferenceFault.
     """
     there = {value.type.dtype.value for value in graph.values.values()}
-    able = [habit for habit in habits if habit.dtype in there]
-    for tried in [*((habit,) for habit in able), *([tuple(able)] if len(able) > 1 else [])]:
-        if explains(tried, graph, params, outputs):
-            return tried
-    return ()
+    able = tuple(habit for habit in habits if habit.dtype in there)
+    if not able:
+        return (), frozenset()
+    mine = refuting((), graph, params, outputs)
+    wrong = frozenset(wrong or mine)
+    mine &= wrong
+    for tried in dict.fromkeys([*((habit,) for habit in able), able]):
+        refuted = refuting(tried, graph, params, outputs)
+        if not refuted and mine == wrong:
+            return tried, wrong
+    return (), frozenset(mine - refuted)

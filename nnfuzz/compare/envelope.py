@@ -372,11 +372,11 @@ def _error_free(
             return torch.zeros_like(y, dtype=torch.bool)
         # Every partial sum, in any order, is an integer below 1/u, so it is representable.
         return op.torch(*[b.lo.abs() for b in inputs]) < 1 / precision.u
-    return (
-        representable(y, precision, inputs)
-        if interval.exact
-        else (representable(y, precision, inputs) & (y == interval.hi))
-    )
+    found = representable(y, precision, inputs)
+    if not interval.exact:
+        found = found & (y == interval.hi)
+    rounded = op.inexact(*inputs)
+    return found if rounded is None else found & ~rounded.expand(y.shape)
 
 
 # -- operators that join the sum in front of them (`OpSpec.joining`) ------------------------------

@@ -98,8 +98,9 @@ class Verdict:
     mismatches: empty where a target agrees. comparable: by output, the share of elements that the
     verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
     accuracy: by target and wrong output, at the target's worst element. explained: the habits of a
-    compiler that account for all that is wrong with a target. defined: False where a correct
-    compiler may raise an error (nnfuzz.compare.envelope.defined).
+    compiler that account for all that is wrong with a target. habitual: the wrong outputs that they
+    account for where others are wrong for another reason. defined: False where a correct compiler
+    may raise an error (nnfuzz.compare.envelope.defined).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -108,6 +109,7 @@ class Verdict:
     accuracy: dict[Target, dict[str, Accuracy]] = field(default_factory=dict)
     explained: dict[Target, tuple[Deviation, ...]] = field(default_factory=dict)
     defined: bool = True
+    habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -143,7 +145,9 @@ class Verdict:
             for target, outputs in self.accuracy.items()
         }
         explained = {str(t): [habit.to_json() for habit in hs] for t, hs in self.explained.items()}
-        return {"mismatches": found, **shares, "accuracy": accuracy, "explained": explained}
+        habitual = {str(target): list(names) for target, names in self.habitual.items()}
+        told = {"accuracy": accuracy, "explained": explained, "habitual": habitual}
+        return {"mismatches": found, **shares, **told}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:

@@ -253,6 +253,8 @@ def _without_silent(question: Question, found: Tried) -> tuple[Question, Tried]:
     what they cannot take is often beside the failure, and would have to stay.
     """
     silent = [o.level for o in found.outcomes if o.kind is OutcomeKind.UNSUPPORTED]
+    if not silent:
+        return question, found
     return replace(question, silent=tuple(silent)), keyed(found, silent)
 
 

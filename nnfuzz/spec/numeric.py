@@ -146,6 +146,14 @@ class Numeric:
     """The range that no correct implementation leaves, not even by a rounding error."""
 
     @per_input
+    def inexact(self, *intervals: Interval) -> Tensor | None:
+        """Mask of elements that a correct implementation may round although `exactness` holds.
+
+        Default: None, there are none.
+        """
+        return None
+
+    @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.
 

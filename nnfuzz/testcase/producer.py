@@ -193,7 +193,7 @@ class Producer:
         """Holds the outputs of targets against the envelope; those of native PyTorch as well.
 
         only: the outputs to look at; default: all. The targets of a compiler are not independent.
-        habits: of compilers; the verdict says where they account for all that is wrong.
+        habits: of compilers; the verdict says where they account for what is wrong.
         """
         graph = self.load(case)
         if only:
@@ -207,13 +207,14 @@ class Producer:
         envelope, sure = (enveloped_at_edges if strange else enveloped)(graph, params)
         found = verdict(envelope, everything, groups.values())
         told = {
-            target: explanation(own, graph, params, outputs[target])
+            target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
             for target, own in habits.items()
-            if found.mismatches.get(target)
+            if (wrong := found.mismatches.get(target))
         }
         return replace(
             found,
             defined=sure,
             accuracy=accuracy(envelope, everything, found.mismatches),
-            explained={target: own for target, own in told.items() if own},
+            explained={target: own for target, (own, _) in told.items() if own},
+            habitual={t: tuple(sorted(ns)) for t, (own, ns) in told.items() if ns and not own},
         )

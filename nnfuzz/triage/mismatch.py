@@ -31,11 +31,14 @@ class WrongOutput(Mismatch):
 
 
 def wrong_outputs(verdict: Verdict | None) -> list[WrongOutput]:
-    """Every wrong output of a verdict, in its order; none without a verdict."""
+    """Every wrong output of a verdict, in its order; none without a verdict. Where a compiler's
+    habits account for some of a target's, the others are what is wrong.
+    """
     return [
         WrongOutput(target=target, **{f.name: getattr(m, f.name) for f in fields(Mismatch)})
         for target, listed in (verdict.mismatches.items() if verdict else ())
         for m in listed
+        if verdict and m.output not in verdict.habitual.get(target, ())
     ]
 
 

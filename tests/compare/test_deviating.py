@@ -32,7 +32,7 @@ def wrong(graph, params, outputs):
     """That the outputs are wrong, and what habits say of them."""
     verdict = judge(graph, params, {"it": outputs})
     assert verdict.mismatches["it"]
-    return explanation(CONSIDERED, graph, params, outputs)
+    return explanation(CONSIDERED, graph, params, outputs)[0]
 
 
 def test_double_in_float_is_explained_in_either_dtype(chain):
@@ -41,6 +41,23 @@ def test_double_in_float_is_explained_in_either_dtype(chain):
     assert wrong(graph, params, {name: narrow.astype(np.float64)}) == (F32,)
     assert wrong(graph, params, {name: narrow}) == (F32,)
     assert not explains([F32], graph, params, {name: narrow * np.float32(1.001)})
+
+
+def test_what_a_habit_accounts_for_is_told_apart_from_what_is_wrong_beside_it(build):
+    builder = build(x=X, y=np.array([1.0, 2.0]))
+    exp, neg = builder.add("Exp", "x"), builder.add("Neg", "y")
+    graph, params = builder.done(exp, neg)
+    narrow = np.exp(X.astype(np.float32)).astype(np.float64)
+    both = {exp: narrow, neg: np.array([1.0, -2.0])}
+    assert explanation([F32], graph, params, both, [exp, neg]) == ((), {exp})
+    assert explanation([F32], graph, params, {**both, neg: -params["y"]}, [exp])[0] == (F32,)
+
+
+def test_a_habit_does_not_account_for_what_takes_none(build):
+    """What is wrong for another reason, as at edges, where an envelope of numbers admits all."""
+    builder = build(x=np.array([np.nan]))
+    graph, params = builder.done(name := builder.add("Exp", "x"))
+    assert explanation([F32], graph, params, {name: np.array([np.inf])}, [name]) == ((), set())
 
 
 def test_integers_that_depend_on_no_large_number_must_be_right(chain):

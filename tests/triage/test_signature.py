@@ -111,6 +111,15 @@ def test_a_level_that_does_not_take_the_model_says_nothing():
     )
 
 
+def test_what_habits_account_for_is_no_part_of_another_failure():
+    both = verdict(O0=[("v0", "value"), ("v1", "shape")])
+    told = replace(both, habitual={target: ("v0",) for target in both.mismatches})
+    alone = verdict(O0=[("v1", "shape")])
+    first, rest, other = (only([outcome("O0")], v, GRAPH) for v in (both, told, alone))
+    assert rest.signature.hash == other.signature.hash != first.signature.hash
+    assert Verdict.from_json(told.to_json()) == told
+
+
 def test_an_error_is_the_same_at_whatever_levels():
     fine = outcome("O0"), outcome("O3")
     everywhere = only([failed("O0"), failed("O3")])
