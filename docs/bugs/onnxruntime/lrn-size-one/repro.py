@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""onnxruntime: wrong value at LRN
+
+Needs onnxruntime 1.31.1, onnx, numpy; no other file.
+
+    python repro.py [LEVEL]        levels: O0; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed.
+"""
+
+import sys
+
+import numpy as np
+from onnx import parser
+
+MODEL = """
+<
+   ir_version: 13,
+   opset_import: ["" : 26],
+   producer_name: "nnfuzz"
+>
+nnfuzz (float[1,2,1,1] p0) => (float[1,2,1,1] v1) {
+   [LRN_1] v1 = LRN <size: int = 1, alpha: float = 1, beta: float = 1, bias: float = 1> (p0)
+}"""
+INPUTS = {
+    'p0': np.array([[[[10.0]], [[0.4000000059604645]]]], 'float32'),
+}
+OUTPUT, DTYPE, SHAPE = 'v1', 'float32', (1, 2, 1, 1)
+INDEX = (0, 1, 0, 0)  # the worst of 1 wrong elements
+EXPECTED = 0.3448275923728943  # computed in float64
+LOW, HIGH = 0.3448271574101414, 0.3448280224453731  # what rounding can account for
+
+
+OPTIMISATION = {'O0': 'ORT_DISABLE_ALL', 'O1': 'ORT_ENABLE_BASIC', 'O2': 'ORT_ENABLE_EXTENDED', 'O3': 'ORT_ENABLE_ALL'}
+EXACT = (('session.qdq_matmulnbits_accuracy_level', '1'), ('session.disable_double_qdq_remover', '1'))
+
+
+def run(model, inputs, level):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
+    options.intra_op_num_threads = 1
+    for key, value in EXACT:
+        options.add_session_config_entry(key, value)
+    session = ort.InferenceSession(model, options, providers=['CPUExecutionProvider'])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs)))
+
+
+def load():
+    return parser.parse_model(MODEL).SerializeToString(), INPUTS
+
+
+def main(level):
+    outputs = run(*load(), level)
+    if OUTPUT not in outputs:
+        print(f"{level}: there is no output {OUTPUT!r}")
+        return 1
+    actual = np.asarray(outputs[OUTPUT])
+    print(f"{level}: {OUTPUT} is {actual.dtype}{list(actual.shape)},", end=" ")
+    print(f"expected {DTYPE}{list(SHAPE)}")
+    if (str(actual.dtype), actual.shape) != (DTYPE, SHAPE):
+        return 1
+    value = type(EXPECTED)(actual[INDEX])  # NumPy would round the bounds to its dtype
+    print(f"element {INDEX}: actual {value}, expected {EXPECTED} in [{LOW}, {HIGH}]")
+    return 0 if LOW <= value <= HIGH else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))
