@@ -34,7 +34,7 @@ def cases():
 def made(config):
     producer = Producer(11, config)
     found = [c for c in map(producer.produce, range(CASES)) if isinstance(c, TestCase)]
-    assert len(found) > 0.8 * CASES
+    assert len(found) == CASES
     return [(producer.load(c), {**c.inputs, **c.weights}, c) for c in found]
 
 
@@ -74,12 +74,19 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
         if not victims:
             continue
         wrong = _run(graph, params, victims[-1])
-        if all(np.array_equal(wrong[n], case.expected[n], equal_nan=True) for n in wrong):
+        if not any(_changed(case.expected[n], wrong[n]) for n in wrong):
             continue
         tried += 1
         caught += compare(envelopes(graph, params), wrong) != ()
-    assert tried > 5
-    assert caught >= 0.8 * tried  # errors below the least normal number do not count
+    assert tried > 10
+    assert caught == tried
+
+
+def _changed(right, wrong):
+    """Whether some element differs by a normal number: below, compilers may round to zero."""
+    least = float(np.finfo(np.float32).tiny)
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        return bool((np.abs(wrong.astype(float) - right.astype(float)) > least).any())
 
 
 def _run(graph, params, victim):

@@ -60,22 +60,18 @@ def test_nearly_every_random_graph_has_valid_inputs():
             missed += 1
         else:
             check(graph, result)
+    # These are all of the first 300: 19 has 23,040 elements to keep between the poles of Tan, 45 a
+    # variance of gathered integers and 49 a Log behind Floor, through which no gradient comes.
     assert missed <= 3
 
 
 def test_the_same_seed_gives_the_same_arrays():
-    missed = 0
     for seed in range(12):
         graph = Symbolic(CATALOG, CONFIG).next(random.Random(seed)).graph
-        one, two = (search(graph, random.Random(seed)) for _ in range(2))
-        assert type(one) is type(two)
+        one, two = (found(graph, seed) for _ in range(2))
         assert (one.draws, one.steps) == (two.draws, two.steps)
-        if isinstance(one, NotFound):
-            missed += 1
-            continue
         for a, b in ((one.inputs, two.inputs), (one.outputs, two.outputs)):
             assert all(a[name].tobytes() == b[name].tobytes() for name in a)
-    assert missed <= 3
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.FLOAT32, DType.FLOAT64])
@@ -204,11 +200,13 @@ def test_values_keep_their_inputs_untouched_by_operators():
 
 
 def test_search_prefers_decisions_away_from_edges():
+    """In most regimes of magnitude all of Floor is decided, or nothing is, so it takes 12 seeds."""
     big = TensorType(DType.FLOAT16, (40, 40))
     graph = chain(op("Floor"), type_=big)
     plain = [found(graph, s, SearchConfig(redraws=0, nudges=0)).stable for s in range(12)]
     steady = [found(graph, s, SearchConfig(redraws=0, nudges=2)).stable for s in range(12)]
     assert sum(steady) > sum(plain)
+    assert all(found >= before for before, found in zip(plain, steady))
 
 
 def test_given_parameters_stay_and_the_others_fit_them():

@@ -48,7 +48,9 @@ def reduced(bench, case, causes=()):
 
 
 def of(bench, operator, causes=(), explained=False):
-    """The same for the first model of an operator that fails. explained: and shows why."""
+    """The same for the first model of an operator that fails. explained: and shows why: where an
+    axis has one element, or numbers agree by chance, it cannot (nnfuzz.triage.information).
+    """
     producer = bench[2]
     for instance in range(8):
         case = producer.made(Probe(f"direct:{operator}(float32)->float32", instance))

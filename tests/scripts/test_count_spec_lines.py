@@ -11,6 +11,7 @@ from nnfuzz.spec.registry import OpRegistry
 
 
 def test_half_of_all_specs_have_13_lines_or_fewer():
+    """The 97th of 193 has 13, and 12 without `edges`, which 30 specs declare since."""
     counts = {spec.name: lines(spec) for spec in OpRegistry.load().specs()}
     longest = sorted(counts, key=counts.get, reverse=True)[:5]
     assert statistics.median(counts.values()) <= 13, f"the longest are {longest}"
