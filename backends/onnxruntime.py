@@ -212,7 +212,6 @@ class OnnxRuntime(Backend):
     distribution = "onnxruntime"
     older: ClassVar = {"1.19": "numpy<2"}
     max_opset = 26
-    max_ir_version = 13
     collections: ClassVar = {
         "ConstantFolding": (),
         "QDQSelectorActionTransformer": ("DequantizeLinear", "QuantizeLinear"),

@@ -42,7 +42,6 @@ class Equal(Comparison):
 @operator
 class Greater(Comparison):
     torch = staticmethod(torch.gt)
-    monotone = (1, -1)
 
 
 @operator
@@ -54,7 +53,6 @@ class Less(Comparison):
 @operator
 class GreaterOrEqual(Comparison):
     torch = staticmethod(torch.ge)
-    monotone = (1, -1)
 
 
 @operator

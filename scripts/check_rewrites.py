@@ -43,7 +43,7 @@ from nnfuzz.cli.settings import cache_folder
 from nnfuzz.execute.backend import read_interface
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.rewriting import not_taken
+from nnfuzz.execute.rewrite_support import not_taken
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.target import Target
 from nnfuzz.rewrite.catalogue import RULES, needs

@@ -118,7 +118,7 @@ def _unrewritten(
     registry: BackendRegistry, specs: tuple[BackendSpec, ...], opset: int
 ) -> tuple[str, ...]:
     """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
-    from nnfuzz.execute.rewriting import not_taken
+    from nnfuzz.execute.rewrite_support import not_taken
     from nnfuzz.execute.runner import BackendRunner
 
     found: dict[str, None] = {}

@@ -185,7 +185,6 @@ class Backend(ABC):
     """Requirements beside the distribution, of releases before one: {"1.19": "numpy<2"}."""
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
-    max_ir_version: ClassVar[int | None] = None
     environment: ClassVar[Mapping[str, str]] = {}
     """Variables for the worker, set before the compiler is imported: one thread, for example."""
     narrows: ClassVar[Mapping[str, str]] = {}

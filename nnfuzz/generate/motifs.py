@@ -167,7 +167,7 @@ class MotifWriter:
 
 
 def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:
-    return all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types))
+    return all(p.ranked(t.rank) for p, t in zip(patterns, types))
 
 
 def _number(operand: Operand) -> TypeGuard[float]:

@@ -179,7 +179,7 @@ class _Change:
         binding = {p.var: t.dtype for p, t in zip(reversed(patterns), reversed(types))}
         if any(binding[p.var] is not t.dtype for p, t in zip(patterns, types)):
             return None
-        if not all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types)):
+        if not all(p.ranked(t.rank) for p, t in zip(patterns, types)):
             return None
         if not any(s.binding.items() >= binding.items() for s in self.catalog.signatures[spec]):
             return None
@@ -213,7 +213,7 @@ class _Change:
     def _inferred(self, op: OpSpec, types: Sequence[TensorType]) -> list[TensorType] | None:
         """The output types; None if the operator does not admit the inputs, or is too large."""
         patterns, sizes = op.patterns(len(types)), self.config.sizes
-        if not all(p.ranks[0] <= t.rank <= p.ranks[1] for p, t in zip(patterns, types)):
+        if not all(p.ranked(t.rank) for p, t in zip(patterns, types)):
             return None
         if any(c is False for c in op.requires(*types)):
             return None

@@ -67,10 +67,6 @@ class Features:
         """Pairs of operator and rank of its first input, of those that have one."""
         return {(node.op, node.rank) for node in self.nodes if node.degree}
 
-    def operator_shapes(self) -> set[tuple[str, str]]:
-        """Pairs of operator and shapes of its inputs."""
-        return {(node.op, node.shapes) for node in self.nodes}
-
     def operator_edges(self) -> set[tuple[str, str]]:
         """Pairs of operators of which one reads the other."""
         return {(self.nodes[a].op, self.nodes[b].op) for a, b in self.edges}

@@ -81,7 +81,7 @@ class Body:
         for step in self.steps:
             types = [type_] * len(step.inputs)
             patterns = step.op.patterns(len(types))
-            yield all(p.ranks[0] <= type_.rank <= p.ranks[1] for p in patterns)
+            yield all(p.ranked(type_.rank) for p in patterns)
             yield type_.dtype in patterns[0].dtypes
             conditions = list(step.op.requires(*types))
             yield from conditions

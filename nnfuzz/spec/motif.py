@@ -81,10 +81,6 @@ class Motif:
     ranks: tuple[int, int] = (1, 5)
     weight: float = 1.0
 
-    def starts_at(self, type_: TensorType) -> bool:
-        """Whether the motif can stand behind a value of that type."""
-        return type_.dtype in self.dtypes and self.ranks[0] <= type_.rank <= self.ranks[1]
-
 
 def motif(
     size: int,

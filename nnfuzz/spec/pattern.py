@@ -50,6 +50,10 @@ class In:
     index: bool = False
     narrow: bool = False
 
+    def ranked(self, rank: int) -> bool:
+        """Whether it takes tensors of that rank."""
+        return self.ranks[0] <= rank <= self.ranks[1]
+
     @property
     def fresh(self) -> bool:
         """Whether nothing may compute it."""

@@ -314,7 +314,6 @@ class Blamed(Backend):
     levels = LEVELS
     preload = ("onnxruntime", "onnx.reference")
     max_opset = 26
-    max_ir_version = 13
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):

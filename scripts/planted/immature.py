@@ -348,7 +348,6 @@ class Immature(Backend):
     levels = ("O0",)
     preload = ("onnxruntime", "onnx.reference")
     max_opset = 26
-    max_ir_version = 13
 
     def versions(self):
         import onnxruntime
