@@ -48,8 +48,14 @@ def other_zeros(expected: np.ndarray, actual: np.ndarray) -> bool:
 def beyond(params: Mapping[str, np.ndarray]) -> bool:
     """Whether some float is NaN, infinite or -0.0, so that what is decided at edges matters
     (nnfuzz.compare.edges)."""
-    floats = (a for a in params.values() if a.size and DType.of(a.dtype).is_float)
-    return any(not np.isfinite(a).all() or (np.signbit(a) & (a == 0)).any() for a in floats)
+    zeros = (a for a in params.values() if a.size and DType.of(a.dtype).is_float)
+    return strange(params) or any((np.signbit(a) & (a == 0)).any() for a in zeros)
+
+
+def strange(values: Mapping[str, np.ndarray]) -> bool:
+    """Whether some float is NaN or infinite."""
+    floats = (a for a in values.values() if a.size and DType.of(a.dtype).is_float)
+    return any(not np.isfinite(a).all() for a in floats)
 
 
 def _agree(expected: np.ndarray, actual: np.ndarray, ulps: float) -> np.ndarray:

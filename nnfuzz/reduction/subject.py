@@ -122,7 +122,13 @@ def node_id(node: Node) -> str:
 
 
 def restricted(subject: Subject, graph: Graph, params: Mapping[str, np.ndarray]) -> Subject:
-    """The subject with another graph and just the parameters that it names."""
+    """The subject with another graph and just the parameters that it names.
+
+    Zeros among new ones, which may be values of the whole, have no sign unless it is at edges: the
+    sign is asked for where an input has one (nnfuzz.compare.cheap.beyond).
+    """
+    if not subject.edges:
+        params = {n: np.where(x == 0, np.zeros_like(x), x) for n, x in params.items()}
     merged = {**subject.params, **params}
     return replace(
         subject, graph=graph, params={n: merged[n] for n in (*graph.inputs, *graph.weights)}
