@@ -11,7 +11,14 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import FAILURES, OTHERS, Failure, answering, level_pattern
+from nnfuzz.triage.signature import (
+    FAILURES,
+    OTHERS,
+    Failure,
+    answering,
+    corrupted,
+    level_pattern,
+)
 
 _VARYING = frozenset({OTHERS, "about"})
 """Parts that follow from the message, and from what else it lists."""
@@ -108,7 +115,10 @@ def failure_key(
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)
-    if outcomes:
+    if memory := corrupted(parts):
+        for name in ("signal", "message", "levels"):
+            parts.pop(name, None)
+    if outcomes and not memory:
         # A level that fails in another way is no witness for the optimiser's guilt.
         failing = {*failure.levels, *(o.level for o in outcomes if o.kind in FAILURES)}
         parts["levels"] = level_pattern(failing, answering(outcomes))

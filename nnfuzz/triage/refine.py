@@ -35,7 +35,14 @@ from nnfuzz.triage.mismatch import (
     saturated,
     swamped,
 )
-from nnfuzz.triage.signature import EVERYWHERE, HABITS, Failure, Signature, digest_of
+from nnfuzz.triage.signature import (
+    EVERYWHERE,
+    HABITS,
+    Failure,
+    Signature,
+    corrupted,
+    digest_of,
+)
 
 _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
@@ -158,7 +165,8 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
     """The signature of a reduced failure: what it shares with others of the same cause.
 
     A pass of the optimiser that localisation accuses is the cause, in whatever pattern, level and
-    way it shows: as an error, wrong values or a wrong shape. Else an error is known by what
+    way it shows: as an error, wrong values or a wrong shape. Misused memory is known by operators
+    and the stage. Else an error is known by what
     nnfuzz.triage.blame makes of it, a mismatch of one operator by that operator and by whether
     digits or everything is wrong, one of several by operators, edges and classes of dtypes.
     """
@@ -172,6 +180,9 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
         parts |= _apart(message, graph, facts) if facts.apart else {}
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, facts)
+    elif corrupted(parts):
+        parts |= dict.fromkeys(("signal", "message", "levels", "frames")) | _where(graph, facts)
+        parts["wrong"] = "memory"
     elif graph and parts.get("message"):
         parts |= blamed(failure, graph, facts.operator, facts.branches)
     else:

@@ -39,6 +39,12 @@ FAULT = "fault"
 """The part that names the kind of fault for which a model had to be refused."""
 HABITS = "habits"
 """The part that names a compiler's habits where these explain a mismatch."""
+_MISUSED = re.compile(
+    r"^(?:malloc|free|realloc|calloc|munmap_chunk|malloc_consolidate|sysmalloc)\b.*:"
+    r"|double free|^corrupted |stack smashing|Fatal Python error: (?:Segmentation fault|Bus error)"
+)
+"""What the C library says of a heap that somebody wrote over, and Python of a bad address."""
+_MISUSE = ("SIGSEGV", "SIGBUS")
 _TITLE_CHARACTERS = 160
 _LEVEL_CHARACTERS = 50  # that a pipeline may take of a title
 
@@ -222,6 +228,18 @@ def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]
     if complaint.location:
         parts["location"] = complaint.location
     return parts | {"frames": [*frames[:1], *frames[1:][-2:]]}
+
+
+def corrupted(parts: Mapping[str, Any]) -> bool:
+    """Whether the parts of a failure tell of memory that was misused, and of no place where.
+
+    Such a process dies when somebody next needs that memory: by which signal, with which last words
+    of the C library's, and at which levels, is chance.
+    """
+    if not parts.get("signal") or any("::" in frame for frame in parts.get("frames", ())):
+        return False
+    words = parts.get("message", "")
+    return bool(_MISUSED.search(words)) or (not words and parts["signal"] in _MISUSE)
 
 
 def text_of(outcome: Outcome) -> CompilerError:

@@ -194,3 +194,16 @@ def test_where_the_least_optimised_level_says_nothing_a_candidate_may_tell():
         (failure,) = failures(outcomes)
         blame = blamed(outcomes, None, failure)
         assert failure_key(failure, blame, outcomes, ["O0"]) == wanted
+
+
+def test_misused_memory_may_show_in_any_way():
+    ways = [
+        [crashed("O0"), outcome("O1")],
+        [outcome("O0"), crashed("O1", "double free or corruption (out)", "SIGABRT")],
+    ]
+    keys = [failure_key(failures(ran)[0], NOBODY, ran) for ran in ways]
+    assert (
+        keys[0]
+        == keys[1]
+        != failure_key(failures(ran := [crashed("O0", "", "SIGFPE")])[0], NOBODY, ran)
+    )

@@ -22,7 +22,7 @@ from nnfuzz.triage.general import (
 from nnfuzz.triage.refine import Pattern, TriageFacts, pattern_of, refined, upstream
 from nnfuzz.triage.signature import failures, text_of
 
-from .test_signature import failed, outcome, verdict
+from .test_signature import crashed, failed, outcome, verdict
 
 
 def graph(*nodes, dtype="float32"):
@@ -400,3 +400,17 @@ def test_saturation_of_any_integer_is_one_decision_and_narrowing_is_one_for_each
     int8, uint8 = (Deviation(dtype, SATURATES) for dtype in ("int8", "uint8"))
     int64, uint64 = (Deviation(dtype, "int32") for dtype in ("int64", "uint64"))
     assert habit(int8) == habit(uint8) != habit(int64) != habit(uint64)
+
+
+def test_misused_memory_is_known_by_the_operator_and_not_by_how_the_process_died():
+    def death(operator, *ran):
+        (failure,) = failures(ran, None, made := graph((operator, "x", "y")))
+        return refined(failure, made).hash
+
+    here = death("Identity", crashed("O0"), outcome("O1"))
+    for words in ("malloc(): invalid size (unsorted)", "corrupted size vs. prev_size"):
+        aborted = crashed("O1", f"noise\n{words}", "SIGABRT")
+        assert death("Identity", outcome("O0"), aborted) == here != death("Abs", aborted)
+    asserted = crashed("O0", "toy.cc:7: Assertion `size > 0' failed.", "SIGABRT")
+    framed = crashed("O0", "#1  0x1 in toy::fuse (x=1) at fuse.cc:1")
+    assert here not in (death("Identity", asserted), death("Identity", framed))
