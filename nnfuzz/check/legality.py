@@ -16,7 +16,7 @@ from functools import cache
 import onnx
 
 from nnfuzz.check.instances import Instance, OpSignature, fixed_output, solved
-from nnfuzz.check.reference_implementations import one_node
+from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
@@ -157,6 +157,8 @@ class _Lowering:
 
     def _typed(self, instance: Instance) -> bool:
         model = self._model(instance)
+        if unknown_operators(model):  # inference passes over them
+            return False
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.ClearField("shape")
         try:

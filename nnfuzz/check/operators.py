@@ -110,6 +110,12 @@ class _Check:
     def dealt(self, count: int) -> list[OpSignature]:
         """`count` signatures that some opset admits, in random order, each about equally often."""
         signatures = [s for s in self.spec.signatures() if legal_opsets(self.spec, s)]
+        if not signatures:
+            self.report.problem(
+                "no opset of ONNX has it with any dtypes; where ONNX has no operator of the name, "
+                "`def onnx` says which others it is"
+            )
+            return []
         rounds = -(-count // len(signatures))
         dealt = [s for _ in range(rounds) for s in self.draw.shuffled(signatures)]
         return dealt[:count]

@@ -101,6 +101,8 @@ class Questions:
 
     def draw_one(self, good: bool = False) -> Question | None:
         """The next question, None if it has no solution. good: of a kind that had an answer."""
+        if not self.opsets:
+            return None
         self.last = self.draw.choice(self.good) if good and self.good else self._next()
         signature, opsets = self.last
         lo, hi = self.spec.inputs[0].ranks

@@ -161,6 +161,13 @@ def one_node(instance: Instance, outputs: Sequence[TensorType], opset: int) -> o
     return emit_model(Graph(values, [node], ins, [], outs), {}, opset)
 
 
+def unknown_operators(model: onnx.ModelProto) -> list[str]:
+    """The operators of a model's graph that no opset of ONNX has."""
+    from onnx import defs
+
+    return [node.op_type for node in model.graph.node if not defs.has(node.op_type, node.domain)]
+
+
 def infer(model: onnx.ModelProto) -> list[Inferred]:
     """Output types that strict shape inference finds by itself, after a full check of the model.
 

@@ -71,7 +71,7 @@ def _described(item: object) -> tuple[str, str]:
         return f"backend {item.name}", item.__module__
     if isinstance(item, type) and issubclass(item, OpSpec):
         if "operator_name" not in vars(item):
-            raise RegisterError(f"{item.__name__} is not marked: decorate it with @operator(NAME)")
+            raise RegisterError(f"{item.__name__} is not marked: decorate it with @operator")
         return f"operator {item.name}", item.__module__
     raise RegisterError(f"{item!r} is neither a backend class, nor an operator spec, nor a motif")
 

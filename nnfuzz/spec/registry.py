@@ -35,7 +35,7 @@ class OpRegistry:
         if known is not None and known is not spec:
             raise ValueError(
                 f"operator {spec.name} is registered twice: {known.__module__}.{known.__name__} "
-                f"and {spec.__module__}.{spec.__name__}"
+                f"and {spec.__module__}.{spec.__name__}; rename one of the classes"
             )
         self._specs[spec.name] = spec
 

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from nnfuzz.check.legality import legal_signatures
 from nnfuzz.check.operators import check_operator, check_operators
 from nnfuzz.check.report import listing, table
 from nnfuzz.ir.dtypes import FLOATS, DType
@@ -188,6 +189,15 @@ class OnlyForward(Sqrt):
     @classmethod
     def input_rank(cls, draw, output_rank):
         return None
+
+
+def test_a_name_that_onnx_does_not_know_is_a_fault_of_the_spec():
+    class Nameless(Increasing):
+        torch = staticmethod(torch.atan)
+
+    (problem,) = report(Nameless).problems
+    assert "`def onnx` says which others it is" in problem
+    assert not legal_signatures(operator(Nameless))
 
 
 def test_backward_insertion_is_optional():
