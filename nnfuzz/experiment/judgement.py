@@ -19,7 +19,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.wire import is_one
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.signature import HABITS, Failure
 
 BLIND = "the model without the fault gets no further"
 """The message of an outcome that says nothing of the fault for which a model must be refused."""
@@ -99,6 +99,10 @@ def blamed(
     """
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
+    if verdict and HABITS not in failure.signature.parts:
+        # What a habit alone gets wrong is right but for that, and a witness for the rest.
+        habitual = verdict.explained.keys() & (states.keys() - {*failure.targets})
+        states |= dict.fromkeys(habitual, State.RIGHT)
     if verdict and PYTORCH in verdict.mismatches:
         states[PYTORCH] = State.WRONG if verdict.mismatches[PYTORCH] else State.RIGHT
     return blame(states, failure.targets[0].compiler, failure.targets, levels)

@@ -88,8 +88,9 @@ def _bits(pair: Shown, guess: float) -> float:
     if kind.startswith("bool"):
         return 1.0
     right, there = float(expected), float(actual)
-    if not math.isfinite(there) or abs(there) <= 1 or there in (right + 1, right - 1, -right):
-        return guess if not _fraction(there) else FLOAT_BITS
+    small = abs(there) <= 1 and not _fraction(there)
+    if small or not math.isfinite(there) or there in (right + 1, right - 1, -right):
+        return guess
     return FLOAT_BITS if kind == "float" else max(guess, math.log2(abs(there)))
 
 

@@ -4,14 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.compare.flip import Coordinate
+from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
+from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.experiment.judgement import BLIND, comparable_share, doubtful, excused, informed
+from nnfuzz.experiment.judgement import (
+    BLIND,
+    blamed,
+    comparable_share,
+    doubtful,
+    excused,
+    informed,
+)
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import judge_job
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.triage.signature import failures
 
 EXPECTED = {"a": np.float32([1, 2]), "b": np.int64([3])}
 CASE = TestCase(Numbered(0, 0), NO_GRAPH, b"", {}, {}, EXPECTED)
@@ -44,6 +54,21 @@ def test_the_comparable_share_is_told_for_whole_verdicts_only():
     assert comparable_share(Verdict({}, {"a": 1.0, "b": 0.5}), EXPECTED) == 0.75
     assert comparable_share(Verdict({}, {"b": 0.5}), EXPECTED) is None
     assert comparable_share(None, EXPECTED) is None
+
+
+def test_what_a_habit_alone_gets_wrong_is_a_witness_for_the_rest():
+    """Both levels compute "a" in a narrower type; "b" is wrong at O3."""
+    low, high = (outcome(level, **EXPECTED) for level in ("O0", "O3"))
+    a, b = (Mismatch(name, MismatchKind.VALUE) for name in EXPECTED)
+    verdict = Verdict({low.target: (a,), high.target: (a, b)})
+    told = replace(
+        verdict,
+        explained={low.target: (Deviation("float64", "float32"),)},
+        habitual={high.target: ("a",)},
+    )
+    found = failures([low, high], told)
+    accused = [blamed([low, high], told, failure).coordinate for failure in found]
+    assert accused == [Coordinate.COMPILER, Coordinate.PIPELINE]
 
 
 def test_what_is_wrong_at_the_baseline_already_accuses_nobody():

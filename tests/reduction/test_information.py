@@ -26,6 +26,7 @@ def test_each_distinct_difference_is_shown_once():
 def test_one_number_that_many_hypotheses_give_is_no_evidence():
     assert not enough(differing([-2], [-1]), 6)  # one too large, and rounded, and divided by 2
     assert not enough(differing([3.5], [0.0]), 6)
+    assert not enough(differing([-0.5], [0.5]), 6)  # one too large, and of the opposite sign
     assert not enough(differing([True], [False]), 6)
 
 
@@ -33,6 +34,7 @@ def test_several_distinct_numbers_are_evidence():
     assert enough(differing([0, 1, 2, 3], [1, 2, 3, 4]), 6)
     assert enough(differing([0.2], [0.7310585786]), 6)
     assert enough(differing([7], [1000]), 6)
+    assert enough(differing([0.2, 0.7, 3.1, 5.9], [-0.2, -0.7, -3.1, -5.9]), 6)
     assert enough(differing([True] * 6, [False] * 6), 6)
     assert enough(differing([1, 2], [[1, 2]]), 6)
 
