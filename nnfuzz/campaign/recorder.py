@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -367,7 +368,7 @@ class Recorder:
         made = evidence.case or evidence.failed
         graph = made.graph if made else NO_GRAPH
         self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
-        self._items[signature] = frozenset(self.items_in(graph))
+        self._items[signature] = frozenset(map(sys.intern, self.items_in(graph)))
         row = FindingRow(
             signature=signature,
             test=evidence.test,

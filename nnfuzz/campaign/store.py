@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
@@ -198,7 +199,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 told = test.signature
             else:
                 told = (self._db.execute(query, [test.index]).fetchone() or ("",))[0]
-            found[signature] = frozenset(told.splitlines())
+            found[signature] = frozenset(map(sys.intern, told.splitlines()))
         return found
 
     def lines(
