@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from nnfuzz.execute.registry import plugin_name
+from nnfuzz.execute.registry import RegistryError, plugin_name, whole
 from nnfuzz.library.source import SourceError, source_of
 
 T = TypeVar("T")
@@ -36,7 +36,8 @@ def register(item: T) -> T:
     together with the imports, constants, functions and classes that it uses. Registering another
     class of the same name again, as notebooks do, replaces it. Returns its argument.
 
-    Raises: RegisterError for anything else, or where there is no source.
+    Raises: RegisterError for anything else, a backend that lacks something, or where there is no
+    source.
     """
     name, module = _described(item)
     if module == "__main__":
@@ -68,6 +69,10 @@ def _described(item: object) -> tuple[str, str]:
     if isinstance(item, Motif):
         return f"motif {item.name}", item.write.__module__
     if isinstance(item, type) and issubclass(item, Backend):
+        try:
+            whole(item, f"in {item.__module__}")
+        except RegistryError as error:
+            raise RegisterError(str(error)) from error
         return f"backend {item.name}", item.__module__
     if isinstance(item, type) and issubclass(item, OpSpec):
         if "operator_name" not in vars(item):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import nnfuzz
+from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.library.plugins import RegisterError, known_plugins
 from tests.library import off
@@ -83,6 +84,15 @@ def test_what_cannot_be_copied_is_named(tmp_path):
 def test_anything_else_is_refused(registered, item):
     with pytest.raises(RegisterError, match="neither a backend class"):
         nnfuzz.register(item)
+    assert not registered
+
+
+def test_a_backend_that_lacks_something_is_told_what(registered):
+    class Bare(Backend):
+        levels = ("O0",)
+
+    with pytest.raises(RegisterError, match=r"Bare \(in .*\) lacks name, build\(\)"):
+        nnfuzz.register(Bare)
     assert not registered
 
 
