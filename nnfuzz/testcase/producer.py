@@ -77,9 +77,19 @@ class Producer:
         if not self.generators:
             told = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
             raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
-        left_out = (f"exporter {name} is left out: {empty[name]}" for name in empty)
+        self._wanted = config.operators
+        self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What users should know of what they have asked for, one line each."""
         seeds = (note for generator in self.generators.values() for note in generator.seeds.notes)
-        self.notes = tuple(dict.fromkeys((*self.registry.notes, *left_out, *seeds)))
+        used = {key.partition("(")[0] for keys in self.signatures().values() for key in keys}
+        wanted = self.registry.select(self._wanted).specs() if self._wanted else ()
+        unused = [spec.name for spec in wanted if spec.name not in used]
+        told = f"{', '.join(unused)}: no signature is left with these settings (nnfuzz ops)"
+        notes = (*self.registry.notes, *self._left_out, *seeds, *([told] if unused else []))
+        return tuple(dict.fromkeys(notes))
 
     def signatures(self) -> dict[str, list[str]]:
         """Per exporter, the keys of all operator signatures that generation may use."""

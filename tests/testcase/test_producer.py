@@ -180,6 +180,12 @@ def test_an_exporter_that_writes_none_of_the_operators_is_left_out():
         Producer(3, only.only("torchscript"))
 
 
+def test_operators_of_which_nothing_is_left_are_told():
+    producer = Producer(3, CaseConfig(operators=("And", "Add"), dtypes=("float32",)))
+    assert producer.notes == ("And: no signature is left with these settings (nnfuzz ops)",)
+    assert Producer(3, CaseConfig(operators=("Add",))).notes == ()
+
+
 def test_unknown_operators_are_named():
     with pytest.raises(KeyError, match="did you mean Softmax"):
         Producer(0, CaseConfig(operators=("Sofmax",)))
