@@ -181,7 +181,7 @@ def test_an_exporter_that_writes_none_of_the_operators_is_left_out():
 
 
 def test_operators_of_which_nothing_is_left_are_told():
-    producer = Producer(3, CaseConfig(operators=("And", "Add"), dtypes=("float32",)))
+    producer = Producer(3, CaseConfig(operators=("And", "Add"), dtypes={"bool": None}))
     assert producer.notes == ("And: no signature is left with these settings (nnfuzz ops)",)
     assert Producer(3, CaseConfig(operators=("Add",))).notes == ()
 
