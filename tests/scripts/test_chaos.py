@@ -16,7 +16,7 @@ WEIGHTS = {PARENT: 3, WORKER: 3, SERVER: 1, JUMP: 2, FULL: 1}
 DRIVE = Path(__file__).parents[1] / "campaign" / "drive.py"
 
 
-def start(folder, resume, env, settings=("60", "exporting", "liar")):
+def start(folder, resume, env, settings=("120", "exporting", "liar")):
     arguments = [str(folder), *settings, *(["resume"] if resume else [])]
     return subprocess.Popen(
         [sys.executable, str(DRIVE), *arguments], env=env, stdout=subprocess.DEVNULL
@@ -26,7 +26,7 @@ def start(folder, resume, env, settings=("60", "exporting", "liar")):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chaos")
-    return folder, compared(start, folder, 7, seed=2, pause=0.2, weights=WEIGHTS)
+    return folder, compared(start, folder, 7, seed=2, pause=0.1, weights=WEIGHTS)
 
 
 def test_nothing_is_lost_and_nothing_left_behind(done):
