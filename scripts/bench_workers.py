@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from nnfuzz.campaign.store import Store
 
 LEFT_OUT = 0.1
 """Of the tests: the first ones."""
@@ -60,8 +60,8 @@ def _rate(out: Path, backend: str, tests: int, seed: int, cores: list[int]) -> f
     )
     if done.returncode not in (0, 1):
         raise SystemExit(f"a campaign of {backend} ended with exit code {done.returncode}")
-    with closing(sqlite3.connect(f"file:{out}/campaign.sqlite?mode=ro", uri=True)) as database:
-        ended = [at for (at,) in database.execute("SELECT at FROM tests ORDER BY at")]
+    with Store.open(out, write=False) as store:
+        ended = sorted(line.at for _, line in store.lines())
     first = int(LEFT_OUT * len(ended))
     rate = (len(ended) - 1 - first) / (ended[-1] - ended[first])
     spent = json.loads((out / "summary.json").read_text())["cpu_ms"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import heapq
 import math
 import os
 import time
@@ -203,8 +202,9 @@ class Loop:
             limit = max(suspected, default=-1) + 1
             return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
         again = {index for index in suspected if not store.tests_in(index, index + 1)}
-        done = Prefix(heapq.merge(store.done(), sorted(again)), part)
-        ran = lambda index: index in done and index not in again  # noqa: E731
+        recorded = self.recorder.recorded
+        assert isinstance(recorded, Prefix)  # the indexes are its own
+        ran = lambda index: index in recorded and index not in again  # noqa: E731
         return OwnIndexes(self.config.tests_limit, ran, part)
 
     def _next_job(self) -> Job | None:

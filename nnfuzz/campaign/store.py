@@ -18,7 +18,7 @@ from nnfuzz.campaign.clusters import Clusters
 from nnfuzz.campaign.guidance import Seen
 from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
-from nnfuzz.campaign.tables.database import StoreError, dumps, loads
+from nnfuzz.campaign.tables.database import StoreError, dumps, end_of, loads
 from nnfuzz.campaign.tables.errors import Errors
 from nnfuzz.campaign.tables.packed import Row
 from nnfuzz.campaign.tables.repairs import Repairs
@@ -31,8 +31,6 @@ from nnfuzz.testcase.test_id import Probe, parse_id
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
 """Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
-LAST = 1 << 62
-"""Above every index."""
 __all__ = ["FILE", "Store", "StoreError"]
 
 
@@ -211,7 +209,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 FROM passes WHERE passes.idx = tests.idx)
             FROM tests LEFT JOIN features USING (idx)
             WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
-        clock, last = self.clock(), LAST if end is None else end
+        clock, last = self.clock(), end_of(end)
 
         def made(row: Row) -> tuple[Any, ...]:
             return row.idx, row.at, row.status, row.outcomes, None, "{}"
@@ -238,7 +236,7 @@ class Store(Sessions, Repairs, Errors, Watched):
     def tests_in(self, first: int = 0, end: int | None = None) -> int:
         """How many of the indexes from one to another one, which is excluded, need no more work."""
         query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
-        count = int(self._db.execute(query, [first, LAST if end is None else end]).fetchone()[0])
+        count = int(self._db.execute(query, [first, end_of(end)]).fetchone()[0])
         return count + sum(map(len, self.packed_indexes(first, end)))
 
     def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:

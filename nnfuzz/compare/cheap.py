@@ -6,7 +6,7 @@ case is sampled for a full verdict); if they do not, the envelope decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import ml_dtypes
 import numpy as np
@@ -48,14 +48,16 @@ def other_zeros(expected: np.ndarray, actual: np.ndarray) -> bool:
 def beyond(params: Mapping[str, np.ndarray]) -> bool:
     """Whether some float is NaN, infinite or -0.0, so that what is decided at edges matters
     (nnfuzz.compare.edges)."""
-    zeros = (a for a in params.values() if a.size and DType.of(a.dtype).is_float)
-    return strange(params) or any((np.signbit(a) & (a == 0)).any() for a in zeros)
+    return strange(params) or any((np.signbit(a) & (a == 0)).any() for a in _floats(params))
 
 
 def strange(values: Mapping[str, np.ndarray]) -> bool:
     """Whether some float is NaN or infinite."""
-    floats = (a for a in values.values() if a.size and DType.of(a.dtype).is_float)
-    return any(not np.isfinite(a).all() for a in floats)
+    return any(not np.isfinite(a).all() for a in _floats(values))
+
+
+def _floats(values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
+    return (a for a in values.values() if a.size and DType.of(a.dtype).is_float)
 
 
 def _agree(expected: np.ndarray, actual: np.ndarray, ulps: float) -> np.ndarray:

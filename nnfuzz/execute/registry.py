@@ -313,5 +313,5 @@ def _backends_of(module: ModuleType) -> list[type[Backend]]:
         if isinstance(cls, type) and issubclass(cls, Backend) and cls.__module__ == module.__name__
     ]
     bases = {base for cls in own for base in cls.__bases__}
-    whole = [cls for cls in own if not (inspect.isabstract(cls) and cls in bases)]
-    return [cls for cls in own if _MARK in vars(cls)] or whole
+    complete = [cls for cls in own if not (inspect.isabstract(cls) and cls in bases)]
+    return [cls for cls in own if _MARK in vars(cls)] or complete

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.compare.flip import NOBODY, Blame
@@ -70,12 +70,21 @@ class Tried:
 def keyed(tried: Tried, silent: Collection[str]) -> Tried:
     """What came of a candidate, with the failure keys for a question with these silent levels."""
     failures = {failure.signature.hash: failure for failure, _ in tried.failing}.values()
-    marks = [
+    return replace(tried, failing=tuple(with_keys(failures, tried.blame, tried.outcomes, silent)))
+
+
+def with_keys(
+    failures: Iterable[Failure],
+    blame: Callable[[Failure], Blame],
+    outcomes: Sequence[Outcome],
+    silent: Collection[str] = (),
+) -> list[tuple[Failure, str]]:
+    """Each failure with each of its failure keys."""
+    return [
         (failure, key)
         for failure in failures
-        for key in failure_keys(failure, tried.blame(failure), tried.outcomes, silent)
+        for key in failure_keys(failure, blame(failure), outcomes, silent)
     ]
-    return replace(tried, failing=tuple(marks))
 
 
 def failure_keys(

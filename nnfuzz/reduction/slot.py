@@ -18,7 +18,7 @@ from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.reading import read
-from nnfuzz.reduction.candidate import Question, Tried, failure_key, failure_keys
+from nnfuzz.reduction.candidate import Question, Tried, failure_key, with_keys
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.servers import Workers
 from nnfuzz.testcase.case import TestCase
@@ -117,11 +117,7 @@ class Slot(Asking):
         if troubles := [e for e in result.events if e.kind == FAULT]:
             reason = f"fault: {troubles[0].message}"
             return replace(found, reason=reason, outcomes=result.outcomes)
-        seen = [
-            (f, key)
-            for f in result.failures
-            for key in failure_keys(f, result.blame(f), result.outcomes, question.silent)
-        ]
+        seen = with_keys(result.failures, result.blame, result.outcomes, question.silent)
         if seen and (rival := self.workers.rival):
             again = Plan([replace(run, backend=rival.name)], judging)
             told = (await Procedure(case, again, self).result()).outcomes

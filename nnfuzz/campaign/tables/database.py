@@ -247,6 +247,11 @@ def loads(kind: type[T], text: str | bytes) -> T:
     return read(kind, parsed_json(text, FILE))
 
 
+def end_of(index: int | None) -> int:
+    """An index that is excluded; one above all others for None."""
+    return 1 << 62 if index is None else index
+
+
 def dumps(value: Any) -> str:
     """JSON without blanks."""
     return json.dumps(value, separators=(",", ":"))

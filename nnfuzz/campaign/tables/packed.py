@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-from nnfuzz.campaign.tables.database import Database
+from nnfuzz.campaign.tables.database import Database, end_of
 from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import making_sense, parsed_json
@@ -85,17 +85,17 @@ class Packed(Database):
     def packed_indexes(self, first: int = 0, end: int | None = None) -> Iterator[range]:
         """The indexes from one to another one, which is excluded, that are in packs."""
         query = f"SELECT indexes FROM packed {_WITHIN}"
-        for (text,) in self._db.execute(query, [first, _end(end)]).fetchall():
+        for (text,) in self._db.execute(query, [first, end_of(end)]).fetchall():
             for found in _parsed(text):
-                yield range(max(found.start, first), min(found.stop, _end(end)))
+                yield range(max(found.start, first), min(found.stop, end_of(end)))
 
     def packed_rows(self, first: int = 0, end: int | None = None) -> Iterator[Row]:
         """The packed tests by index, from one to another one, which is excluded."""
         query = f"SELECT first FROM packed {_WITHIN}"
-        for (start,) in self._db.execute(query, [first, _end(end)]).fetchall():
+        for (start,) in self._db.execute(query, [first, end_of(end)]).fetchall():
             if self._last[0] != start:
                 self._last = start, self._pack(start)
-            yield from [row for row in self._last[1] if first <= row.idx < _end(end)]
+            yield from [row for row in self._last[1] if first <= row.idx < end_of(end)]
 
     def with_packed(
         self, rows: Iterable[T], first: int, end: int | None, made: Callable[[Row], T]
@@ -177,7 +177,3 @@ def _parsed(text: str) -> Iterator[range]:
         pairs = [tuple(map(int, part.split("-"))) for part in text.split()]
         ranges = [range(first, last + 1) for first, last in pairs]
     return iter(ranges)
-
-
-def _end(index: int | None) -> int:
-    return 1 << 62 if index is None else index

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Mapping
 
-from nnfuzz.campaign.tables.database import Database, dumps, loads
+from nnfuzz.campaign.tables.database import Database, dumps, end_of, loads
 from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.untrusted import MAX_TEXT_BYTES, making_sense
@@ -31,7 +31,7 @@ class Watched(Database):
         """Index -> backend -> names, from an index to another one, which is excluded."""
         query = "SELECT idx, backend, names FROM passes WHERE idx >= ? AND idx < ?"
         found: dict[int, dict[str, tuple[str, ...]]] = {}
-        for index, backend, names in self._db.execute(query, [first, _end(end)]):
+        for index, backend, names in self._db.execute(query, [first, end_of(end)]):
             found.setdefault(index, {})[backend] = tuple(names.splitlines())
         return found
 
@@ -51,7 +51,3 @@ class Watched(Database):
         gone = [row for row in self._db.execute(query, [first, end]) if row[0] not in but]
         with self._transaction():
             self._db.executemany("DELETE FROM keepable WHERE idx = ?", gone)
-
-
-def _end(index: int | None) -> int:
-    return 1 << 62 if index is None else index
