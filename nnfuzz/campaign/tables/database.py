@@ -174,6 +174,7 @@ def _write(path: Path, config: dict[str, Any]) -> None:
     draft.unlink(missing_ok=True)
     db = sqlite3.connect(draft)
     try:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # pages can be given back; before all else
         db.execute("PRAGMA journal_mode = WAL")  # so that no journal is ever beside the file
         db.executescript(TABLES)
         db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
