@@ -1,9 +1,10 @@
 """How much of the disk a campaign takes, and what it does without once that is too much.
 
 The oldest agreeing tests lose what only statistics need: the features of their graphs, motifs and
-passes (but where guidance learns from these). Then their rows are packed (see tables/packed.py).
-What a campaign needs to go on stays, and so does every finding; when there is nothing left to pack,
-the campaign ends.
+passes (but where guidance learns from these). Then their rows are packed (see tables/packed.py),
+and at last the folders of duplicates, the oldest first (nnfuzz/report/packed_folder.py). What a
+campaign needs to go on stays, and so does every finding; when there is nothing left to pack, the
+campaign ends.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 
 from nnfuzz.campaign.schedule import LONGEST
 from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.campaign.tables.schema import FOLDERS
+from nnfuzz.campaign.tables.schema import DUPLICATES, FOLDERS
+from nnfuzz.report.packed_folder import is_packed, pack
 
 LOOK_SECONDS = 20.0
 """Between looks; a campaign writes some MB in that time."""
@@ -57,47 +59,69 @@ class DiskBudget:
         if log_bytes(self._store.folder) > LARGE_LOG:
             self._store.checkpoint()
         end = time.monotonic() + AT_ONCE_SECONDS
-        findings = self._findings() if self.limit else 0
-        while self.limit and time.monotonic() < end and not self._full:
-            if (used := self._store.row_bytes() + findings) <= self.limit:
-                break
-            self._full = not self._make_room(recorded - 2 * self._epoch)
-            if self._full:
+        used = self.used() if self.limit else 0
+        duplicates = self._duplicates()
+        while used > self.limit and time.monotonic() < end and not self._full:
+            gained = self._make_room(recorded - 2 * self._epoch, duplicates)
+            if gained is None:
+                self._full = True
                 self._note(
                     f"--disk is reached: {used >> 20} MB of findings and of what a campaign needs "
                     "to go on; --resume with a higher one goes on"
                 )
+            else:
+                used -= gained
         self._looked = time.monotonic()
         return self._full
 
-    def _make_room(self, below: int) -> bool:
-        """Whether there was anything to do without. below: an index; epochs have learned from all
-        tests that are older than two of them.
+    def _make_room(self, below: int, duplicates: Iterator[Path]) -> int | None:
+        """The bytes that something has given back; None if there is nothing to do without.
+
+        below: an index; epochs have learned from all tests that are older than two of them.
+        duplicates: folders that are not packed.
         """
-        if self._guided:
-            return False
-        if self._store.thin(below, AT_A_TIME):
-            self._tell("lose their statistics")
-        elif self._store.pack(below):
-            self._tell("are packed")
+        before = self._store.row_bytes()
+        if not self._guided and self._store.thin(below, AT_A_TIME):
+            self._tell("the oldest tests that agree lose their statistics")
+        elif not self._guided and self._store.pack(below):
+            self._tell("the oldest tests that agree are packed")
+        elif folder := next(duplicates, None):
+            self._tell("the folders of the oldest duplicates are packed")
+            return self._pack(folder)
         else:
-            return False
-        return True
+            return None
+        self._store.give_back()
+        return before - self._store.row_bytes()
+
+    def _duplicates(self) -> Iterator[Path]:
+        """Their folders that are not packed, the oldest first."""
+        for name in self._store.folders():
+            folder = self._store.folder / name
+            if name.startswith(f"{DUPLICATES}/") and folder.is_dir() and not is_packed(folder):
+                yield folder
+
+    def _pack(self, folder: Path) -> int:
+        """The bytes that this has given back."""
+        before = _folder_bytes(folder)
+        try:
+            pack(folder)
+        except OSError as error:
+            self._tell(f"{folder} cannot be packed: {error}")
+        return before - _folder_bytes(folder)
 
     def _tell(self, what: str) -> None:
         """Says it once."""
         if what not in self._told:
             self._told.add(what)
-            self._note(f"--disk is reached: the oldest tests that agree {what}")
+            self._note(f"--disk is reached: {what}")
 
     def used(self) -> int:
         """Bytes of the rows and of the folders of findings."""
         return self._store.row_bytes() + self._findings()
 
     def _findings(self) -> int:
-        """Bytes of the folders; making room does not change them."""
-        files = (path for place in FOLDERS for path in _files(self._store.folder / place))
-        return sum(map(_bytes, files))
+        """Bytes of the folders."""
+        return sum(_folder_bytes(self._store.folder / place) for place in FOLDERS)
 
 
 def log_bytes(folder: Path) -> int:
@@ -105,9 +129,10 @@ def log_bytes(folder: Path) -> int:
     return _bytes(str(folder / f"{FILE}-wal"))
 
 
-def _files(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        yield from (os.path.join(place, name) for name in names)
+def _folder_bytes(folder: Path) -> int:
+    """Of a folder and all that is in it."""
+    walked = ((place, ["", *names]) for place, _, names in os.walk(folder))
+    return sum(_bytes(os.path.join(place, name)) for place, names in walked for name in names)
 
 
 def _bytes(path: str) -> int:

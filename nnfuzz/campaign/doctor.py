@@ -26,8 +26,8 @@ from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.tables.database import hold
 from nnfuzz.campaign.tables.rescue import damage, rescue
 from nnfuzz.campaign.tables.schema import FOLDERS
+from nnfuzz.report.finding_folder import is_finding
 
-FINDING = "finding.json"
 ORPHANS = "orphans"
 """Where folders are put that no finding has."""
 RESCUED, DAMAGED = f"{FILE}.rescued", f"{FILE}.damaged"
@@ -113,12 +113,12 @@ def _leftovers(store: Store) -> Iterator[Problem]:
 
 def _moved(store: Store) -> Iterator[Problem]:
     """Findings whose folder lies in another place of the campaign."""
-    there = {path.name: place for place, path in _folders(store) if (path / FINDING).is_file()}
+    there = {path.name: place for place, path in _folders(store) if is_finding(path)}
     owned = {row.folder for row in store.signatures()}
     found = {}
     for row in store.signatures():
         place = there.get(Path(row.folder).name)
-        if not (store.folder / row.folder / FINDING).is_file() and place and place not in owned:
+        if not is_finding(store.folder / row.folder) and place and place not in owned:
             found[row.signature] = row.folder, place
     if found:
 
@@ -135,7 +135,7 @@ def _moved(store: Store) -> Iterator[Problem]:
 def _gone(store: Store) -> Iterator[Problem]:
     """Findings without a folder."""
     rows = store.signatures()
-    if gone := [row for row in rows if not (store.folder / row.folder / FINDING).is_file()]:
+    if gone := [row for row in rows if not is_finding(store.folder / row.folder)]:
 
         def forget() -> None:
             for row in gone:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,10 @@ from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.reading import Unreadable
 from nnfuzz.report.files import PARTIAL, remove_partial
 from nnfuzz.report.finding_folder import folder_name
+from nnfuzz.report.packed_folder import unpack
 from nnfuzz.report.variants import write_variants
 from nnfuzz.shard import Shard
 from nnfuzz.testcase.case import NotProduced, TestCase
@@ -566,6 +568,8 @@ def arrange(store: Store) -> dict[str, str]:
         if wanted != row.folder:
             source, target = store.folder / row.folder, store.folder / wanted
             target.parent.mkdir(exist_ok=True)
+            with suppress(OSError, Unreadable):  # one that cannot be read moves as it is
+                unpack(source)
             if source.exists() and not target.exists():
                 os.replace(source, target)
             store.move_finding(signature, wanted)

@@ -58,7 +58,11 @@ def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
     from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.ir.view import GraphView
+    from nnfuzz.report.packed_folder import is_packed, unpacked
 
+    if is_packed(path):
+        with unpacked(path) as files:
+            return read_graph(files)
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"

@@ -28,6 +28,7 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import Unreadable, read, read_fields
 from nnfuzz.report.files import atomic_folder, npz_bytes, write_atomically
 from nnfuzz.report.finding import Finding
+from nnfuzz.report.packed_folder import is_packed, unpack, unpacked
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import impersonal, impersonal_json, located, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
@@ -129,6 +130,31 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
     finding has the trusted ones only. Raises: FindingError.
     """
     folder = Path(folder)
+    if not _lies_packed(folder):
+        try:
+            return _read(folder, trusted)
+        except FindingError:
+            if not _lies_packed(folder):  # else it was packed meanwhile
+                raise
+    try:
+        with unpacked(folder) as files:
+            return _read(files, trusted)
+    except (OSError, Unreadable) as error:
+        told = str(error)
+        raise FindingError(told if str(folder) in told else f"{folder}: {told}") from error
+
+
+def is_finding(folder: Path) -> bool:
+    """Whether there is a finding, be it packed or damaged."""
+    return (folder / "finding.json").is_file() or is_packed(folder)
+
+
+def _lies_packed(folder: Path) -> bool:
+    return is_packed(folder) or (folder.name == REDUCED and is_packed(folder.parent))
+
+
+def _read(folder: Path, trusted: Trust) -> Finding:
+    """Raises: FindingError."""
     file = folder / "finding.json"
     if not file.is_file():
         within = folder / "findings"
@@ -147,7 +173,8 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
 
 
 def rename_signature(folder: Path, signature: Signature) -> None:
-    """Gives the finding in a folder another signature, in its report as well."""
+    """Gives the finding in a folder another signature, in its report as well; unpacks it."""
+    unpack(folder)
     file, report = folder / "finding.json", folder / "report.md"
     data = read_json(below(folder, file.name))
     old = data["signature"]["hash"]

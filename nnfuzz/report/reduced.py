@@ -15,6 +15,7 @@ from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
+from nnfuzz.report.packed_folder import unpack
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 
@@ -34,6 +35,7 @@ def reduce_folder(
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
     """
     folder = Path(folder)
+    unpack(folder)
     finding = read_finding(folder, trusted)
     found = reduce_finding(finding, config, backend)
     program = repro_program(found[1], config.registry if config else None)

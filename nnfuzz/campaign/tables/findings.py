@@ -217,9 +217,10 @@ class Findings(Database):
         query = "SELECT signature FROM reductions WHERE json_extract(row, '$.reason') != ''"
         return {row[0] for row in self._db.execute(query)}
 
-    def folders(self) -> frozenset[str]:
-        """Of all signatures, below the campaign's."""
-        return frozenset(row[0] for row in self._db.execute("SELECT folder FROM findings"))
+    def folders(self) -> tuple[str, ...]:
+        """Of all signatures, below the campaign's, in order of discovery."""
+        query = "SELECT folder FROM findings ORDER BY found_at, signature"
+        return tuple(row[0] for row in self._db.execute(query))
 
     def suspects(self) -> dict[str, str]:
         """Signature -> refined signature that it may be of."""

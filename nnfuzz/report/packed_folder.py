@@ -1,0 +1,92 @@
+"""A finding folder as one archive, packed.tar.xz, which takes a tenth of its place on the disk.
+
+`tar xf packed.tar.xz` gives its files back, and whatever reads findings reads packed ones too. As
+long as the archive is there, it alone counts: files beside it are leftovers of a kill.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nnfuzz.reading import Unreadable
+from nnfuzz.report.files import write_atomically
+from nnfuzz.untrusted import MAX_ARRAY_BYTES, below, making_sense, read_bytes
+
+PACKED = "packed.tar.xz"
+_MOMENT = 315_532_800  # of all files: 1980, the first year that every archiver takes
+_MEMORY = 128 << 20  # bytes that unpacking may need; what `pack` writes needs 9 MB
+
+
+def is_packed(folder: Path) -> bool:
+    return (folder / PACKED).is_file()
+
+
+def pack(folder: Path) -> None:
+    """Puts an archive in place of a folder's files. A kill leaves either or both, and both whole.
+
+    Raises: OSError.
+    """
+    if not is_packed(folder):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:xz", format=tarfile.PAX_FORMAT) as archive:
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and not path.is_symlink():
+                    data = path.read_bytes()
+                    member = tarfile.TarInfo(path.relative_to(folder).as_posix())
+                    member.size, member.mtime = len(data), _MOMENT
+                    archive.addfile(member, io.BytesIO(data))
+        write_atomically(folder / PACKED, buffer.getvalue())
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != PACKED:
+            path.unlink()
+
+
+def unpack(folder: Path) -> None:
+    """The inverse of `pack`; does nothing to a folder that is not packed.
+
+    Raises: OSError, Unreadable.
+    """
+    if is_packed(folder):
+        _extract(folder / PACKED, folder)
+        (folder / PACKED).unlink()
+
+
+@contextmanager
+def unpacked(folder: Path) -> Iterator[Path]:
+    """The files of a folder that is packed, or of one inside of such a one, in a temporary place.
+
+    Raises: OSError, Unreadable.
+    """
+    whole = folder if is_packed(folder) else folder.parent
+    with tempfile.TemporaryDirectory() as scratch:
+        _extract(whole / PACKED, Path(scratch))
+        yield Path(scratch) / folder.relative_to(whole)
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    data = read_bytes(archive)
+    with making_sense(archive):
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+        raw = decompressor.decompress(data, MAX_ARRAY_BYTES)
+        if not decompressor.eof:
+            raise Unreadable(
+                f"{archive} is damaged: it is cut off, or unpacks to more than "
+                f"{MAX_ARRAY_BYTES:,} bytes"
+            )
+        with tarfile.open(fileobj=io.BytesIO(raw)) as files:
+            for member in files:
+                content = files.extractfile(member) if member.isreg() else None
+                if content is None:
+                    raise Unreadable(f"{archive} is damaged: {member.name!r} is no regular file")
+                path = below(folder, member.name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
