@@ -568,8 +568,9 @@ def arrange(store: Store) -> dict[str, str]:
         if wanted != row.folder:
             source, target = store.folder / row.folder, store.folder / wanted
             target.parent.mkdir(exist_ok=True)
-            with suppress(OSError, Unreadable):  # one that cannot be read moves as it is
-                unpack(source)
+            if place != DUPLICATES:
+                with suppress(OSError, Unreadable):  # one that cannot be read moves as it is
+                    unpack(source)
             if source.exists() and not target.exists():
                 os.replace(source, target)
             store.move_finding(signature, wanted)

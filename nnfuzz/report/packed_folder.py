@@ -89,4 +89,5 @@ def _extract(archive: Path, folder: Path) -> None:
                     raise Unreadable(f"{archive} is damaged: {member.name!r} is no regular file")
                 path = below(folder, member.name)
                 path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)  # it may be linked to from elsewhere
                 path.write_bytes(content.read())
