@@ -63,9 +63,16 @@ def test_a_kill_leaves_a_whole_archive_or_whole_files(folder, monkeypatch):
     assert read_finding(folder).case.model == before[(folder / "model.onnx").relative_to(folder)]
     pack(folder)
     assert [path.name for path in folder.iterdir()] == [PACKED]
+    unlink = packed_folder.Path.unlink
+
+    def last(path, **more):
+        if path.name == PACKED:
+            raise KeyboardInterrupt
+        unlink(path, **more)
+
     with monkeypatch.context() as killed:
-        killed.setattr(packed_folder.Path, "unlink", None)
-        with pytest.raises(TypeError):
+        killed.setattr(packed_folder.Path, "unlink", last)
+        with pytest.raises(KeyboardInterrupt):
             unpack(folder)
     assert is_packed(folder) and is_finding(folder)
     unpack(folder)
