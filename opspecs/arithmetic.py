@@ -147,8 +147,7 @@ class Div(Arithmetic):
 
     def inexact(self, x, y):
         """A compiler may multiply by the reciprocal, which is rounded but for powers of two."""
-        ends = (torch.frexp(end.abs()).mantissa for end in (y.lo, y.hi))
-        return torch.stack([mantissa != 0.5 for mantissa in ends]).any(0)
+        return _inverted(y.lo) | _inverted(y.hi)
 
     def undefined(self, x, y):
         return None if x.lo.is_floating_point() else undividable(x, y)
@@ -170,6 +169,11 @@ class Div(Arithmetic):
             return ANY_RANGE
         lo, hi = products(x, (1 / y[1], 1 / y[0]))
         return min(lo, _truncated(lo)), max(hi, _truncated(hi))
+
+
+def _inverted(y):
+    """Mask of the divisors whose reciprocal is rounded: all but powers of two."""
+    return torch.frexp(y.abs()).mantissa != 0.5
 
 
 def _truncated(x):
@@ -254,12 +258,16 @@ class Mod(Binary):
         return max(-most, min(x[0], 0)), min(most, max(x[1], 0))
 
     def radius(self, u, y, x, divisor):
-        """`fmod=0` is defined by a quotient, which rounds to an integer if it is near to one."""
+        """`fmod=0` is defined by a quotient, which rounds to an integer if it is near to one, or off
+        one if it is a product with a reciprocal.
+        """
         if self.fmod:
             return 2 * u * x.abs()
         slack = 2 * u * (x.abs() + divisor.abs())
-        near = (y != 0) & (torch.minimum(y.abs(), (divisor - y).abs()) <= 2 * u * x.abs())
-        return slack + near * divisor.abs()
+        off = Div.rounding[0] * u * x.abs()
+        near = torch.minimum(y.abs(), (divisor - y).abs()) <= off
+        exact = (y == 0) & ((x == 0) | ~_inverted(divisor))
+        return slack + (near & ~exact) * divisor.abs()
 
 
 def _whole(y):

@@ -8,7 +8,15 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import SINGLE, elementary, even, holds_multiple, periodic, stepwise
+from nnfuzz.spec.intervals import (
+    SINGLE,
+    elementary,
+    even,
+    faded,
+    holds_multiple,
+    periodic,
+    stepwise,
+)
 from nnfuzz.spec.operator import operator
 from nnfuzz.spec.unexportable import Unexportable
 
@@ -25,7 +33,7 @@ def exponential(u, y, x):
 
     In float32 it is computed as 2 to the power of x log2(e), constant and product rounded.
     """
-    return u * y.abs() * (elementary(u) + (1.5 * x.abs() if u == SINGLE else 0.0))
+    return u * y.abs() * (elementary(u) + (1.5 * x.abs() if u == SINGLE else 0.0)) + faded(u)
 
 
 def coarse(u, units):

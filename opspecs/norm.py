@@ -23,7 +23,7 @@ from nnfuzz.spec.families.norm import (
 from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, corners, monotone
+from nnfuzz.spec.intervals import Interval, corners, faded, monotone
 from nnfuzz.spec.operator import In, operator
 
 from .reduce import ArgMax
@@ -43,7 +43,7 @@ class Softmax(Exponentials):
 
     def radius(self, u, y, x):
         """Divided by the sum, or multiplied by its reciprocal."""
-        return y * (2 * u + self.roundings(u, x))
+        return y * (2 * u + self.roundings(u, x)) + faded(u)
 
 
 @operator

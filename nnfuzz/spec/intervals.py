@@ -344,6 +344,15 @@ def underflow(u: float) -> float:
     return _TINY.get(u, 2.0**-1022)
 
 
+def faded(u: float) -> float:
+    """What an exponential loses below twice the least normal number of float32.
+
+    Processors' own are 2^n times a power between 1/2 and 2, and 2^n is 2 * 2^(n - 1), since 2^128
+    is no float32: what is flushed to zero is 2^(n - 1). 0 for types with other exponents.
+    """
+    return underflow(u) if underflow(u) == underflow(SINGLE) else 0.0
+
+
 _GREATEST = {
     2.0**-11: 65504.0,
     2.0**-24: 3.4028234663852886e38,

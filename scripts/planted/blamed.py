@@ -269,7 +269,7 @@ for name, op, change in (
     ("export_loses_keepdims", "ArgMax", lambda node: dropped(node, "keepdims")),
     ("export_confuses_asin", "Asin", lambda node: renamed(node, "Acos")),
     ("export_confuses_atan", "Atan", lambda node: renamed(node, "Tanh")),
-    ("export_confuses_round", "Round", lambda node: renamed(node, "Floor")),
+    ("export_confuses_round", "Round", lambda node: renamed(node, "Identity")),
     ("export_confuses_tan", "Tan", lambda node: renamed(node, "Tanh")),
     ("export_confuses_neg", "Neg", lambda node: renamed(node, "Abs")),
 ):

@@ -63,6 +63,21 @@ def test_the_quotient_of_mod_may_round_to_an_integer():
     assert ops_of(floats, 21) == ["Div", "Floor", "Mul", "Sub"]
 
 
+def test_the_quotient_of_mod_may_be_the_product_with_a_reciprocal():
+    """122 / 61 is 2; 122 * (1 / 61) is less in bfloat16, and the remainder is 61. By powers of two
+    every quotient is exact."""
+    a, b = torch.tensor([122.0, 24.0, 0.0]), torch.tensor([61.0, 8.0, 61.0])
+    half = [t.bfloat16() for t in (a, b)]
+    written = half[0] - torch.floor(half[0] * half[1].reciprocal()) * half[1]
+    exact = op("Mod", fmod=0).torch(a.double(), b.double())
+    radius = op("Mod", fmod=0).radius(2**-8, exact, a.double(), b.double())
+    assert exact.tolist() == [0, 0, 0]
+    assert ((written - exact).abs() <= radius).all()
+    assert written.tolist() == [61.0, 0.0, 0.0]
+    assert radius[0] >= 61
+    assert (radius[1:] < 2).all()
+
+
 def test_integers_wrap_around():
     assert run("Add", [127, -128], [1, -1], dtype=torch.int8) == [-128, 127]
     assert run("Cast", [300, -1], to=DType.UINT8) == [44, 255]

@@ -11,6 +11,7 @@ from nnfuzz.opspecs.norm import (
 )
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.intervals import underflow
 from nnfuzz.spec.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
@@ -86,3 +87,15 @@ def test_single_precision_statistics_are_not_used_for_float64():
         emit.dtype = dtype
         op.onnx(emit, "x", "scale")
         assert ("LayerNormalization" in emit.ops) == fused
+
+
+@pytest.mark.parametrize("u", [2.0**-24, 2.0**-8])
+def test_an_exponential_may_fade_below_twice_the_least_normal_number(u):
+    """oneDNN's exp(-87), 1.6e-38, is 2 * 2^-127 * 1.4, and 2^-127 is flushed to zero."""
+    x = torch.tensor([36.0, 40.0, 123.0], dtype=torch.float64)
+    op = Softmax(axis=0)
+    y = op.torch(x)
+    off = op.radius(u, y, x) + underflow(u)
+    assert y[0] > underflow(u)
+    assert (off >= y).tolist() == [True, False, False]
+    assert op.radius(2.0**-11, y, x)[0] < 2.0**-24

@@ -12,7 +12,7 @@ from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import Increasing
 from nnfuzz.spec.families.norm import exponential_sums, share_roundings
 from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import Interval, linear
+from nnfuzz.spec.intervals import Interval, faded, linear
 from nnfuzz.spec.operator import OpSpec
 
 if TYPE_CHECKING:
@@ -156,4 +156,4 @@ class MaskedSoftmax(OpSpec):
         x, *mask = xs
         allowed = self.allowed(x, *mask)
         top = x if allowed is None else torch.where(allowed, x, -math.inf)
-        return y * (2 * u + share_roundings(u, top, -1).nan_to_num(0.0))
+        return y * (2 * u + share_roundings(u, top, -1).nan_to_num(0.0)) + faded(u) * (y > 0)
