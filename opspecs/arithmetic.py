@@ -258,8 +258,8 @@ class Mod(Binary):
         return max(-most, min(x[0], 0)), min(most, max(x[1], 0))
 
     def radius(self, u, y, x, divisor):
-        """`fmod=0` is defined by a quotient, which rounds to an integer if it is near to one, or off
-        one if it is a product with a reciprocal.
+        """`fmod=0` is defined by a quotient, which rounds to an integer if it is near to one; and
+        off one, where it is a product with a reciprocal.
         """
         if self.fmod:
             return 2 * u * x.abs()

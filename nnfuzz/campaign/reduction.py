@@ -34,10 +34,11 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
 from nnfuzz.report.reduced import EXPLANATIONS, FOLLOWS, KEYS, reduce_folder
 from nnfuzz.testcase.client import ProducerError
+from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.frames import innermost_line
-from nnfuzz.triage.general import operator_types
-from nnfuzz.triage.keys import Key, KeyKind, error_keys
+from nnfuzz.triage.general import as_written, operator_types
+from nnfuzz.triage.keys import Key, KeyKind, error_keys, unread_keys
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import TriageFacts, pattern_of, refined
@@ -172,6 +173,10 @@ def keys_of(reduced: Finding, failure: Failure, signature: Signature) -> set[Key
         said = [o.traceback for o in reduced.outcomes if o.target in failure.targets]
         line = innermost_line(said[0]) if said else ""
         found |= error_keys(failure, signature.parts, reduced.case.graph, line)
+    elif RESULT in signature.parts and own == signature.hash:
+        told, graph = facts_of(reduced.case, failure, reduced.verdict), reduced.case.graph
+        if not told.branches:  # an If that an exporter added is blamed in its place
+            found |= unread_keys(failure, signature.parts, as_written(graph, told.types))
     return found
 
 

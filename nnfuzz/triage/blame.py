@@ -8,13 +8,15 @@ are the same wherever one change of the compiler would mend the failures.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.execute.target import rules_of
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.general import (
+    as_written,
     before_last,
     between,
     general_message,
@@ -28,6 +30,7 @@ from nnfuzz.triage.signature import Failure
 RESULT = "result"
 """The part that says what is wrong with the results of an operator: "dtype", "shape", "type" (one
 of the two) or "use" (what comes behind cannot be translated)."""
+NO_TYPES: Mapping[str, str] = MappingProxyType({})
 _INPUTS = ("dtype", "shape", "type")
 _VAGUE = re.compile(r"(?<!<)\boperator\b")
 """Speaks of an operator without saying which."""
@@ -36,12 +39,17 @@ _ERROR = ("kind", "stage", "error", "message", "about", "at", "location", "frame
 
 
 def blamed(
-    failure: Failure, graph: GraphView, operator: str = "", branches: bool = False
+    failure: Failure,
+    graph: GraphView,
+    operator: str = "",
+    branches: bool = False,
+    types: Mapping[str, str] = NO_TYPES,
 ) -> dict[str, Any]:
     """Parts that replace those of an error with a message; None: not part of it.
 
     operator: the only one of the ONNX model, "" if there are several. branches: whether an
-    exporter added an If. In this order:
+    exporter added an If. types: the operator of ONNX that computes a value, where it is known; what
+    is blamed for its result is called so. In this order:
 
     - Inference that fails names an operator: to blame is what feeds it, if that is fed itself, else
       the one that is named, which cannot cope with what is known of its input.
@@ -68,7 +76,8 @@ def blamed(
     told = parts.get("about", "")
     if branches and told in ("", "shape") and stage is not Stage.EXECUTE:
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
-    suspects = _suspects(told, parts.get("at", ()), graph) if several else None
+    written = as_written(graph, types)
+    suspects = _suspects(told, parts.get("at", ()), written) if several else None
     if not several and imported and told == "dtype" and _unlike(message, graph):
         suspects = _result("dtype", [own])
     if suspects:
@@ -78,7 +87,7 @@ def blamed(
     general = _generalised(message, graph, stage, operator)
     if rules := rules_of(failure.targets[0].form):
         return _said(general) | {"rules": rules, "frames": None}
-    behind = sources(graph)
+    behind = sources(written)
     named = [op for op in _operators(graph, operator) if re.search(rf"\b{op}\b", message)]
     if named and stage is Stage.EXECUTE:
         return _said(general) | {"operator": named[-1], "frames": None}

@@ -122,6 +122,26 @@ def operator_types(model: bytes) -> set[str]:
     return {node.op_type for node in onnx.load_model_from_string(model).graph.node} - {"Constant"}
 
 
+def written_types(model: bytes, graph: GraphView) -> dict[str, str]:
+    """The operator of ONNX that computes each value of a graph in its serialized model, by name;
+    only values that the model calls the same, and none that is but moved at the end.
+    """
+    import onnx
+
+    nodes = onnx.load_model_from_string(model).graph.node
+    makers = {name: node.op_type for node in nodes for name in node.output}
+    own = {name for node in graph.nodes for name in node.outputs}
+    return {n: type_ for n, type_ in makers.items() if n in own and type_ not in _MOVERS}
+
+
+def as_written(graph: GraphView, types: Mapping[str, str]) -> GraphView:
+    """The graph with operators called as those of ONNX that compute their first outputs: two of
+    ours whose last step is the same make the same result for a compiler.
+    """
+    nodes = (replace(n, op=types.get(n.outputs[0], n.op)) if n.outputs else n for n in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
+
+
 def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     """The only operator that a serialized ONNX model applies to its inputs, or "".
 

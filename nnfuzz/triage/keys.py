@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.view import GraphView
-from nnfuzz.triage.general import general_message
+from nnfuzz.triage.blame import RESULT
+from nnfuzz.triage.general import general_message, sources
 from nnfuzz.triage.signature import OTHERS, Failure
 
 CLAUSE_WORDS = 4
@@ -43,6 +45,7 @@ class KeyKind(StrEnum):
 
 _EPSILON = 1e-9
 _WORDS = (KeyKind.CLAUSE, KeyKind.LOCATION, KeyKind.LINE, KeyKind.SAID)
+_UNREAD = ("dtype", "shape", "use")
 FEWEST_COMMON = 4
 """Findings that a text must have before it may be boilerplate: of fewer, most prove nothing."""
 _HINTS = {"clause": 0.6, "location": 0.4, "operators": 0.4, "line": 0.6, "said": 0.4}
@@ -93,6 +96,19 @@ def error_keys(
     if parts.get("signal") and frames:
         found.add(Key(KeyKind.FRAME, f"{parts['signal']} in {frames[-1]}"))
     return {Key(key.kind, f"{failure.compiler} {key.text}") for key in found}
+
+
+def unread_keys(failure: Failure, refined: Mapping[str, Any], written: GraphView) -> set[Key]:
+    """The key of an importer's error about what other operators made: the first of these.
+
+    An importer that knows nothing of a result complains of its dtype, its rank or its sizes, as the
+    operator reads them that it gets to, and behind others that hand on as little.
+    refined: as in `error_keys`. written: the graph with the operators of ONNX.
+    """
+    first = sources(written)
+    if failure.stage is not Stage.IMPORT or not first or refined.get(RESULT) not in _UNREAD:
+        return set()
+    return {Key(KeyKind.CAUSE, f"{failure.compiler} cannot import what reads {', '.join(first)}")}
 
 
 def last_clause(message: str) -> str:

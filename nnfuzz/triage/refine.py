@@ -7,7 +7,8 @@ would not do, but another one might.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -149,7 +150,7 @@ class TriageFacts:
     model, "" if there are several. apart: where an accused pass is a collection of unrelated
     rewrites, the operators that tell which (Backend.collections).
     operands, largest: see nnfuzz.triage.operands; largest only of what reduction made simple.
-    branches: see nnfuzz.triage.general.branches_added.
+    branches: see nnfuzz.triage.general.branches_added. types: see written_types there.
     """
 
     passes: tuple[str, ...] = ()
@@ -159,6 +160,7 @@ class TriageFacts:
     operands: tuple[int, ...] = ()
     largest: float = 0.0
     branches: bool = False
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None) -> Signature:
@@ -184,7 +186,7 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
         parts |= dict.fromkeys(("signal", "message", "levels", "frames")) | _where(graph, facts)
         parts["wrong"] = "memory"
     elif graph and parts.get("message"):
-        parts |= blamed(failure, graph, facts.operator, facts.branches)
+        parts |= blamed(failure, graph, facts.operator, facts.branches, facts.types)
     else:
         parts |= _where(graph, facts)
     parts = {k: v for k, v in parts.items() if v is not None} | {"backend": failure.compiler}

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.triage.keys import Key, KeyKind, error_keys, grouped, last_clause, same
+from nnfuzz.triage.keys import (
+    Key,
+    KeyKind,
+    error_keys,
+    grouped,
+    last_clause,
+    same,
+    unread_keys,
+)
 from nnfuzz.triage.signature import Failure, Signature
 
 
@@ -100,3 +108,22 @@ def test_a_crash_is_known_by_its_innermost_native_function():
     one = keys("", "Elu", signal="SIGSEGV", frames=["a", "ns::run", "ns::kernel"])
     assert same(one, keys("", "Abs", signal="SIGSEGV", frames=["b", "ns::kernel"]))
     assert not same(one, keys("", "Abs", signal="SIGABRT", frames=["b", "ns::kernel"]))
+
+
+def unread(*operators, stage=Stage.IMPORT, about="shape"):
+    """For operators in a row, of which the first one reads an input."""
+    names = [f"v{i}" for i in range(len(operators) + 1)]
+    values = tuple(ValueView(name, "float32", (2,)) for name in names)
+    steps = zip(operators, names, names[1:], strict=False)
+    graph = GraphView(values, tuple(NodeView(op, (x,), (y,)) for op, x, y in steps))
+    failure = Failure(Signature("h", "", {}), OutcomeKind.EXCEPTION, stage, (Target("toy"),))
+    return unread_keys(failure, {"result": about, "of": [operators[-2]]}, graph)
+
+
+def test_whatever_an_importer_misses_of_a_result_it_is_one_cause():
+    one = unread("ConcatFromSequence", "ArgMax")
+    assert same(one, unread("ConcatFromSequence", "QuantizeLinear", about="dtype"))
+    assert same(one, unread("ConcatFromSequence", "Loop", "ReduceMax", "DequantizeLinear"))
+    assert not same(one, unread("Loop", "ArgMax"))
+    assert unread("ConcatFromSequence", "ArgMax", stage=Stage.COMPILE) == set()
+    assert unread("ConcatFromSequence", "ArgMax", about=None) == set()

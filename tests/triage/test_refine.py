@@ -12,12 +12,14 @@ from nnfuzz.execute.target import Target
 from nnfuzz.ir.edges import edge_keys, is_edge
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.general import (
+    as_written,
     coarse_graph,
     general_message,
     located,
     onnx_type,
     sole_operator,
     sources,
+    written_types,
 )
 from nnfuzz.triage.refine import Pattern, TriageFacts, pattern_of, refined, upstream
 from nnfuzz.triage.signature import failures, text_of
@@ -307,6 +309,35 @@ def test_inference_fails_because_of_what_is_between_or_of_what_it_is_about():
 
     assert failing("Loop", "Attention", "Conv") == failing("If", "Attention", "DFT")
     assert failing("Loop", "STFT") == failing("SplitToSequence", "STFT") != failing("Loop", "DFT")
+
+
+def test_a_result_is_that_of_the_operator_of_onnx_that_computes_it():
+    """Two operators of ours may end in the same one of ONNX."""
+
+    def failing(first, **facts):
+        made = graph((first, "x", "h"), ("ArgMax", "h", "y"))
+        return error(made, "must be of rank 4", Stage.IMPORT, **facts)
+
+    types = {"types": {"h": "ConcatFromSequence"}}
+    assert failing("SplitToSequence", **types) == failing("ConcatFromSequence")
+    assert failing("SplitToSequence") != failing("ConcatFromSequence")
+
+
+def test_the_operator_of_onnx_that_computes_a_value():
+    def model(*nodes):
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+        made = helper.make_graph([*nodes], "g", ends[:1], ends[1:])
+        return helper.make_model(made).SerializeToString()
+
+    ours = graph(("Compress", "x", "h"), ("SplitToSequence", "h", "y"))
+    split = helper.make_node("SplitToSequence", ["h"], ["s"])
+    joined = helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)
+    for last, found in (("Reshape", {}), ("Slice", {}), ("Where", {"h": "Where"})):
+        moved = helper.make_node(last, ["x"], ["h"])
+        told = written_types(model(moved, split, joined), ours)
+        assert told == found | {"y": "ConcatFromSequence"}
+        called = as_written(ours, told).operators
+        assert called == (found.get("h", "Compress"), "ConcatFromSequence")
 
 
 def test_a_native_function_in_a_message_is_the_cause_whatever_the_operator():
