@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ MAX_ELEMENTS = 64
 """Of all inputs together, that are written out."""
 MAX_CHARACTERS = 4000
 """Of a model's text."""
+_NAMED = re.compile("inf|nan")
+"""What Python has no literal for."""
 
 
 def inline_model(model: bytes) -> str:
@@ -46,17 +49,13 @@ def inline_model(model: bytes) -> str:
 
 
 def inline_arrays(arrays: Mapping[str, np.ndarray]) -> str:
-    """A Python expression for arrays by name, exact; "" if they are too large or not finite.
+    """A Python expression for arrays by name, exact to the bit; "" if they are too large.
 
     It needs `np`, and that ml_dtypes has been imported where `foreign` says so.
     """
     if sum(a.size for a in arrays.values()) > MAX_ELEMENTS:
         return ""
-    rows = []
-    for name, a in arrays.items():
-        if not np.isfinite(a.astype(np.float64) if is_foreign(a) else a).all():
-            return ""
-        rows.append(f"    {name!r}: np.array({_listed(a)}, {str(a.dtype)!r}){_reshaped(a)},\n")
+    rows = [f"    {name!r}: {_written(a)}{_reshaped(a)},\n" for name, a in arrays.items()]
     return "{\n" + "".join(rows) + "}"
 
 
@@ -69,9 +68,18 @@ def is_foreign(a: np.ndarray) -> bool:
     return not DType.of(a.dtype).native
 
 
-def _listed(a: np.ndarray) -> str:
-    plain = a.astype(np.float64) if is_foreign(a) else a
-    return repr(plain.tolist() if a.size else [])
+def _written(a: np.ndarray) -> str:
+    """The array by its numbers; by its bits where it has a NaN that is not NumPy's own."""
+    with np.errstate(invalid="ignore"):
+        plain = np.array(a.astype(np.float64) if is_foreign(a) else a)
+    if plain.dtype.kind == "f":
+        plain[np.isnan(plain)] = np.nan
+    listed, dtype = plain.tolist() if a.size else [], str(a.dtype)
+    if np.array(listed, a.dtype).tobytes() == a.tobytes():
+        numbers = _NAMED.sub(r"np.\g<0>", repr(listed))
+        return f"np.array({numbers}, {dtype!r})"
+    bits = f"uint{8 * a.itemsize}"
+    return f"np.array({a.view(bits).tolist()!r}, {bits!r}).view({dtype!r})"
 
 
 def _reshaped(a: np.ndarray) -> str:

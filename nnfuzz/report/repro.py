@@ -185,7 +185,9 @@ def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
 
 
 def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None:
-    """Python expressions for the expected value and its bounds; exact: whether they are one."""
+    """Python expressions for the expected value and its bounds. exact: whether they are one.
+    signed: whether a zero was wrong by its sign alone. nan: whether NaN is expected.
+    """
     if wrong is None or wrong.worst is None:
         return None
     expected = finding.case.expected.get(wrong.output)
@@ -193,9 +195,11 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None
     low, high = bounds(wrong.worst, dtype)
     value = wrong.worst.expected
     value = float(value) if DType.of(dtype).is_float else value
-    exact = low == high == value
+    nan = value != value
+    exact = low == high == value or nan
+    signed = not exact and value == wrong.worst.actual == 0
     told = {"expected": _number(value), "low": _number(low), "high": _number(high)}
-    return {**told, "exact": exact}
+    return {**told, "exact": exact, "signed": signed, "nan": nan}
 
 
 def _number(value: Any) -> str:

@@ -261,6 +261,40 @@ def test_repro_does_not_round_the_bounds(finding_of, registry, tmp_path):
     assert run_repro(folder).returncode == 1
 
 
+@pytest.mark.parametrize(
+    "x, expected, actual, code",
+    [
+        (np.nan, "nan", 1.0, 0),
+        (0.5, "nan", 1.0, 1),
+        (np.inf, 1.0, "nan", 0),
+        (-3.0, -0.0, 0.0, 1),
+        (-3.0, 0.0, -0.0, 0),
+        (0.5, 0.0, -0.0, 1),
+    ],
+)
+def test_repro_at_edges_holds_all_it_needs(
+    x, expected, actual, code, finding_of, registry, tmp_path
+):
+    """Of tanh(x + 3): NaN for NaN, and a zero that is wrong by its sign alone."""
+    finding = onnxruntime_finding(finding_of, registry, 0.0)
+    inputs = {"x": finding.case.inputs["x"].copy()}
+    inputs["x"][1, 2] = x
+    numbers = {"expected": expected, "actual": actual, "lo": expected, "hi": expected}
+    told = finding.verdict.to_json()
+    for mismatches in told["mismatches"].values():
+        for mismatch in mismatches:
+            mismatch["worst"] |= numbers
+    changed = replace(
+        finding, case=replace(finding.case, inputs=inputs), verdict=Verdict.from_json(told)
+    )
+    folder = write_finding(tmp_path / "f", changed, program_of(finding.backend, registry))
+    for name in ("inputs.npz", "model.onnx"):
+        (folder / name).unlink()
+    shown = run_repro(folder)
+    assert shown.returncode == code, shown.stdout + shown.stderr
+    assert "element (1, 2)" in shown.stdout
+
+
 RUN_MODULE = """
 def run(model, inputs, level):
     found = model(*(to_torch(inputs[name]) for name in model.inputs))

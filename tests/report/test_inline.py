@@ -62,7 +62,22 @@ def test_arrays_are_exact(dtype):
         assert (read[name] == array).all()
 
 
-def test_large_or_odd_arrays_are_not_written_out():
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"]
+)
+def test_infinities_and_every_nan_are_exact_to_the_bit(dtype):
+    with np.errstate(invalid="ignore"):
+        odd = np.array([[np.inf, -np.inf], [np.nan, -0.0]]).astype(DType(dtype).numpy)
+    bits = odd.view(f"uint{8 * odd.itemsize}")
+    arrays = {"plain": odd, "scalar": odd[0, 0], "negated": (~bits).view(odd.dtype)}
+    text = inline_arrays(arrays)
+    assert "np.nan" in text and ".view(" in text
+    read = eval(text, {"np": np})
+    for name, array in arrays.items():
+        assert (read[name].dtype, read[name].shape) == (array.dtype, array.shape)
+        assert read[name].tobytes() == array.tobytes()
+
+
+def test_large_arrays_are_not_written_out():
     assert inline_arrays({"a": np.zeros(MAX_ELEMENTS + 1)}) == ""
-    assert inline_arrays({"a": np.array([np.nan])}) == ""
     assert inline_arrays({}) == "{\n}"
