@@ -26,6 +26,11 @@ def test_a_fusion_needs_both_of_its_operators():
     assert operators_of("erf_kernel", ("Erf",)) == ("Erf",)
 
 
+def test_what_an_exporter_writes_badly_meets_no_fault_of_the_compiler():
+    """A Round that became a Floor did: the optimiser fails on Floor."""
+    assert next(cases(FAULTS["export_confuses_round"], seed=0, each=1), None) is not None
+
+
 @pytest.fixture(scope="module")
 def run():
     with Experiment([f"blamed{o}" for o in OPTIONS], [str(PLUGIN)], repeats=0) as run:
