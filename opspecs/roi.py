@@ -197,6 +197,7 @@ class RoiAlignMax(Aligning):
     """
 
     copies = True
+    kinked = True
     mode = "max"
 
     def _pooled(self, x, rois, images):

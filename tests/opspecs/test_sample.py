@@ -10,6 +10,8 @@ from nnfuzz.opspecs.roi import MaxRoiPool, RoiAlign, RoiAlignMax
 from nnfuzz.opspecs.sample import AffineGrid, GridSample, GridSampleNearest
 from nnfuzz.opspecs.unpool import MaxPoolIndices, MaxUnpool
 
+from nnfuzz.compare.envelope import Tracked, enclosed
+from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import ConstraintError
@@ -126,6 +128,22 @@ def test_aligned_regions_average_samples():
     op = RoiAlign(size=(1, 1), **given)
     rois, image = torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([0])
     assert op.torch(ramp(1, 1, 3, 3), rois, image).item() == 0.5 * 1 + 0.5 * 3
+
+
+def test_the_largest_sample_is_right_for_uncertain_images_as_well():
+    """The largest weighted neighbour is no less, and further off at one end than at the other."""
+    given = {"sampling_ratio": 1, "spatial_scale": 1.0, "half_pixel": 0}
+    op = RoiAlignMax(size=(1, 1), **given)
+    rois, image = torch.tensor([[0.0, 0.0, 1.0, 1.0]]).double(), torch.tensor([0])
+    x = torch.tensor([[[[8.0, 8.0], [-8.0, 8.0]]]], dtype=torch.float64)
+    lo = torch.tensor([[[[8.0, -8.0], [-8.0, -8.0]]]], dtype=torch.float64)
+    inputs = [Interval(lo, x), Interval(rois, rois), Interval(image, image)]
+    tracked = [Tracked(b.hi, b) for b in inputs]
+    precision = PRECISIONS[DType.FLOAT32]
+    (found,) = enclosed(op, tracked, [op.torch(x, rois, image)], [precision])
+    largest = op._samples(lo, rois, image).amax(-1)
+    assert largest < op.torch(lo, rois, image)
+    assert found.lo <= largest <= found.hi
 
 
 def test_positions_of_uncertain_bytes():
