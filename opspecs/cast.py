@@ -132,8 +132,9 @@ class Cast(Unary):
         return (x.lo <= float(least - 1)) | (x.hi >= float(most + 1))
 
     def radius(self, u, y, x, *_):
-        """`u` is the target's unit roundoff."""
-        return torch.where(x == y, 0.0, u * y.abs()) if self.to.is_float else 0.0
+        """`u` is the target's unit roundoff. What it cannot hold may stay, see `interval`."""
+        lost = torch.where(y == 0, x.to(y.dtype).abs(), u * y.abs())
+        return torch.where(x == y, 0.0, lost) if self.to.is_float else 0.0
 
 
 @operator

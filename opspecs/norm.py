@@ -16,6 +16,7 @@ from nnfuzz.spec.families.norm import (
     Normalization,
     Standardised,
     affine,
+    flushed,
     log_radius,
     mean_of,
     trailing,
@@ -165,7 +166,8 @@ class BatchNormalization(PerChannel):
         bias, mean = across(bias, x), across(mean, x)
         d, shift = ((x - mean) * g).abs(), bias - mean * g
         folded = (x * g).abs() + (mean * g).abs() + shift.abs()
-        return u * (3 * d + torch.maximum(2 * d, folded) + y.abs())
+        rounding = u * (3 * d + torch.maximum(2 * d, folded) + y.abs())
+        return rounding + flushed(u, g, x.abs() + mean.abs())
 
 
 @operator

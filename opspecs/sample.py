@@ -241,25 +241,22 @@ class GridSampleNearest(Sampling):
         positions = self._pixels(x, grid + 1) + (0.0 if self.align_corners else -0.5)
         return [(positions - positions.floor() - 0.5).abs()]
 
-    def _moved(self, x, grid, shift):
-        """The hull of the candidates: all four if a shift can cross one middle, else any."""
-        y = self.torch(x, grid)
-        unit = self._pixels(x, torch.ones_like(grid)).clamp(min=0.5)
-        step = shift.clamp(max=0.49) / unit
-        change = torch.zeros_like(y)
+    def decided(self, u, x, grid):
+        """The hull of the candidates: all four if rounding can move a position across one middle,
+        any element if it can move it across more.
+        """
+        centre = grid.lo if grid.exact else (grid.lo + grid.hi) / 2
+        shift = self._blur(u, x.lo, centre) + self._pixels(x.lo, (grid.hi - grid.lo) / 2)
+        step = shift.clamp(max=0.49) / self._pixels(x.lo, torch.ones_like(centre)).clamp(min=0.5)
+        lo, hi = self.torch(x.lo, centre), self.torch(x.hi, centre)
         for signs in itertools.product((-1.0, 1.0), repeat=2):
-            moved = grid + step * torch.tensor(signs, dtype=grid.dtype)
-            change = torch.maximum(change, (self.torch(x, moved) - y).abs())
-        most = 2 * x.abs().flatten(2).amax(-1).reshape(*x.shape[:2], 1, 1)
-        return torch.where((shift >= 0.49).any(-1).unsqueeze(1), most, change)
+            moved = centre + step * torch.tensor(signs, dtype=centre.dtype)
+            lo, hi = lo.minimum(self.torch(x.lo, moved)), hi.maximum(self.torch(x.hi, moved))
+        far = (shift >= 0.49).any(-1).unsqueeze(1)
+        least, most = x.lo.flatten(2).amin(-1), x.hi.flatten(2).amax(-1)
+        lo = torch.where(far, least.clamp(max=0)[..., None, None], lo)
+        hi = torch.where(far, most.clamp(min=0)[..., None, None], hi)
+        return [Interval(lo, hi, self._masked(lo, x, grid, centre))]
 
     def radius(self, u, y, x, grid):
-        return self._moved(x, grid, self._blur(u, x, grid))
-
-    def interval(self, x, grid):
-        centre = grid.lo if grid.exact else (grid.lo + grid.hi) / 2
-        lo, hi = self.torch(x.lo, centre), self.torch(x.hi, centre)
-        if not grid.exact:
-            shift = self._pixels(x.lo, (grid.hi - grid.lo) / 2)
-            lo, hi = lo - self._moved(x.lo, centre, shift), hi + self._moved(x.hi, centre, shift)
-        return [Interval(lo, hi, self._masked(lo, x, grid, centre))]
+        return 0.0

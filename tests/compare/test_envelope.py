@@ -144,6 +144,14 @@ def test_narrowing_cast_rounds_but_may_be_left_out(build):
     assert width(e)[1] == 0
 
 
+def test_a_cast_whose_rounding_is_left_out_keeps_what_it_would_lose(build):
+    b = build(x=F32([2.0**-120, 0.0]))
+    e = only(*b.done(b.add("Cast", b.add("Cast", "x", to=DType.FLOAT16), to=DType.FLOAT32)))
+    assert e.ref.tolist() == [0.0, 0.0]
+    assert e.lo[0] <= 0 and e.hi[0] >= 2.0**-120
+    assert (e.lo[1], e.hi[1]) == (0.0, 0.0)
+
+
 def test_integers_wrap_around(build):
     b = build(x=np.int8([100, -128]), y=np.int8([100, -1]))
     e = only(*b.done(b.add("Add", "x", "y")))

@@ -154,3 +154,27 @@ def test_positions_of_uncertain_bytes():
     values, indices = op.interval(Interval(x, x + 1))
     assert values.lo.dtype is torch.uint8
     assert bool((indices.lo <= indices.hi).all())
+
+
+def nearest(x, position):
+    """The interval at a position along four elements of float32, reflected at the ends."""
+    op = GridSampleNearest(padding_mode="reflection", align_corners=0)
+    grid = torch.tensor([[[[position, 0.0]]]], dtype=torch.float64)
+    middle = (x.lo + x.hi) / 2
+    inputs = [Tracked(middle, x), Tracked(grid, Interval(grid, grid))]
+    return enclosed(op, inputs, [op.torch(middle, grid)], [PRECISIONS[DType.FLOAT32]], 2.0**-24)[0]
+
+
+def test_either_neighbour_of_a_tie_may_be_taken_with_all_that_it_may_be():
+    """At 6.0 lies 13.5, which is 1.5 once it is reflected: the second one or the third."""
+    lo = torch.tensor([[[[9.0, 0.4, 1.0, -9.0]]]], dtype=torch.float64)
+    hi = torch.tensor([[[[9.0, 0.6, 1.0, -9.0]]]], dtype=torch.float64)
+    tie = nearest(Interval(lo, hi), 6.0)
+    assert (tie.lo.item(), tie.hi.item()) == (0.4, 1.0)
+    none = nearest(Interval(lo, hi), 5.75)
+    assert (none.lo.item(), none.hi.item()) == (1.0, 1.0)
+
+
+def test_far_out_any_element_may_be_the_nearest():
+    x = torch.tensor([[[[2.0, 3.0, 4.0, 5.0]]]], dtype=torch.float64)
+    assert nearest(Interval(x, x), 1e7).hi.item() == 5.0

@@ -177,8 +177,9 @@ class Standardised(Normalization):
 
     def radius(self, u, y, x, scale, *bias):
         shifted = shifted_radius(u, y, self.spread(bias[0], x)) if bias else 0.0
-        axes = self.over(x.dim())
-        return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
+        axes, scale = self.over(x.dim()), self.spread(scale, x)
+        d, s = centred(x, axes, self.eps)
+        return shifted + centred_radius(u, x, axes, self.eps, scale) + flushed(u, scale / s, d)
 
 
 STASH_TYPE = Choice((None, None, DType.FLOAT64), default=None)
@@ -207,6 +208,11 @@ def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
     """(x - mean(x)) and sqrt(variance(x) + eps), statistics over `axes`, kept as size 1."""
     d = x - x.mean(axes, keepdim=True)
     return d, ((d * d).mean(axes, keepdim=True) + eps).sqrt()
+
+
+def flushed(u: float, factor: Tensor, x: Tensor) -> Tensor:
+    """What a product with x loses whose factor is computed first, and is flushed to zero."""
+    return torch.where(factor.abs() < underflow(u), (factor * x).abs(), 0.0)
 
 
 def centred_interval(x: Interval, axes: tuple[int, ...], eps: float) -> Interval:
