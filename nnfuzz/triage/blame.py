@@ -49,25 +49,30 @@ def blamed(
 
     operator: the only one of the ONNX model, "" if there are several. branches: whether an
     exporter added an If. types: the operator of ONNX that computes a value, where it is known; what
-    is blamed for its result is called so. In this order:
+    is blamed for its result is called so.
 
-    - Inference that fails names an operator: to blame is what feeds it, if that is fed itself, else
-      the one that is named, which cannot cope with what is known of its input.
-    - A complaint about dtypes that are none of the model's: to blame is what computes the input.
-      So it is for an importer's complaint about dtypes, or about sizes that it thinks it knows.
-    - So it is for memory that was planned for another shape than what is computed has.
-    - Two dtypes that a single operator reads, where an importer wants one: it has converted
-      neither, and where nothing checks that, the result has the wrong one.
-    - What else an importer or code generation says of an If that an exporter added is the If's
-      fault: its branches may differ in rank, which is hard to take.
-    - A native function that a message names is the cause, for whatever operator; while the model
-      runs, an operator that it names.
-    - A reduced model that still needs a rewrite is known by its rules and the message: operators
-      are only what the rules were applied to.
-    - What an importer cannot take behind another operator is the other one's fault, whatever it
-      says. So is what code generation says of shapes, or of an operator that it does not name.
-    - Else the message counts, and the operator unless a native frame says where: whoever calls
-      it, at import or later.
+    The first rule that applies counts. Those come first that tell who made what is wrong (1, 2), or
+    where in the compiler (3), which they do with and without a rewrite; then the rewrite (4); then
+    what a message suggests that only tells where something was noticed:
+
+    1. An If that an exporter added is to blame for whatever an importer or code generation says,
+       complaints about dtypes or types aside: reduction would have had the model emitted without it
+       if the failure did not need it, and branches may differ in rank, but not in dtype.
+    2. A complaint about the type, dtype or shape of an input is about whoever made the input. Where
+       inference fails at an operator, that is what feeds it and is itself fed, else the operator,
+       which cannot cope with what is known of its input. Two dtypes that a single operator reads,
+       where an importer wants one, are its own doing: it has converted neither.
+    3. A native function that the message names is the cause, for whatever operator and rewrite.
+    4. A reduced model that still needs a rewrite is known by its rules and the message: operators
+       are only what the rules were applied to.
+    5. While the model runs, an operator that the message names is the cause; if it names none, the
+       message counts, and what is computed first.
+    6. What an importer cannot take behind another operator is the other one's fault, whatever it
+       says. So is what code generation says of shapes, or of an operator that it does not name. Of
+       a single operator that is its own, whose pieces do not fit, unless a native frame tells more
+       of shapes.
+    7. Else the message counts, with the innermost native frame if there is one: whoever calls it,
+       at import or later. Without one it counts with what is computed first, or the operator.
     """
     parts, several = failure.signature.parts, len(graph.nodes) > 1
     message, stage = parts["message"], failure.stage

@@ -99,3 +99,15 @@ def test_reductions_of_nothing_are_one_as_far_as_they_are_no_copies():
     assert reduction("ReduceL1", []) == reduction("ReduceLogSum", [])
     assert reduction("ReduceL1", [0]) != reduction("ReduceLogSum", [0])
     assert reduction("ReduceL1", []) != reduction("ReduceL1", [0])
+
+
+def test_a_native_function_comes_before_a_rewrite_and_that_before_an_operator():
+    def failing(op, message, form="direct"):
+        return error(single(op), message.format(op), Stage.EXECUTE, form=form)
+
+    native = "while running {} node: quantize.cc void ort::Prepare(const Shape&) bad block"
+    rewrite = "direct+loop_once#1"
+    assert failing("Relu", native, rewrite) == failing("Conv", native)
+    named = "while running {} node: out of luck"
+    assert failing("Relu", named, rewrite) == failing("Conv", named, rewrite)
+    assert failing("Relu", named) != failing("Conv", named)
