@@ -166,9 +166,9 @@ class Loop:
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
-        lanes = sum(len(pool.slots) for pool in self.backends)
+        workers = sum(len(pool.slots) for pool in self.backends)
         wall = self.recorder.store.session_seconds()
-        return sum(pool.seconds for pool in self.backends) / (wall * lanes)
+        return sum(pool.seconds for pool in self.backends) / (wall * workers)
 
     def _probe_first(self) -> None:
         """Probes as many signatures as the settings say, or until time is up.
@@ -247,9 +247,9 @@ class Loop:
         if left:
             self.observer.note(f"{counted(left, 'finding')} not reduced; nnfuzz reduce goes on")
 
-    def _step(self, supply: Callable[[], Job | None]) -> None:
-        """supply: makes an idle producer's job, while the compilers do not have enough to do."""
-        self.producers.dispatch(lambda: supply() if self._hungry() else None)
+    def _step(self, next_job: Callable[[], Job | None]) -> None:
+        """next_job: of an idle producer; asked while the compilers do not have enough to do."""
+        self.producers.dispatch(lambda: next_job() if self._hungry() else None)
         for pool in self.backends:
             pool.dispatch()
         if not self._probing:
@@ -367,7 +367,7 @@ class Loop:
     def knows(self, signature: str, test: TestId) -> bool:
         return self.recorder.knows(signature, test)
 
-    def landed(self, run: TestRun, evidence: Evidence) -> None:
+    def ended(self, run: TestRun, evidence: Evidence) -> None:
         """For test runs: keeps the evidence and learns from it."""
         self.dropped(run)
         self._suspects.earlier.pop(run.test, None)

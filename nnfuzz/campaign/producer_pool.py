@@ -66,7 +66,7 @@ class _ProducerSlot:
 
 
 class ProducerPool:
-    """Producer workers. Urgent jobs (verdicts) go first; `supply` makes one when there is none.
+    """Producer workers. Urgent jobs (verdicts) go first; `dispatch` asks for others.
 
     An epoch is a configuration under which test cases are made; a worker of an older epoch is told
     the new one before its next job.
@@ -106,12 +106,15 @@ class ProducerPool:
                 break
         return event
 
-    def dispatch(self, supply: Callable[[], Job | None]) -> None:
+    def dispatch(self, next_job: Callable[[], Job | None]) -> None:
+        """Gives every idle worker a job. next_job: asked where none is urgent; None: there is none
+        at the moment.
+        """
         for slot in self.slots:
             if slot.job is None:
                 self._renew(slot)
             if slot.job is None:
-                job = self.urgent.popleft() if self.urgent else supply()
+                job = self.urgent.popleft() if self.urgent else next_job()
                 if job is None:
                     return
                 self._submit(slot, job)

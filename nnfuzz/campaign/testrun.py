@@ -33,7 +33,7 @@ class Services(Protocol):
 
     def judge(self, job: Job) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
-    def landed(self, run: TestRun, evidence: Evidence) -> None: ...
+    def ended(self, run: TestRun, evidence: Evidence) -> None: ...
     def suspected(self, run: TestRun, waiting: Waiting) -> None: ...
     def dropped(self, run: TestRun) -> None: ...
 
@@ -42,7 +42,7 @@ class TestRun(Asking):
     """A test case, or a probe, from its production to its record.
 
     `backends` are the pools to run on, each with its levels; `sampled` asks for the judge even if
-    the outputs agree. outcomes: by backend, once it landed. bytes: of its arrays, and of those to
+    the outputs agree. outcomes: by backend, once it ended. bytes: of its arrays, and of those to
     come.
     """
 
@@ -80,7 +80,7 @@ class TestRun(Asking):
         self._procedure = Procedure(case, plan, self)
 
     def start(self) -> None:
-        Task(self._procedure.result(), self._landed)
+        Task(self._procedure.result(), self._ended)
 
     @property
     def settling(self) -> bool:
@@ -147,7 +147,7 @@ class TestRun(Asking):
 
     # -- record ---------------------------------------------------------------------------------
 
-    def _landed(self, result: Result) -> None:
+    def _ended(self, result: Result) -> None:
         self.agreed = result.agreed
         self.outcomes |= result.by_backend()
         ran = sum(sum(o.seconds.values()) for o in result.outcomes)
@@ -166,7 +166,7 @@ class TestRun(Asking):
             comparable=result.comparable,
             events=tuple(EventRow(self.test, **vars(event)) for event in result.events),
         )
-        self.services.landed(self, evidence)
+        self.services.ended(self, evidence)
 
 
 def _size(arrays: Mapping[str, np.ndarray]) -> int:

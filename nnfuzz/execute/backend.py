@@ -525,7 +525,7 @@ def check_inputs(wanted: Mapping[str, TensorSpec], inputs: Arrays) -> None:
     """Raises: InputError that names every input which is missing, unknown or of another type."""
     problems = [f"{name!r} is missing" for name in wanted if name not in inputs]
     problems += [f"{name!r} is no input of the model" for name in inputs if name not in wanted]
-    for name in wanted.keys() & inputs.keys():
+    for name in (name for name in wanted if name in inputs):
         array = inputs[name]
         if not isinstance(array, np.ndarray) or not wanted[name].accepts(array):
             got = getattr(array, "dtype", type(array).__name__), list(np.shape(array))

@@ -100,16 +100,16 @@ class Procedure:
     async def _run(self) -> None:
         started = [(run, self.services.run(run)) for run in self.plan.runs]
         valid = [(run, self.services.run(run)) for run in self._without_fault()]
-        self._outcomes = await self._landed(started)
+        self._outcomes = await self._outcomes_of(started)
         if valid:
-            self._outcomes = informed(self._outcomes, await self._landed(valid))
+            self._outcomes = informed(self._outcomes, await self._outcomes_of(valid))
 
     def _without_fault(self) -> list[Run]:
         """A model that must be refused says something where the same without its fault runs."""
         valid = self.case.valid
         return [replace(run, case=valid) for run in self.plan.runs] if valid else []
 
-    async def _landed(
+    async def _outcomes_of(
         self, started: Sequence[tuple[Run, Pending[list[Outcome] | RunnerError]]]
     ) -> list[Outcome]:
         outcomes: list[Outcome] = []

@@ -1,5 +1,6 @@
 """One outcome per level, whatever happens; a death is charged to the level that was running."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.backend import InputError, OptionError, TensorSpec, check_inputs
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError
@@ -161,6 +162,14 @@ def test_our_own_mistakes_are_no_outcomes(runner, inputs, complaint):
     with pytest.raises(OptionError, match="did you mean 'O2'"):
         runner.run(model("nothing"), INPUTS, ["02"])
     check_fine(runner)
+
+
+def test_wrong_inputs_are_named_in_the_order_of_the_model():
+    names = [f"{letter}{n}" for n in range(4) for letter in "xyz"]
+    wanted = {name: TensorSpec(np.dtype(np.float32), (4,)) for name in names}
+    with pytest.raises(InputError) as told:
+        check_inputs(wanted, {name: np.ones(1) for name in sorted(names)})
+    assert re.findall(r"'(\w+)' is float64", str(told.value)) == names
 
 
 def test_the_default_pair_is_first_and_last(runner):
