@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.servers import Pool
+
+KEEPING = {"backends", "cli", "corpus", "experiment", "library", "reduction", "report"}
+KEEPING |= {"test_build_models.py", "test_check_blame.py", "test_commands_of_the_docs.py"}
+"""Rooms and modules whose tests are not about how processes start."""
 
 settings.register_profile(
     "nnfuzz",
@@ -15,9 +23,28 @@ settings.register_profile(
 settings.load_profile("nnfuzz")
 
 
+def pytest_collection_modifyitems(items):
+    """The longest tests come first, so that in the end no worker of pytest is left alone."""
+    items.sort(key=lambda item: item.path.name != "test_commands_of_the_docs.py")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def state(tmp_path_factory):
     """A folder of its own for what nnfuzz remembers of its user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def fork_servers():
+    with Pool() as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_fork_servers(request, fork_servers):
+    """Tests of some rooms have their fork servers from a pool."""
+    kept = {request.path.name, request.path.parent.name} & KEEPING
+    with fork_servers.instead() if kept else nullcontext():
         yield

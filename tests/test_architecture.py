@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def sources() -> list[Path]:
     )
 
 
+@cache
 def imports(path: Path, typing: bool = False) -> list[str]:
     """Dotted names of all that a file imports; what it imports for types only if `typing`."""
     found = []

@@ -1,0 +1,98 @@
+"""Fork servers that outlive the tests that asked for them, for later tests that ask for the same.
+
+Each imports PyTorch or a compiler, which takes seconds of CPU time. Workers are forked anew for
+every test all the same, from a process that has only imported. Tests of fork servers, and of how
+workers start, do without.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from nnfuzz.execute.forkserver import ForkServer, Home
+
+ASKING = (
+    "nnfuzz.campaign.producer_pool",
+    "nnfuzz.campaign.reducing",
+    "nnfuzz.corpus.producers",
+    "nnfuzz.execute.runner",
+    "nnfuzz.execute.sandbox",
+    "nnfuzz.reduction.servers",
+)
+"""Modules that start fork servers."""
+MOST_IDLE = 4
+"""Fork servers that nobody uses at the moment: each holds some 300 MB."""
+
+
+class Kept(ForkServer):
+    """A fork server that goes back to its pool when it is closed."""
+
+    def __init__(self, pool: Pool, about: object, *arguments: Any, **more: Any) -> None:
+        self.pool, self.about = pool, about
+        super().__init__(*arguments, **more)
+
+    def close(self) -> None:
+        """Ends the workers; the process stays. Idempotent."""
+        for worker in [*self._on_end]:
+            self.kill(worker)
+        self.standstills = []
+        self.pool.take_back(self)
+
+    def end(self) -> None:
+        super().close()
+
+
+class Pool:
+    """Hands out fork servers, each to one user at a time. A context manager."""
+
+    def __init__(self) -> None:
+        self._idle: list[Kept] = []
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._idle:
+            self._idle.pop().end()
+
+    def server(
+        self,
+        preload: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+        warm: tuple[str, dict[str, Any]] | None = None,
+        home: Home | None = None,
+        name: str = "",
+    ) -> Kept:
+        """An idle one that has imported the same under the same environment, or a new one.
+
+        What it was warmed up with may differ: that only saves workers time.
+        """
+        variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "XDG_"))}
+        preload = tuple(preload)
+        about = preload, environment, home, variables, [*sys.path]
+        for server in self._idle:
+            if server.alive and server.about == about:
+                self._idle.remove(server)
+                server.name = f"fork server of {name or 'workers'}"
+                return server
+        return Kept(self, about, preload, environment, warm, home, name)
+
+    def take_back(self, server: Kept) -> None:
+        if server not in self._idle:
+            self._idle.append(server)
+        if len(self._idle) > MOST_IDLE:
+            self._idle.pop(0).end()
+
+    @contextmanager
+    def instead(self) -> Iterator[None]:
+        """Whoever asks for a fork server gets one of these."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in ASKING:
+                patch.setattr(f"{module}.ForkServer", self.server)
+            yield
