@@ -23,8 +23,9 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, elementary, holds, stepwise, uncertain
+from nnfuzz.spec.intervals import Interval, corners, holds, uncertain
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import SINGLE, elementary, stepwise
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 

@@ -23,8 +23,9 @@ from nnfuzz.spec.families.elementwise import (
     products,
     too_large,
 )
-from nnfuzz.spec.intervals import SINGLE, Interval, corners, even, holds, stepwise, uncertain
+from nnfuzz.spec.intervals import Interval, corners, even, holds, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
+from nnfuzz.spec.rounding import SINGLE, stepwise
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 AWAY = 1e-3

@@ -11,8 +11,9 @@ from nnfuzz.spec.attributes import Choice, Sym
 from nnfuzz.spec.families.axes import sizes
 from nnfuzz.spec.families.sums import Summing, largest
 from nnfuzz.spec.families.window import Window, group, paddings, per_axis
-from nnfuzz.spec.intervals import Interval, sum_radius
+from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import sum_radius
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 

@@ -12,8 +12,9 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.equation import drawn, ranks, read
 from nnfuzz.spec.families.sums import Summing, largest, summed
-from nnfuzz.spec.intervals import Interval, by_squares, linear, sum_radius, underflow
+from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import ANY_RANGE, ConstraintError, In, OpSpec, operator
+from nnfuzz.spec.rounding import by_squares, sum_radius, underflow
 
 
 @operator

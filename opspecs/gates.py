@@ -16,8 +16,9 @@ from nnfuzz.spec.families.elementwise import (
     too_large,
 )
 from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import SINGLE, corners
+from nnfuzz.spec.intervals import corners
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import SINGLE
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
 from .activation import ABSOLUTE, Sigmoid, Softplus, Tanh

@@ -8,16 +8,9 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import (
-    SINGLE,
-    elementary,
-    even,
-    faded,
-    holds_multiple,
-    periodic,
-    stepwise,
-)
+from nnfuzz.spec.intervals import even, holds_multiple, periodic
 from nnfuzz.spec.operator import operator
+from nnfuzz.spec.rounding import SINGLE, elementary, faded, stepwise
 from nnfuzz.spec.unexportable import Unexportable
 
 POSITIVE = 1e-4

@@ -24,8 +24,9 @@ from nnfuzz.spec.families.norm import (
 from nnfuzz.spec.families.reduce import winners
 from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, corners, faded, monotone
+from nnfuzz.spec.intervals import Interval, corners, monotone
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import faded
 
 from .reduce import ArgMax
 

@@ -22,8 +22,9 @@ from nnfuzz.spec.families.window import (
     per_axis,
     spatial,
 )
-from nnfuzz.spec.intervals import Interval, by_squares, ends, largest_first, underflow
+from nnfuzz.spec.intervals import Interval, ends
 from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.spec.rounding import by_squares, largest_first, underflow
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
 GAPS = per_axis(1, 1, 1, 2, unless=lambda op: op.auto_pad != EXPLICIT)

@@ -12,8 +12,9 @@ from nnfuzz.spec.families.cells import Activation, Gate
 from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import largest
 from nnfuzz.spec.families.recurrent import Recurrent
-from nnfuzz.spec.intervals import SINGLE, Interval, distinct, hull, joined
+from nnfuzz.spec.intervals import Interval, distinct, hull, joined
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, operator
+from nnfuzz.spec.rounding import SINGLE
 
 from .activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softplus, Softsign, Tanh
 from .arithmetic import Add, Mul

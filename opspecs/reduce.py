@@ -15,8 +15,8 @@ from nnfuzz.spec.families.norm import shared
 from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
-from nnfuzz.spec.intervals import greatest, stepwise, sum_radius, underflow
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import greatest, stepwise, sum_radius, underflow
 from nnfuzz.spec.unexportable import HALF_PROMOTED
 
 from .math import exponential

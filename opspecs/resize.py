@@ -14,8 +14,9 @@ from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positio
 from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.families.sums import largest
 from nnfuzz.spec.families.window import chosen, per_axis
-from nnfuzz.spec.intervals import SINGLE, linear
+from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import SINGLE
 
 NEAREST = (*FLOATS, DType.INT32, DType.INT8, DType.UINT8)
 LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}

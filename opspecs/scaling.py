@@ -28,16 +28,9 @@ from nnfuzz.spec.families.norm import (
     trailing,
 )
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import (
-    SINGLE,
-    Interval,
-    corners,
-    ends,
-    largest_first,
-    stepwise,
-    underflow,
-)
+from nnfuzz.spec.intervals import Interval, corners, ends
 from nnfuzz.spec.operator import In, operator
+from nnfuzz.spec.rounding import SINGLE, largest_first, stepwise, underflow
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 from .norm import CHANNEL, PerChannel, across, channelwise

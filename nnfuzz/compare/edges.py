@@ -34,8 +34,9 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import Interval, everywhere, underflow
+from nnfuzz.spec.intervals import Interval, everywhere
 from nnfuzz.spec.operator import OpSpec, flatten
+from nnfuzz.spec.rounding import underflow
 
 Arrays = Mapping[str, np.ndarray]
 ROUNDING = 8.0

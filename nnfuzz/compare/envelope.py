@@ -23,8 +23,9 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Interval, everywhere, sum_radius, underflow
+from nnfuzz.spec.intervals import Interval, everywhere
 from nnfuzz.spec.operator import OpSpec, flatten
+from nnfuzz.spec.rounding import sum_radius, underflow
 
 
 @dataclass(frozen=True, eq=False)

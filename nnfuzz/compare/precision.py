@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval, underflow
+from nnfuzz.spec.intervals import Interval
+from nnfuzz.spec.rounding import underflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from nnfuzz.opspecs.norm import (
 )
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import underflow
 from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.spec.rounding import underflow
 from tests.opspecs.samples import ramp, solved, t
 
 EPSILON = 1e-3

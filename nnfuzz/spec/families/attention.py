@@ -12,8 +12,9 @@ from nnfuzz.spec.families.composite import Moves
 from nnfuzz.spec.families.elementwise import Increasing
 from nnfuzz.spec.families.norm import exponential_sums, share_roundings
 from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import Interval, faded, linear
+from nnfuzz.spec.intervals import Interval, linear
 from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.rounding import faded
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,8 +14,9 @@ from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.elementwise import flags, products, within
 from nnfuzz.spec.families.sums import accumulated
-from nnfuzz.spec.intervals import Interval, corners, distinct, hull, sum_radius
+from nnfuzz.spec.intervals import Interval, corners, distinct, hull
 from nnfuzz.spec.operator import In, OpSpec, Range, per_input
+from nnfuzz.spec.rounding import sum_radius
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,16 +17,9 @@ from nnfuzz.spec.families.axes import Along, may_be_one
 from nnfuzz.spec.families.elementwise import Unary
 from nnfuzz.spec.families.shape import on_interval
 from nnfuzz.spec.families.sums import largest, mean_radius
-from nnfuzz.spec.intervals import (
-    SINGLE,
-    Interval,
-    corners,
-    largest_first,
-    monotone,
-    stepwise,
-    underflow,
-)
+from nnfuzz.spec.intervals import Interval, corners, monotone
 from nnfuzz.spec.operator import In, OpSpec, Range
+from nnfuzz.spec.rounding import SINGLE, largest_first, stepwise, underflow
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnfuzz.spec.intervals import Interval, greatest, underflow
+from nnfuzz.spec.intervals import Interval
+from nnfuzz.spec.rounding import greatest, underflow
 
 
 def multiplied(f: Callable[..., Tensor], *intervals: Interval) -> Interval:

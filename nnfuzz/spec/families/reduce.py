@@ -13,8 +13,9 @@ from nnfuzz.spec.attributed import Fields, Types
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.axes import Along, RankChanging, any_axes, positive, sizes
-from nnfuzz.spec.intervals import Interval, ends, largest_first
+from nnfuzz.spec.intervals import Interval, ends
 from nnfuzz.spec.operator import In, Range, per_input
+from nnfuzz.spec.rounding import largest_first
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,8 +14,9 @@ from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.families.index import Indexed
 from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, ends, linear, sum_radius, torch_mask
+from nnfuzz.spec.intervals import Interval, ends, linear, torch_mask
 from nnfuzz.spec.operator import ANY_RANGE, Range
+from nnfuzz.spec.rounding import sum_radius
 
 if TYPE_CHECKING:
     from torch import Tensor

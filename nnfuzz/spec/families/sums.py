@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from nnfuzz.spec.families.elementwise import products
-from nnfuzz.spec.intervals import by_squares, largest_first, sum_radius
 from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, per_input
+from nnfuzz.spec.rounding import by_squares, largest_first, sum_radius
 
 if TYPE_CHECKING:
     from torch import Tensor
