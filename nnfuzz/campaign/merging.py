@@ -297,7 +297,7 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
     target.set_meta(SOURCES, dict(sorted(sources.items())))
     for place in FOLDERS:
         mend(target.folder / place)
-    arrange(target)
+    arrange(target, {row.signature: row for row in target.signatures()}, target.findings())
     renew_variants(target)
     text = json.dumps(merged_summary(target), indent=1) + "\n"
     write_atomically(target.folder / SUMMARY, text.encode())

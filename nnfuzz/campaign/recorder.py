@@ -153,19 +153,17 @@ class Recorder:
         """Refined signatures that a suspect was asked for in vain."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """By what is alike: pattern -> refined signature, which may have several."""
-        for row in self.reductions.values():
-            self._note_pattern(row)
         self.buckets = store.buckets()
         self._regressions = regressions
         self._longest = longest
         self._ignored = KnownFailures.stored(known)
         self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
-        for finding in [*self.rows.values()]:
-            if finding.signature in self.reductions and self._ignores(
-                self.reductions[finding.signature]
-            ):
-                self._known.add(finding.signature)
+        for row in [*self.reductions.values()]:
+            self._note_pattern(row)
+            if self._ignores(row):
+                self._known.add(row.signature)
+            self._keep(row)
         self._earlier = store.seconds_before()
         self._write = write
         self._announce = announce
@@ -290,6 +288,11 @@ class Recorder:
                 self.store.suspect(row.signature, refined)
                 return
 
+    def _keep(self, result: ReductionRow) -> None:
+        """In memory, without the graph, which is most of it."""
+        self.reductions[result.signature] = replace(result, graph=NO_GRAPH)
+        self._patterns.pop(result.signature, None)
+
     def _note_pattern(self, result: ReductionRow) -> None:
         """Remembers what was reached, and suspects all that contains it."""
         row = self.rows.get(result.signature)
@@ -321,7 +324,7 @@ class Recorder:
             return None
         self.store.add_reduction(result)
         self._listed = None
-        self.reductions[result.signature] = result
+        self._keep(result)
         self._note_pattern(result)
         if result.refined in self._known or self._ignores(result):
             return self._turns_out_known(result.signature)
@@ -341,8 +344,9 @@ class Recorder:
         self._listed = None
         if self.under_reduction:
             return
-        for signature, folder in arrange(self.store).items():
+        for signature, folder in arrange(self.store, self.rows, self.findings()).items():
             self.rows[signature] = replace(self.rows[signature], folder=folder)
+            self._listed = None
 
     def _turns_out_known(self, signature: str) -> FindingRow:
         """A finding whose refined signature is to be ignored is none."""
@@ -551,14 +555,16 @@ def mend(findings: Path) -> None:
     remove_partial(findings)
 
 
-def arrange(store: Store) -> dict[str, str]:
+def arrange(
+    store: Store, rows: Mapping[str, FindingRow], findings: Iterable[FindingRow]
+) -> dict[str, str]:
     """Moves the folders of duplicates and suspects out of CAMPAIGN/findings, and back what is none.
 
+    rows: of all signatures. findings: what these are together.
     Returns the folders that have moved, by signature. What a kill interrupts is done next time.
     """
-    rows = {row.signature: row for row in store.signatures()}
     places: dict[str, str] = {}
-    for row in store.findings():
+    for row in findings:
         places |= dict.fromkeys(row.duplicates, DUPLICATES)
         places |= dict.fromkeys((*row.suspects, *row.alike), SUSPECTS)
     moved = {}

@@ -84,8 +84,11 @@ def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
         (moved,) = (store.folder / "duplicates").iterdir()
         moved.rename(store.folder / "findings" / moved.name)
         store.move_finding(duplicate, f"findings/{moved.name}")
-        row = Recorder(store, (), lambda *args: None, lambda row: None).rows[duplicate]
+        recorder = Recorder(store, (), lambda *args: None, lambda row: None)
+        row = recorder.rows[duplicate]
         assert row.folder == f"duplicates/{moved.name}" and moved.is_dir()
+        assert all(row.graph for row in store.reductions().values())
+        assert not any(row.graph for row in recorder.reductions.values())  # the most of them
 
 
 @pytest.mark.parametrize(
