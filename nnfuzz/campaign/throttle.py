@@ -162,10 +162,8 @@ class Throttle:
         suspects: list[_Suspect] = []
         for mark in sorted({_exporter(group) for group in due}):
             among = [test for test in tests if mark in ("", test.exporter)]
-            seen = Counter(item for test in among for item in test.named)
-            for group in due:
-                if _exporter(group) == mark:
-                    suspects += self._suspects(among, group, seen)
+            bad = {g: [t for t in among if g in t.groups] for g in due if _exporter(g) == mark}
+            suspects += self._suspects(among, bad)
         for suspect in sorted(suspects, key=lambda found: found.order):
             if entries := self._entries(suspect, tests, refused):
                 return entries
@@ -184,16 +182,26 @@ class Throttle:
         ]
 
     def _suspects(
-        self, tests: Sequence[_Test], group: str, seen: Mapping[str, int]
+        self, tests: Sequence[_Test], bad: Mapping[str, Sequence[_Test]]
     ) -> Iterator[_Suspect]:
-        """Items that could be to blame for a group. tests: that it is about. seen: in how many."""
-        bad = [test for test in tests if group in test.groups]
-        failed = Counter(item for test in bad for item in test.named)
-        for item, times in failed.items():
-            if times >= self.threshold and times / seen[item] >= _needed(item):
-                associated = association(times, seen[item], len(bad), len(tests))
-                if associated >= SIGNIFICANT:
-                    yield _Suspect(item, group, _exporter(group), times, seen[item], associated)
+        """Items that could be to blame for a group. tests: that groups are about. bad: those of a
+        group.
+        """
+        named = {
+            g: Counter(item for test in failed for item in test.named) for g, failed in bad.items()
+        }
+        often = {
+            group: {item: times for item, times in counts.items() if times >= self.threshold}
+            for group, counts in named.items()
+        }
+        asked = set().union(*often.values())
+        seen = Counter(item for test in tests for item in asked.intersection(test.named))
+        for group, counts in often.items():
+            for item, times in counts.items():
+                if times / seen[item] >= _needed(item):
+                    associated = association(times, seen[item], len(bad[group]), len(tests))
+                    if associated >= SIGNIFICANT:
+                        yield _Suspect(item, group, _exporter(group), times, seen[item], associated)
 
     def _entries(
         self, suspect: _Suspect, tests: Sequence[_Test], refused: Collection[str]
