@@ -25,14 +25,10 @@ class Liar(Backend):
         return doc
 
     def build(self, module, level):
-        # The scratch folder belongs to one worker: a fresh worker has not been here before.
-        mark = Path("been-here")
-        first = not mark.exists()
-        if module == "right":
-            mark.touch()
-
         def run(inputs):
-            wrong = module == "wrong" or (module == "flaky" and not first)
+            wrong = module == "wrong"
+            if module == "flaky" and level == "O1":
+                wrong = is_first(int(inputs["x"][0]))
             if module.startswith("sometimes") and level == "O1":
                 _, how, plan = module.split()
                 wrong = plan[count()] == "1" and misbehave(how)
@@ -40,6 +36,15 @@ class Liar(Backend):
             return {"y": inputs["x"] + 1 if wrong else inputs["x"]}
 
         return run
+
+
+def is_first(test: int) -> bool:
+    """Whether no worker of the same fork server has run a test before."""
+    try:
+        (Path("..") / f"test {test}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def count() -> int:
