@@ -81,8 +81,9 @@ class GroupNormalization(PerChannel):
         return [x.abs() - math.sqrt(largest(x) / (8 * self._grouped(x).shape[2]))]
 
     def radius(self, u, y, x, scale, bias):
-        inner = centred_radius(u, self._grouped(x), (2,), self.eps, 1.0).reshape(x.shape)
-        return shifted_radius(u, y, across(bias, x)) + u * y.abs() + inner * across(scale, x).abs()
+        scales = self._grouped(across(scale, x).expand_as(x))
+        inner = centred_radius(u, self._grouped(x), (2,), self.eps, scales).reshape(x.shape)
+        return shifted_radius(u, y, across(bias, x)) + u * y.abs() + inner
 
     def onnx(self, emit, x, scale, bias):
         type_ = emit.type(x)

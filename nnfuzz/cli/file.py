@@ -51,13 +51,13 @@ def file(
     """
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import open_finding
-    from nnfuzz.report.finding_folder import REDUCED
+    from nnfuzz.report.finding_folder import smallest
     from nnfuzz.report.issue import issue
     from nnfuzz.report.packed_folder import unpack
     from nnfuzz.untrusted import read_text
 
     unpack(finding)
-    folder = finding / REDUCED if (finding / REDUCED / "finding.json").is_file() else finding
+    folder = smallest(finding)
     found = open_finding(folder, Consent(folder, plugin or []))
     form = _form(found, tracker, plugin or [])
     script = folder / "repro.py"

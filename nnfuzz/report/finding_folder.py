@@ -130,18 +130,25 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
     finding has the trusted ones only. Raises: FindingError.
     """
     folder = Path(folder)
-    if not _lies_packed(folder):
+    if _packed_around(folder) is None:
         try:
             return _read(folder, trusted)
         except FindingError:
-            if not _lies_packed(folder):  # else it was packed meanwhile
+            if _packed_around(folder) is None:  # else it was packed meanwhile
                 raise
+    whole = _packed_around(folder) or folder
     try:
-        with unpacked(folder) as files:
-            return _read(files, trusted)
+        with unpacked(whole) as files:
+            return _read(files / folder.relative_to(whole), trusted)
     except (OSError, Unreadable) as error:
         told = str(error)
         raise FindingError(told if str(folder) in told else f"{folder}: {told}") from error
+
+
+def _packed_around(folder: Path) -> Path | None:
+    """The packed folder that is this one, or that it is the reduced finding of."""
+    places = (folder, folder.parent) if folder.name == REDUCED else (folder,)
+    return next(filter(is_packed, places), None)
 
 
 def is_finding(folder: Path) -> bool:
@@ -149,8 +156,10 @@ def is_finding(folder: Path) -> bool:
     return (folder / "finding.json").is_file() or is_packed(folder)
 
 
-def _lies_packed(folder: Path) -> bool:
-    return is_packed(folder) or (folder.name == REDUCED and is_packed(folder.parent))
+def smallest(folder: Path) -> Path:
+    """Where the reduced finding in a finding's folder is, or else the finding."""
+    reduced = folder / REDUCED
+    return reduced if (reduced / "finding.json").is_file() else folder
 
 
 def _read(folder: Path, trusted: Trust) -> Finding:

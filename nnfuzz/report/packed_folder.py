@@ -63,14 +63,10 @@ def unpack(folder: Path) -> None:
 
 @contextmanager
 def unpacked(folder: Path) -> Iterator[Path]:
-    """The files of a folder that is packed, or of one inside of such a one, in a temporary place.
-
-    Raises: OSError, Unreadable.
-    """
-    whole = folder if is_packed(folder) else folder.parent
+    """The files of a folder that is packed, in a temporary place. Raises: OSError, Unreadable."""
     with tempfile.TemporaryDirectory() as scratch:
-        _extract(whole / PACKED, Path(scratch))
-        yield Path(scratch) / folder.relative_to(whole)
+        _extract(folder / PACKED, Path(scratch))
+        yield Path(scratch)
 
 
 def _extract(archive: Path, folder: Path) -> None:

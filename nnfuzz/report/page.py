@@ -25,7 +25,7 @@ from nnfuzz.reading import Unreadable
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import REDUCED, read_finding
+from nnfuzz.report.finding_folder import read_finding, smallest
 from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment
@@ -147,9 +147,8 @@ def finding_row(
     try:
         below(campaign, row["folder"])
         whole = read_finding(folder)
-        reduced = (folder / REDUCED / "finding.json").is_file()
-        best = folder / REDUCED if reduced else folder
-        shown["detail"] = _detail(read_finding(best) if reduced else whole, whole, best)
+        best = smallest(folder)
+        shown["detail"] = _detail(whole if best == folder else read_finding(best), whole, best)
         shown["link"] = link(best)
         shown["fault"] = whole.case.fault.kind if whole.case.fault else ""
     except Unreadable as error:

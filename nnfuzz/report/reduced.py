@@ -35,8 +35,8 @@ def reduce_folder(
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
     """
     folder = Path(folder)
-    unpack(folder)
     finding = read_finding(folder, trusted)
+    unpack(folder)
     found = reduce_finding(finding, config, backend)
     program = repro_program(found[1], config.registry if config else None)
     target = folder / REDUCED

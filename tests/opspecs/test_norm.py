@@ -9,6 +9,7 @@ from nnfuzz.opspecs.norm import (
     LogSoftmax,
     Softmax,
 )
+from nnfuzz.opspecs.scaling import GroupNormalization
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.operator import ConstraintError
@@ -101,13 +102,13 @@ def test_an_exponential_may_fade_below_twice_the_least_normal_number(u):
     assert op.radius(2.0**-11, y, x)[0] < 2.0**-24
 
 
-@pytest.mark.parametrize("spec", [InstanceNormalization, BatchNormalization])
+@pytest.mark.parametrize("spec", [InstanceNormalization, GroupNormalization, BatchNormalization])
 def test_a_factor_may_be_flushed_before_it_meets_what_would_make_it_large(spec):
     """scale / sqrt(variance + epsilon), which some compute first, is 2^-160 in the end."""
     x = torch.tensor([[[2.0**41, -(2.0**41)]]], dtype=torch.float64)
-    scale, zero, one = (torch.tensor([v], dtype=torch.float64) for v in (2.0**-80, 0.0, 1.0))
-    vectors = [scale, zero] if spec is InstanceNormalization else [scale, zero, zero, 2.0**80 * one]
-    op = spec(epsilon=1e-5)
+    scale, zero, var = (torch.tensor([v], dtype=torch.float64) for v in (2.0**-80, 0.0, 2.0**80))
+    vectors = [scale, zero] + [zero, var] * (spec is BatchNormalization)
+    op = spec(epsilon=1e-5, **({"num_groups": 1} if spec is GroupNormalization else {}))
     y = op.torch(x, *vectors)
     off = op.radius(2.0**-24, y, x, *vectors)
     assert (off < y.abs() / 1000).all()

@@ -170,9 +170,8 @@ class Standardised(Normalization):
 
     def radius(self, u, y, x, scale, *bias):
         shifted = shifted_radius(u, y, self.spread(bias[0], x)) if bias else 0.0
-        axes, scale = self.over(x.dim()), self.spread(scale, x)
-        d, s = centred(x, axes, self.eps)
-        return shifted + centred_radius(u, x, axes, self.eps, scale) + flushed(u, scale / s, d)
+        axes = self.over(x.dim())
+        return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
 
 
 STASH_TYPE = Choice((None, None, DType.FLOAT64), default=None)
@@ -244,7 +243,8 @@ def centred_radius(
     squares is off by that of its additions and 4 u of itself: difference, square, division, sum
     with eps. In one pass, mean(x^2) - mean(x)^2 is off by (k + 6) u of the mean square: no type of
     16 bits is enough for that, so it has float32's u at most, as has the form x g - mean g for the
-    quotient. Of the other one root, reciprocal, difference and two products are rounded.
+    quotient. Of the other one root, reciprocal, difference and two products are rounded. The factor
+    scale / sqrt(variance + eps) may come first, and be flushed.
     """
     count = 1
     for axis in axes:
@@ -265,7 +265,8 @@ def centred_radius(
     root = torch.minimum(off / (s + least), off.sqrt())
     moved = shift + 3 * narrow * (x.abs() + mean)
     factor = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
-    return factor * (moved / least + d.abs() * (root / (s * least) + 5 * u / s))
+    rounding = factor * (moved / least + d.abs() * (root / (s * least) + 5 * u / s))
+    return rounding + flushed(u, factor / s, d)
 
 
 def shifted_radius(u: float, y: Tensor, bias: Tensor | float) -> Tensor:
