@@ -287,8 +287,8 @@ Disk = Annotated[
     typer.Option(
         metavar="10g",
         help="What the folder may take. At this size the oldest tests that agree lose their "
-        "statistics; when that is not enough, the campaign ends. Findings stay "
-        "[default: no limit].",
+        "statistics and are packed, then the folders of the oldest duplicates are packed; when "
+        "that is not enough, the campaign ends. Findings stay [default: no limit].",
     ),
 ]
 Baseline = Annotated[
