@@ -277,7 +277,7 @@ class Prober:
         return len(self.keys) - len(unknown)
 
 
-_RAN = (OK, OutcomeKind.MISMATCH.value)
+_RAN = (OK, OutcomeKind.MISMATCH.value, OutcomeKind.NOT_COMPARED.value)
 
 
 def _operator(key: str) -> str:

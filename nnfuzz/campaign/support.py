@@ -40,7 +40,7 @@ class Answer:
 
 def answer_of(outcome: Outcome) -> Answer:
     """What an outcome of a probe says."""
-    if outcome.ok:
+    if outcome.ok or outcome.kind is OutcomeKind.NOT_COMPARED:
         return Answer(OK)
     unsupported = outcome.kind is OutcomeKind.UNSUPPORTED
     return Answer(UNSUPPORTED if unsupported else FAILING, describe(outcome))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OK, FINDINGS, USAGE, FAULT = 0, 1, 2, 3
-"""Exit codes: nothing found, findings, wrong usage, a fault of nnfuzz itself."""
+OK, FINDINGS, USAGE, FAULT, NOT_COMPARED = 0, 1, 2, 3, 4
+"""Exit codes: nothing found, findings, wrong usage, a fault of nnfuzz itself, nothing compared."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 

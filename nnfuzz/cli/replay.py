@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
+from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError
 from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def replay(
     nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673/reduced --backend onnxruntime
 
     It says whether the failure is reproduced, different (exit code 1 as well), unsupported by now,
-    or fixed.
+    not compared (exit code 4: it runs, and nothing of its outputs is comparable), or fixed.
     """
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, open_finding
@@ -49,7 +49,7 @@ def replay(
         raise typer.Exit(FAULT) from error
     name = backend.partition(",")[0]
     _show(found, result, name if name != found.failure.backend else "")
-    raise typer.Exit(FINDINGS if result.fails else OK)
+    raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
 
 
 def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
@@ -88,4 +88,7 @@ def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
     for failure in result.failures:
         typer.echo(f"seen: {failure.signature}")
     fixed = result.answer is Answer.FIXED
+    verdict = result.result.verdict if result.result else None
+    if verdict and verdict.coverage:
+        typer.echo(f"compared: {verdict.coverage}")
     typer.echo(f"does not fail on {elsewhere}" if elsewhere and fixed else result.answer.value)

@@ -14,7 +14,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
 
 MOST_SKIPPED = 10
+_JUDGED = ("passed", "not compared")
 _SHOWN = 400  # characters of a message
 
 
@@ -85,7 +86,8 @@ def verify(
     need to agree as their data.json says, else to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6
     (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. What the
     compiler says it does not support is skipped. Exit codes: 0 nothing fails but what is known, 1
-    something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself.
+    something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself, 4
+    nothing that ran could be compared.
     """
     from nnfuzz.corpus.known import to_json
     from nnfuzz.execute.registry import BackendRegistry
@@ -106,7 +108,10 @@ def verify(
     for note in notes:
         tell(note)
     failed = any(r.status in ("failed", "error") for r in found)
-    raise typer.Exit(FINDINGS if failed else OK)
+    nothing = any(r.status == "not compared" for r in found) and not any(
+        r.status in ("passed", "known") for r in found
+    )
+    raise typer.Exit(FINDINGS if failed else NOT_COMPARED if nothing else OK)
 
 
 def _known(file: Path | None, earlier: Path | None) -> Known:
@@ -181,6 +186,9 @@ def _summary(results: Sequence[Result]) -> None:
         counts[result.status.value] = counts.get(result.status.value, 0) + 1
     for level, counts in by_level.items():
         typer.echo(f"{level}: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
+    partly = {r.test: r.message for r in results if r.message and r.status in _JUDGED}
+    for test, message in list(partly.items())[:MOST_SKIPPED]:
+        typer.echo(f"{test}: {_brief(message)}")
     skipped = Counter(_brief(r.message) for r in results if r.status == "skipped")
     for message, count in skipped.most_common(MOST_SKIPPED):
         typer.echo(f"skipped {count}x: {message}")

@@ -137,7 +137,7 @@ def state_of(outcome: Outcome) -> State:
     """How well the target of an outcome did."""
     if outcome.kind is OutcomeKind.MISMATCH:
         return State.WRONG
-    if outcome.kind is OutcomeKind.UNSUPPORTED:
+    if outcome.kind in (OutcomeKind.UNSUPPORTED, OutcomeKind.NOT_COMPARED):
         return State.UNSUPPORTED
     if outcome.kind is OutcomeKind.REFUSED:
         return State.RIGHT

@@ -69,6 +69,23 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """A node behind which elements are no longer comparable.
+
+    operator: its name, in ONNX where it has no spec. value: the result that has such elements.
+    why: a sentence without its full stop.
+    """
+
+    operator: str
+    value: str
+    why: str
+
+
+ENOUGH = 0.9
+"""The share of an output that must be compared for a verdict to say "agrees" and no more."""
+
+
+@dataclass(frozen=True)
 class Distance:
     """How far a value is from the reference: |value - reference|, and the same in units in the last
     place of the output's dtype at the reference; None for integers.
@@ -100,7 +117,8 @@ class Verdict:
     accuracy: by target and wrong output, at the target's worst element. explained: the habits of a
     compiler that account for all that is wrong with a target. habitual: the wrong outputs that they
     account for where others are wrong for another reason. defined: False where a correct compiler
-    may raise an error (nnfuzz.compare.envelope.defined).
+    may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
+    comparability is lost, by output that is not compared as a whole.
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -110,11 +128,47 @@ class Verdict:
     explained: dict[Target, tuple[Deviation, ...]] = field(default_factory=dict)
     defined: bool = True
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Whether no party has a mismatch."""
-        return not any(self.mismatches.values())
+        """Whether something was compared, and no party has a mismatch."""
+        return self.compared and not any(self.mismatches.values())
+
+    @property
+    def compared(self) -> bool:
+        """Whether any element of any output was compared."""
+        return not self.comparable or any(self.comparable.values())
+
+    @property
+    def partial(self) -> list[str]:
+        """The outputs that are not compared as a whole."""
+        return [name for name, share in self.comparable.items() if share < 1]
+
+    @property
+    def coverage(self) -> str:
+        """What was compared where that is less than nine tenths of an output, and why; else ""."""
+        few = {n: share for n, share in self.comparable.items() if share < ENOUGH}
+        if not few:
+            return ""
+        why = f": {self.reason}" if self.reason else ""
+        if not self.compared:
+            return f"not compared{why}"
+        shares = ", ".join(f"{_percent(share)} of {name}" for name, share in few.items())
+        return f"{shares}; the rest is not compared{why}"
+
+    @property
+    def reason(self) -> str:
+        """Why outputs of less than nine tenths are not compared, each reason once."""
+        few = [losses for name, losses in self.losses.items() if self.comparable[name] < ENOUGH]
+        return "; ".join(dict.fromkeys(loss.why for losses in few for loss in losses))
+
+    @property
+    def agreement(self) -> str:
+        """What the verdict says of a target without a mismatch."""
+        if not self.compared:
+            return self.coverage
+        return f"agrees on {self.coverage}" if self.coverage else "agrees"
 
     def __str__(self) -> str:
         """One line per target that agrees, and per mismatch of the others."""
@@ -125,7 +179,7 @@ class Verdict:
 
     def _told(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
-        return [(target, str(m)) for target, found in rows for m in found or ("agrees",)]
+        return [(t, str(m)) for t, found in rows for m in found or (self.agreement,)]
 
     @property
     def comparable_share(self) -> float:
@@ -146,10 +200,21 @@ class Verdict:
         }
         explained = {str(t): [habit.to_json() for habit in hs] for t, hs in self.explained.items()}
         habitual = {str(target): list(names) for target, names in self.habitual.items()}
-        told = {"accuracy": accuracy, "explained": explained, "habitual": habitual}
+        losses = {name: [asdict(loss) for loss in own] for name, own in self.losses.items()}
+        told = {
+            "accuracy": accuracy,
+            "explained": explained,
+            "habitual": habitual,
+            "losses": losses,
+        }
         return {"mismatches": found, **shares, **told}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
         """Raises: Unreadable for what is no verdict."""
         return read(cls, data)
+
+
+def _percent(share: float) -> str:
+    """A share in whole per cent, or as less than one; never rounded up to what it is not."""
+    return "less than 1 %" if 0 < share < 0.01 else f"{int(100 * share)} %"

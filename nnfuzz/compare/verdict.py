@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import plain
@@ -31,7 +33,8 @@ def judge(
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
-    return verdict(envelopes(graph, params), outputs, independent)
+    found = verdict(envelopes(graph, params), outputs, independent)
+    return replace(found, losses=losses(graph, params, found.partial))
 
 
 def verdict(

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
@@ -41,12 +42,15 @@ NOT_BEGUN = "not begun: the time was over"
 
 
 class Status(StrEnum):
-    """As in JUnit: an error is a test that could not be carried out. known: fails, as expected."""
+    """As in JUnit: an error is a test that could not be carried out. known: fails, as expected. not
+    compared: it ran, and no element of its outputs is comparable.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
     KNOWN = "known"
     SKIPPED = "skipped"
+    NOT_COMPARED = "not compared"
     ERROR = "error"
 
 
@@ -124,7 +128,13 @@ def _by_envelope(
 ) -> list[Result]:
     result = examine(case, runner, judge, levels)
     found = result.verdict.mismatches if result.verdict else {}
-    return [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
+    judged = [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
+    partly = f"agrees on {coverage}" if (coverage := _coverage(result.verdict)) else ""
+    return [r if r.message else replace(r, message=partly) for r in judged]
+
+
+def _coverage(verdict: Verdict | None) -> str:
+    return verdict.coverage if verdict else ""
 
 
 def _by_tolerance(
@@ -198,6 +208,8 @@ def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
         kind = outcome.kind
     elif outcome.kind is OutcomeKind.UNSUPPORTED:
         status, message = Status.SKIPPED, f"unsupported: {outcome.message}"
+    elif outcome.kind is OutcomeKind.NOT_COMPARED:
+        status, message = Status.NOT_COMPARED, outcome.message
     elif outcome.ok and outcome.outputs is None:
         status, message = Status.SKIPPED, "compiled, and not run: no device"
     elif wrong:

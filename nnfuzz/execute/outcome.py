@@ -20,7 +20,8 @@ class OutcomeKind(StrEnum):
     """How a stage ended. `unsupported` is what the backend itself says it does not implement.
 
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
-    then an error from the inside of the compiler (nnfuzz.execute.internal).
+    then an error from the inside of the compiler (nnfuzz.execute.internal). What ran is `not
+    compared` where no element of any output is comparable: neither right nor wrong.
     """
 
     OK = "ok"
@@ -31,6 +32,7 @@ class OutcomeKind(StrEnum):
     MISMATCH = "mismatch"
     REFUSED = "refused"
     ACCEPTED = "accepted"
+    NOT_COMPARED = "not compared"
 
 
 @dataclass(frozen=True, eq=False)

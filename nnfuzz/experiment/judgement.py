@@ -21,6 +21,8 @@ from nnfuzz.execute.wire import is_one
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import HABITS, Failure
 
+OPAQUE = "Opaque"
+"""The name of nnfuzz.spec.opaque.Opaque in a graph."""
 BLIND = "the model without the fault gets no further"
 """The message of an outcome that says nothing of the fault for which a model must be refused."""
 
@@ -58,11 +60,44 @@ def with_mismatches(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outco
     ]
 
 
+def with_nothing_compared(
+    outcomes: Iterable[Outcome], verdict: Verdict, outputs: Collection[str]
+) -> list[Outcome]:
+    """The outcomes, with `not compared` in place of ok where no element of any output was compared.
+
+    outputs: all names. What a verdict leaves out has agreed with PyTorch's values.
+    """
+    if verdict.compared or not all(name in verdict.comparable for name in outputs):
+        return list(outcomes)
+    return [
+        replace(o, kind=OutcomeKind.NOT_COMPARED, stage=Stage.COMPARE, message=verdict.reason)
+        if o.ok and o.outputs is not None
+        else o
+        for o in outcomes
+    ]
+
+
+def unknown_outputs(case: TestCase) -> list[str]:
+    """The outputs behind an operator without a spec: onnx.reference alone has computed them, so
+    that agreement with them is no comparison.
+    """
+    behind: set[str] = set()
+    for node in case.graph.nodes:
+        if node.op == OPAQUE or behind.intersection(node.inputs):
+            behind.update(node.outputs)
+    return [name for name in case.expected if name in behind]
+
+
 def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes; where a baseline is not right, all of its backend are `unsupported`: what runs
     there is not the backend's own, and nothing is left to hold the rest against.
     """
-    faulty = {o.backend for o in outcomes if o.baseline and state_of(o) is not State.RIGHT}
+    calm = OutcomeKind.NOT_COMPARED
+    faulty = {
+        o.backend
+        for o in outcomes
+        if o.baseline and o.kind is not calm and state_of(o) is not State.RIGHT
+    }
     return [
         replace(o, kind=OutcomeKind.UNSUPPORTED, message="the baseline is not right", outputs=None)
         if o.backend in faulty

@@ -25,7 +25,9 @@ from nnfuzz.experiment.judgement import (
     excused,
     informed,
     same_outputs,
+    unknown_outputs,
     with_mismatches,
+    with_nothing_compared,
 )
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services, Trouble
@@ -130,11 +132,13 @@ class Procedure:
         doubts = doubtful(self.case, ran)
         self._agreed = not doubts
         self._seconds += time.perf_counter() - start
-        if doubts or self.plan.judging is Judging.ALWAYS:
-            names = () if self.plan.judging is Judging.ALWAYS else doubts
+        asked = list(dict.fromkeys([*doubts, *unknown_outputs(self.case)]))
+        if asked or self.plan.judging is Judging.ALWAYS:
+            names = () if self.plan.judging is Judging.ALWAYS else asked
             self._verdict = await self._judged(ran, names)
         if self._verdict is not None:
-            self._outcomes = with_mismatches(self._outcomes, self._verdict)
+            judged = with_mismatches(self._outcomes, self._verdict)
+            self._outcomes = with_nothing_compared(judged, self._verdict, self.case.expected)
 
     async def _judged(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
         """None if the judge fails, or suspects the reference, which then accuses nobody."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment import blocking, result
@@ -30,11 +31,17 @@ class Result(result.Result):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed; what a compiler does not support is no failure."""
-        return not (self.failures or self.flaky)
+        """Whether nothing failed, and something was compared where anything ran; what a compiler
+        does not support is no failure.
+        """
+        silent = any(o.kind is OutcomeKind.NOT_COMPARED for o in self.outcomes)
+        return not (self.failures or self.flaky or silent)
 
     def __str__(self) -> str:
-        return "\n".join(": ".join(filter(None, row)) for row in self._rows())
+        """A line on what was compared where that is not nearly all, then one per target."""
+        lines = [": ".join(filter(None, row)) for row in self._rows()]
+        coverage = self.verdict.coverage if self.verdict and self.verdict.compared else ""
+        return "\n".join([f"compared: {coverage}", *lines] if coverage else lines)
 
     __repr__ = __str__
 
@@ -48,7 +55,9 @@ class Result(result.Result):
         return [
             (
                 str(o.target),
-                str(o.kind) if o.ok else f"{o.kind} in {o.stage}",
+                str(o.kind)
+                if o.ok or o.kind is OutcomeKind.NOT_COMPARED
+                else f"{o.kind} in {o.stage}",
                 trimmed("; ".join(map(str, wrong.get(o.target, ()))) or o.message, SHOWN),
             )
             for o in self.outcomes

@@ -143,5 +143,6 @@ def _kinds(levels: Mapping[str, Any]) -> list[str]:
 def _class(kinds: list[str]) -> str:
     if all(kind in _RIGHT for kind in kinds):
         return "ok"
-    calm = all(kind in (*_RIGHT, OutcomeKind.UNSUPPORTED) for kind in kinds)
+    silent = (OutcomeKind.UNSUPPORTED, OutcomeKind.NOT_COMPARED)
+    calm = all(kind in (*_RIGHT, *silent) for kind in kinds)
     return "unsupported" if calm else "failed"

@@ -19,12 +19,15 @@ from nnfuzz.triage.signature import Failure, export_failure
 
 
 class Answer(StrEnum):
-    """What became of a finding. `unsupported`: the backend now says it does not implement it."""
+    """What became of a finding. `unsupported`: the backend now says it does not implement it. `not
+    compared`: it runs, and no element of its outputs is comparable.
+    """
 
     REPRODUCED = "reproduced"
     DIFFERENT = "fails differently"
     UNSUPPORTED = "unsupported"
     FIXED = "fixed"
+    NOT_COMPARED = "not compared"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,10 @@ class Replayed:
     @property
     def fails(self) -> bool:
         return self.answer in (Answer.REPRODUCED, Answer.DIFFERENT)
+
+    @property
+    def compared(self) -> bool:
+        return self.answer is not Answer.NOT_COMPARED
 
 
 def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
@@ -56,6 +63,8 @@ def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
         answer = Answer.DIFFERENT
     elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in seen.outcomes):
         answer = Answer.FIXED
+    elif any(o.kind is OutcomeKind.NOT_COMPARED for o in seen.outcomes):
+        answer = Answer.NOT_COMPARED
     else:
         answer = Answer.UNSUPPORTED
     return Replayed(answer, seen.failures, seen)

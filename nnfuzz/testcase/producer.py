@@ -15,6 +15,7 @@ from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.envelope import enveloped
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
+from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import verdict
 from nnfuzz.execute.deviation import Habits
@@ -225,6 +226,7 @@ class Producer:
         return replace(
             found,
             defined=sure,
+            losses=losses(graph, params, found.partial),
             accuracy=accuracy(envelope, everything, found.mismatches),
             explained={target: own for target, (own, _) in told.items() if own},
             habitual={t: tuple(sorted(ns)) for t, (own, ns) in told.items() if ns and not own},

@@ -1,0 +1,100 @@
+"""Why elements of an output are not compared: the nodes at which they stop being comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnfuzz.compare.envelope import propagate
+from nnfuzz.compare.mismatch import Loss
+from nnfuzz.compare.precision import PRECISIONS
+from nnfuzz.compare.reference import reference
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.intervals import Interval
+from nnfuzz.spec.opaque import Opaque
+
+MOST = 8
+"""Nodes that are listed for an output: the others are usually further copies of these."""
+
+
+def losses(
+    graph: Graph, params: Mapping[str, np.ndarray], outputs: Collection[str]
+) -> dict[str, tuple[Loss, ...]]:
+    """By output, the first nodes on the way to it that have incomparable results of comparable
+    inputs, in the order of the graph; at most `MOST` for each.
+
+    It runs the reference once more, so it is only for outputs that are not compared as a whole.
+    Raises: ReferenceFault.
+    """
+    if not outputs:
+        return {}
+    values = reference(graph, params)
+    tracked = _Tracked(graph, values, propagate(graph, values))
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    found = {}
+    with torch.inference_mode():
+        for output in outputs:
+            origins = tracked.origins(makers, output)
+            found[output] = tuple(tracked.loss(output, node) for node in origins[:MOST])
+    return found
+
+
+@dataclass(frozen=True)
+class _Tracked:
+    """A graph with the values of its reference and the intervals around them."""
+
+    graph: Graph
+    values: Mapping[str, Tensor]
+    intervals: Mapping[str, Interval]
+
+    def origins(self, makers: Mapping[str, Node], output: str) -> list[Node]:
+        """The nodes before an output that lose what their inputs had."""
+        wanted, seen, found = [output], set(), set()
+        while wanted:
+            name = wanted.pop()
+            if name in seen or name not in makers or not self._loses(name):
+                continue
+            seen.add(name)
+            node = makers[name]
+            before = [n for n in node.inputs if n in makers and self._loses(n)]
+            if not before or isinstance(node.op, Opaque):
+                found.add(node.outputs)
+            wanted += before
+        return [node for node in self.graph.nodes if node.outputs in found]
+
+    def _loses(self, name: str) -> bool:
+        """Whether a value has elements that are not comparable."""
+        interval = self.intervals[name]
+        is_float = self.graph.type(name).dtype.is_float
+        return bool((interval.mask() if is_float else interval.unsure).any())
+
+    def loss(self, output: str, node: Node) -> Loss:
+        lost = next((n for n in node.outputs if self._loses(n)), node.outputs[0])
+        if isinstance(node.op, Opaque):
+            names = dict.fromkeys(inner.op_type for inner in node.op.graph.node)
+            has = "has" if len(names) == 1 else "have"
+            name = ", ".join(names)
+            return Loss(name, lost, f"{name} {has} no operator spec in nnfuzz")
+        return Loss(node.op.name, lost, f"{node.op.name} {self._why(node, lost)}")
+
+    def _why(self, node: Node, lost: str) -> str:
+        """The reason of an operator with a spec, as what follows its name in a sentence."""
+        interval, dtype = self.intervals[lost], self.graph.type(lost).dtype
+        inputs = [self.intervals[name] for name in node.inputs]
+        ends = [[b.lo for b in inputs], [b.hi for b in inputs]]
+        undefined = node.op.undefined(*inputs)
+        if undefined is not None and bool(undefined.any()):
+            return "is undefined by ONNX for these inputs"
+        if dtype.is_float and not bool(torch.isfinite(self.values[lost]).all()):
+            return "has a result that is infinite or not a number"
+        if any(bool((term > 0).any()) for end in ends for term in node.op.domain(*end)):
+            return "may be outside of its domain"
+        if not dtype.is_float and not bool(interval.mask().any()):
+            return "decides over overlapping intervals"
+        if dtype.is_float and bool(interval.mask().any()) and dtype in PRECISIONS:
+            return f"may overflow {dtype.value}, or decides over overlapping intervals"
+        return "has a result that no rule determines"

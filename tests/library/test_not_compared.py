@@ -1,0 +1,83 @@
+"""Nothing is "ok" that was not compared: models with a node that no operator spec describes, masks."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+from typer.testing import CliRunner
+
+import nnfuzz
+from nnfuzz.cli.errors import NOT_COMPARED
+from nnfuzz.cli.main import app
+from nnfuzz.compare.mismatch import Loss, Verdict
+from nnfuzz.execute.outcome import OutcomeKind
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x) => '
+UNKNOWN = "s = SequenceConstruct(x)  i = Constant<value = int64 {0}>()  y = SequenceAt(s, i)"
+WHY = "SequenceConstruct, SequenceAt have no operator spec in nnfuzz"
+
+
+@pytest.fixture(scope="module")
+def unknown() -> nnfuzz.TestCase:
+    text = f"{HEAD}(float[2, 3] y) {{ {UNKNOWN} }}"
+    return nnfuzz.TestCase.from_onnx(parser.parse_model(text))
+
+
+@pytest.fixture(scope="module")
+def masked() -> nnfuzz.TestCase:
+    mask = numpy_helper.from_array(np.triu(np.full((8, 8), -np.inf, np.float32), 1), "mask")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [8, 8]) for n in "xy")
+    nodes = [helper.make_node("Add", ["x", "mask"], ["s"]), helper.make_node("Softmax", ["s"], "y")]
+    graph = helper.make_graph(nodes, "m", [x], [y], [mask])
+    opsets = [helper.make_opsetid("", 17)]
+    model: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    given = np.arange(64, dtype=np.float32).reshape(8, 8) / 8
+    return nnfuzz.TestCase.from_onnx(model, {"x": given})
+
+
+def test_the_oracle_does_not_agree_with_what_it_cannot_compare(unknown):
+    ((name, array),) = unknown.expected.items()
+    verdict = nnfuzz.Oracle()(unknown, {name: np.full_like(array, 1e9)})
+    assert not verdict.ok and not verdict.compared and verdict.comparable == {name: 0.0}
+    assert str(verdict) == f"yours: not compared: {WHY}"
+    assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_a_result_of_nothing_compared_is_not_ok(unknown):
+    with nnfuzz.Experiment(["onnxruntime/O0"]) as run:
+        result = run(unknown)
+    (outcome,) = result.outcomes
+    assert outcome.kind is OutcomeKind.NOT_COMPARED and not result.ok and not result.failures
+    assert str(result) == f"{outcome.target}: not compared: {WHY}"
+
+
+def test_a_mask_says_its_share_and_reason_in_the_first_line(masked):
+    verdict = nnfuzz.Oracle()(masked, masked.expected)
+    (share,) = verdict.comparable.values()
+    assert 0 < share < 0.5 and verdict.ok
+    first = str(verdict).splitlines()[0]
+    assert first.startswith("yours: agrees on ") and "the rest is not compared: Add has" in first
+
+
+def test_an_output_that_is_compared_hides_nothing_about_another():
+    text = f"{HEAD}(float[2, 3] y, float[2, 3] z) {{ {UNKNOWN}  z = Relu(x) }}"
+    case = nnfuzz.TestCase.from_onnx(parser.parse_model(text))
+    verdict = nnfuzz.Oracle()(case, case.expected)
+    assert verdict.ok and sorted(verdict.comparable.values()) == [0.0, 1.0]
+    assert str(verdict).endswith(f"; the rest is not compared: {WHY}")
+
+
+def test_a_folder_of_which_nothing_is_compared_has_an_exit_code_of_its_own(unknown, tmp_path):
+    unknown.save(tmp_path)
+    ran = CliRunner().invoke(app, ["verify", str(tmp_path), "-b", "onnxruntime", "--level", "O0"])
+    assert ran.exit_code == NOT_COMPARED, ran.output
+    assert "1 not compared" in ran.output and WHY in ran.output
+
+
+def test_shares_are_rounded_down():
+    loss = {"y": (Loss("Floor", "y", "Floor decides over overlapping intervals"),)}
+    assert Verdict({}, {"y": 0.899}, losses=loss).agreement.startswith("agrees on 89 % of y; the")
+    assert Verdict({}, {"y": 0.001}, losses=loss).agreement.startswith("agrees on less than 1 %")
+    assert Verdict({}, {"y": 0.9}, losses=loss).agreement == "agrees"
