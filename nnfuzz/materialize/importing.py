@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx
@@ -19,12 +18,12 @@ import onnx
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.sizes import renamed
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.meaning import defaults, means
+from nnfuzz.materialize.instances import Instance, by_lowering, by_name
 from nnfuzz.materialize.regions import Region
 from nnfuzz.materialize.static import OnnxImportError, Source, static
 from nnfuzz.materialize.walk import bodies
 from nnfuzz.spec.opaque import Opaque
-from nnfuzz.spec.operator import ConstraintError, OpSpec
+from nnfuzz.spec.operator import ConstraintError
 from nnfuzz.spec.registry import OpRegistry
 
 SMALL = 16
@@ -133,14 +132,14 @@ def _check(graph: Graph) -> None:
 
 
 def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
-    op, inputs = _described(source, region, registry) or _undescribed(source, region)
-    if not inputs:  # Constants become weights when they are read, dice an input.
+    found = _described(source, region, registry) or _undescribed(source, region)
+    if not found.inputs:  # Constants become weights when they are read, dice an input.
         given = [name for name in region.outputs if name not in source.constants]
         draft.graph.inputs += [_declared(draft, source, name, "p") for name in given]
         return
-    names = [_read_by(draft, source, name) for name in inputs]
-    made = [_declared(draft, source, name, "v") for name in region.outputs]
-    draft.graph.nodes.append(Node(op, tuple(names), tuple(made)))
+    names = [_read_by(draft, source, name) for name in found.inputs]
+    made = [_declared(draft, source, name, "v") for name in found.outputs]
+    draft.graph.nodes.append(Node(found.op, tuple(names), tuple(made)))
 
 
 def _read_by(draft: _Draft, source: Source, name: str) -> str:
@@ -161,64 +160,23 @@ def _declared(draft: _Draft, source: Source, name: str, stem: str) -> str:
     return fresh
 
 
-def _described(
-    source: Source, region: Region, registry: OpRegistry
-) -> tuple[OpSpec, list[str]] | None:
-    """The node as an instance of a spec, with the inputs that are not attributes of it."""
+def _described(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+    """The node as an instance of a spec."""
     node = region.nodes[0]
-    if region.outputs != tuple(node.output) or any(bodies(node)):
+    if region.outputs != tuple(filter(None, node.output)) or any(bodies(node)):
         return None
-    for spec in registry.specs():
-        if spec.name.startswith(node.op_type) and spec.since <= source.opset:
-            found = _instance(source, node, spec)
+    specs = [spec for spec in registry.specs() if node.op_type in spec.name]
+    specs = [spec for spec in specs if spec.since <= source.opset]
+    specs.sort(key=lambda spec: spec.name != node.op_type)
+    for instance in (by_name, by_lowering):
+        for spec in specs:
+            found = instance(source, node, spec)
             if found is not None:
                 return found
     return None
 
 
-def _instance(
-    source: Source, node: onnx.NodeProto, spec: type[OpSpec]
-) -> tuple[OpSpec, list[str]] | None:
-    fields, inputs = _fields(source, node, spec)
-    if "" in inputs:
-        return None
-    try:
-        takes = [source.types[n] for n in inputs]
-        gives = [source.types[n] for n in node.output]
-        op = spec.from_onnx(fields, takes, gives)
-        op.check(*takes)
-        inferred = op.type_transfer(*takes)
-        same = len(inferred) == len(gives) and all(a.same(b) for a, b in zip(inferred, gives))
-        return (op, inputs) if same and means(op, inputs, source, node) else None
-    except Exception:
-        return None
-
-
-def _fields(
-    source: Source, node: onnx.NodeProto, spec: type[OpSpec]
-) -> tuple[dict[str, Any], list[str]]:
-    """Attributes of the spec that the node sets, by attribute or by constant input; the rest."""
-    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
-    fields = {name: _value(value) for name, value in defaults(node, source.opset).items()}
-    inputs = []
-    for i, name in enumerate(node.input):
-        formal = schema.inputs[min(i, len(schema.inputs) - 1)].name
-        if formal in spec.declared and (not name or name in source.constants):
-            fields[formal] = _value(source.constants[name].tolist()) if name else None
-        else:
-            inputs.append(name)
-    for left_out in schema.inputs[len(node.input) :]:
-        fields.setdefault(left_out.name, None)
-    return fields, inputs
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode()
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _undescribed(source: Source, region: Region) -> tuple[OpSpec, list[str]]:
+def _undescribed(source: Source, region: Region) -> Instance:
     kept = [n for n in region.inputs if n in source.constants]
     small = {name for name in kept if source.constants[name].size <= SMALL}
     inputs = [name for name in region.inputs if name not in small]
@@ -227,4 +185,4 @@ def _undescribed(source: Source, region: Region) -> tuple[OpSpec, list[str]]:
     graph.output.extend(protos.declarations(source.types, region.outputs))
     graph.initializer.extend(protos.tensor(n, source.constants[n]) for n in sorted(small))
     takes, gives = ([source.types[n] for n in names] for names in (inputs, region.outputs))
-    return Opaque.of(graph, source.opset, takes, gives), inputs
+    return Instance(Opaque.of(graph, source.opset, takes, gives), inputs, list(region.outputs))

@@ -91,7 +91,7 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     if node.op_type == "Reshape" and not _as_many(found.types[needed[0]], outputs):
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
-    _computed(node, found.opset)
+    _computed(found, node, needed)
 
 
 def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
@@ -100,12 +100,14 @@ def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
     return None in types or len({t.numel for t in types if t is not None}) == 1
 
 
-def _computed(node: onnx.NodeProto, opset: int) -> None:
+def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None:
     """Raises: Unknown if nobody here computes it, as an operator without a spec."""
     from onnx.reference import ReferenceEvaluator
 
+    graph = onnx.GraphProto(name="node", node=[node])
+    graph.input.extend(onnx.ValueInfoProto(name=name, type=found.types[name]) for name in needed)
     try:
-        ReferenceEvaluator(protos.model(onnx.GraphProto(name="node", node=[node]), opset))
+        ReferenceEvaluator(protos.typed(protos.model(graph, found.opset)))
     except NotImplementedError:
         raise Unknown("onnx.reference does not compute it") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,55 @@ from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import Emitter
+from nnfuzz.materialize.protos import typed
 from nnfuzz.materialize.static import Source
 from nnfuzz.spec.operator import OpSpec
 
 RUNS = 2
+OTHER = 1000.0
+"""The difference of other operators than the node's."""
 DEAREST = 1 << 20
 """Operations of the largest node that onnx.reference is made to run."""
 IMPLIED = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
 """What the standard has for every axis if an attribute without a default is left out."""
 
 
+@dataclass(frozen=True)
+class Lowered:
+    """What an instance lowers to. outputs: its outputs' names there, in order."""
+
+    graph: onnx.GraphProto
+    outputs: tuple[str, ...]
+
+    def names(self, node: onnx.NodeProto) -> list[str]:
+        """Per output of the instance, the node's name for it; "" for what the node leaves out.
+
+        By position in the lowering, if that is a single node, else in order.
+        """
+        if len(self.graph.node) != 1:
+            given = list(node.output)
+            return given + [""] * (len(self.outputs) - len(given))
+        made = dict(zip(self.graph.node[0].output, node.output))
+        return [made.get(name, "") for name in self.outputs]
+
+
+def lowering(op: OpSpec, inputs: Sequence[str], source: Source) -> Lowered:
+    """The nodes of an instance that reads these values. Raises: whatever the lowering raises."""
+    gives = op.type_transfer(*(source.types[n] for n in inputs))
+    outputs = tuple(f"result_{i}" for i in range(len(gives)))
+    emit = Emitter(source.opset, source.types)
+    emit.lower(Node(op, tuple(inputs), outputs))
+    graph = onnx.GraphProto(name="node", node=emit.nodes, initializer=emit.initializers)
+    graph.input.extend(protos.declarations(source.types, inputs))
+    graph.output.extend(map(protos.value_info, outputs, gives))
+    return Lowered(graph, outputs)
+
+
 def means(op: OpSpec, inputs: Sequence[str], source: Source, node: onnx.NodeProto) -> bool:
     """Whether the instance's lowering is the node, or gives the same bits on random inputs."""
     takes = {name: source.types[name] for name in inputs}
-    lowered = _lowering(op, inputs, source, node)
-    if _same(lowered, node, source):
+    lowered = lowering(op, inputs, source)
+    if difference(lowered.graph, node, source) == 0:
         return True
     return op.cost(*takes.values()) <= DEAREST and _agree(lowered, takes, source, node)
 
@@ -40,24 +75,27 @@ def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
     return {name: onnx.helper.get_attribute_value(value) for name, value in values.items()}
 
 
-def _same(lowered: onnx.GraphProto, node: onnx.NodeProto, source: Source) -> bool:
-    """Whether the lowering is one node, with the same attributes and inputs."""
+def difference(lowered: onnx.GraphProto, node: onnx.NodeProto, source: Source) -> float:
+    """How much of a lowering differs from a node: 0 if it is that node."""
     if len(lowered.node) != 1 or lowered.node[0].op_type != node.op_type:
-        return False
+        return OTHER + len(lowered.node)
     own = {t.name: onnx.numpy_helper.to_array(t) for t in lowered.initializer}
     mine, theirs = list(lowered.node[0].input), list(node.input)
-    if len(mine) != len(theirs):
-        return False
+    found = 2.0 * abs(len(mine) - len(theirs))
     for ours, name in zip(mine, theirs):
-        constant = source.constants.get(name)
-        equal = ours in own and constant is not None and _equal(own[ours], constant)
-        if ours != name and not equal:
-            return False
+        if ours != name:
+            found += _apart(own[ours], source.constants.get(name)) if ours in own else 2.0
     have, want = (defaults(n, source.opset) for n in (lowered.node[0], node))
-    if want.keys() - have.keys():
-        return False
-    given = all(_equal(have[name], want[name]) for name in want)
-    return given and all(_implied(n, have[n]) for n in have.keys() - want.keys())
+    found += len(want.keys() - have.keys())
+    found += sum(0 if _equal(have[n], want[n]) else 1 for n in want if n in have)
+    return found + sum(not _implied(n, have[n]) for n in have.keys() - want.keys())
+
+
+def _apart(one: np.ndarray, other: np.ndarray | None) -> float:
+    """0 for equal constants, more the more elements differ."""
+    if other is None or one.dtype != other.dtype or one.shape != other.shape:
+        return 2.0
+    return 0.0 if _equal(one, other) else float((one != other).mean()) or 1.0
 
 
 def _implied(name: str, value: Any) -> bool:
@@ -72,7 +110,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _agree(
-    lowered: onnx.GraphProto, takes: Mapping[str, TensorType], source: Source, node: onnx.NodeProto
+    lowered: Lowered, takes: Mapping[str, TensorType], source: Source, node: onnx.NodeProto
 ) -> bool:
     """Whether lowering and node, run by onnx.reference, have equal results."""
     from onnx.reference import ReferenceEvaluator
@@ -81,26 +119,18 @@ def _agree(
     own = {n: source.constants[n] for n in takes if n in source.constants}
     original = onnx.GraphProto(name="node", node=[node], initializer=constants)
     original.input.extend(protos.declarations(takes, [n for n in takes if n not in own]))
-    original.output.extend(protos.declarations(source.types, node.output))
-    runs = [ReferenceEvaluator(protos.model(g, source.opset)) for g in (lowered, original)]
+    given = [(i, name) for i, name in enumerate(lowered.names(node)) if name]
+    original.output.extend(protos.declarations(source.types, [name for _, name in given]))
+    graphs = (lowered.graph, original)
+    runs = [ReferenceEvaluator(typed(protos.model(g, source.opset))) for g in graphs]
     for fed in _samples(takes):
         with np.errstate(all="ignore"):
             theirs = runs[1].run(None, {n: a for n, a in fed.items() if n not in own})
-            ours = runs[0].run(None, {**fed, **own})
+            made = runs[0].run(None, {**fed, **own})
+        ours = [made[i] for i, _ in given]
         if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True
-
-
-def _lowering(
-    op: OpSpec, inputs: Sequence[str], source: Source, node: onnx.NodeProto
-) -> onnx.GraphProto:
-    emit = Emitter(source.opset, source.types)
-    emit.lower(Node(op, tuple(inputs), tuple(node.output)))
-    graph = onnx.GraphProto(name="node", node=emit.nodes, initializer=emit.initializers)
-    graph.input.extend(protos.declarations(source.types, inputs))
-    graph.output.extend(protos.declarations(source.types, node.output))
-    return graph
 
 
 def _samples(takes: Mapping[str, TensorType]) -> Iterator[dict[str, np.ndarray]]:

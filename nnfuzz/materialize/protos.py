@@ -90,6 +90,15 @@ def model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
     )
 
 
+def typed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of all values, which onnx.reference needs for some operators whose
+    meaning ONNX gives as a function; as it was if they cannot be inferred."""
+    try:
+        return onnx.shape_inference.infer_shapes(model)
+    except onnx.shape_inference.InferenceError:
+        return model
+
+
 def ir_version(opset: int) -> int:
     """The oldest IR version for an opset, at most what ONNX Runtime loads."""
     return min(helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset], MAX_IR_VERSION)

@@ -74,7 +74,12 @@ class Opaque(OpSpec):
         from onnx.reference import ReferenceEvaluator
 
         opsets = [onnx.OperatorSetIdProto(domain="", version=self.opset)]
-        return ReferenceEvaluator(onnx.ModelProto(graph=self.graph, opset_import=opsets))
+        model = onnx.ModelProto(ir_version=10, graph=self.graph, opset_import=opsets)
+        try:  # some operators are functions of the types of their inputs
+            model = onnx.shape_inference.infer_shapes(model)
+        except onnx.shape_inference.InferenceError:
+            pass
+        return ReferenceEvaluator(model)
 
     @classmethod
     def signatures(cls) -> list[Any]:

@@ -1,0 +1,124 @@
+"""Attributes of a spec under which it lowers to a given node, found without the spec's help.
+
+Every attribute has candidates: values of the node's attributes and constants, what the spec's own
+declaration offers, dtypes and sizes of inputs and outputs. One attribute after the other gets the
+candidate under which the lowering differs least from the node, until nothing gets better. Whether
+the result means the same as the node is for `nnfuzz.materialize.meaning` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym
+from nnfuzz.spec.operator import OpSpec
+
+PASSES = 4
+LARGEST = 16
+"""Elements of a sequence that may be an attribute."""
+USUAL = (None, 0, 1, -1)
+Measure = Callable[[OpSpec], float]
+
+
+def guessed(
+    spec: type[OpSpec],
+    fields: Mapping[str, Any],
+    takes: Sequence[TensorType],
+    gives: Sequence[TensorType],
+    measure: Measure,
+) -> tuple[OpSpec, float]:
+    """The best instance found, and by how much its lowering differs from the node.
+
+    fields: values of the node's attributes and constants by their ONNX names. measure: how much
+    the lowering of an instance differs; infinite where it fails.
+    """
+    pool = list(_pool(fields, takes, gives))
+    op = spec.__new__(spec)
+    for name, declared in spec.declared.items():
+        found = _candidates(name, declared, op, fields, takes, pool)
+        op.__dict__[name] = next(iter(found), None)
+    least = measure(op)
+    for _ in range(PASSES):
+        before = least
+        for name, declared in spec.declared.items():
+            for value in _candidates(name, declared, op, fields, takes, pool):
+                if least == 0:
+                    return op, least
+                other = _with(op, name, value)
+                if (distance := measure(other)) < least:
+                    op, least = other, distance
+        if least == before:
+            break
+    return op, least
+
+
+def _with(op: OpSpec, name: str, value: Any) -> OpSpec:
+    other = type(op).__new__(type(op))
+    other.__dict__.update({**op.attributes, name: value})
+    return other
+
+
+def _candidates(
+    name: str,
+    declared: Attribute,
+    op: OpSpec,
+    fields: Mapping[str, Any],
+    takes: Sequence[TensorType],
+    pool: Sequence[Any],
+) -> list[Any]:
+    """Values of one attribute to try, the likely ones first, without repetitions."""
+    found = [fields[name]] if name in fields else []
+    if isinstance(declared, Choice):
+        found += _offered(declared, op, takes)
+        found += pool
+    else:
+        found += [value for value in pool if _fits(declared, value)]
+    return list({repr(value): value for value in found}.values())
+
+
+def _offered(declared: Choice, op: OpSpec, takes: Sequence[TensorType]) -> list[Any]:
+    """The default and the options, as far as they follow from what is known already."""
+    found = [declared.default] if "default" in vars(declared) and _given(declared) else []
+    try:
+        options = declared.options
+        return [*found, *((options(op, *takes) if callable(options) else options) or ())]
+    except Exception:  # they are a function of attributes that are wrong as yet
+        return found
+
+
+def _given(declared: Choice) -> bool:
+    from nnfuzz.spec.attributes import REQUIRED
+
+    return declared.default is not REQUIRED
+
+
+def _fits(declared: Sym | Real, value: Any) -> bool:
+    if isinstance(declared, Real):
+        return isinstance(value, float)
+    if declared.count is None:
+        return isinstance(value, int)
+    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+
+
+def _pool(
+    fields: Mapping[str, Any], takes: Sequence[TensorType], gives: Sequence[TensorType]
+) -> Iterator[Any]:
+    """What an attribute may be made of: values of the node, their parts, dtypes and shapes."""
+    for value in fields.values():
+        if isinstance(value, tuple):
+            yield value if len(value) <= LARGEST else None
+            if 0 < len(value) <= LARGEST:
+                half = len(value) // 2
+                yield from (value[:half], value[half:], value[2:])
+                yield from value
+        else:
+            yield value
+    yield from USUAL
+    for type_ in (*gives, *takes):
+        yield type_.dtype
+        yield type_.sizes
+    yield from range(2, 9)
+    for type_ in (*takes, *gives):
+        yield from type_.sizes

@@ -1,0 +1,155 @@
+"""A node of a foreign model as an instance of a spec that provably means the same."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from nnfuzz.materialize.guessing import guessed
+from nnfuzz.materialize.meaning import defaults, difference, lowering, means
+from nnfuzz.materialize.static import Source
+from nnfuzz.spec.operator import OpSpec
+
+MISTYPED = 10.0
+"""How much an instance counts as different from a node whose outputs have other types."""
+CONSTANTS = 5
+"""Constant inputs of which each may be an operand or an attribute."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An operator, the values that it reads, and those that it makes, by their names in the model.
+
+    Outputs that the model leaves out have names of their own.
+    """
+
+    op: OpSpec
+    inputs: list[str]
+    outputs: list[str]
+
+
+def by_name(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instance | None:
+    """The instance whose attributes the spec reads itself, by their names unless it says how."""
+    fields, inputs = _fields(source, node, spec)
+    if "" in inputs:
+        return None
+    try:
+        takes = [source.types[n] for n in inputs]
+        gives = [source.types[n] for n in node.output if n]
+        return _checked(source, node, spec.from_onnx(fields, takes, gives), inputs)
+    except Exception:
+        return None
+
+
+def by_lowering(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instance | None:
+    """The instance whose attributes are found by what it lowers to (nnfuzz.materialize.guessing)."""
+    fields = _all_fields(source, node)
+    for inputs in _operands(source, node, spec):
+        takes = [source.types[n] for n in inputs]
+        gives = [source.types[n] for n in node.output if n]
+
+        def measure(op: OpSpec) -> float:
+            try:
+                return _distance(source, node, op, inputs)
+            except Exception:
+                return math.inf
+
+        try:
+            op, distance = guessed(spec, fields, takes, gives, measure)
+            found = _checked(source, node, op, inputs) if distance < MISTYPED else None
+        except Exception:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _distance(source: Source, node: onnx.NodeProto, op: OpSpec, inputs: Sequence[str]) -> float:
+    lowered = lowering(op, inputs, source)
+    found = difference(lowered.graph, node, source)
+    inferred = op.type_transfer(*(source.types[n] for n in inputs))
+    for name, type_ in zip(lowered.names(node), inferred):
+        found += 0 if not name or type_.same(source.types[name]) else MISTYPED
+    found += 3 * len({n for n in node.output if n} - set(lowered.names(node)))
+    return found + 0.5 * any(c is False for c in op.requires(*(source.types[n] for n in inputs)))
+
+
+def _checked(
+    source: Source, node: onnx.NodeProto, op: OpSpec, inputs: list[str]
+) -> Instance | None:
+    """The instance if it is admitted, has the types of the node, and means the same."""
+    takes = [source.types[n] for n in inputs]
+    op.check(*takes)
+    names = lowering(op, inputs, source).names(node)
+    if {n for n in node.output if n} - {*names}:
+        return None
+    inferred = op.type_transfer(*takes)
+    same = all(t.same(source.types[n]) for n, t in zip(names, inferred, strict=True) if n)
+    if not same or not means(op, inputs, source, node):
+        return None
+    spare = [n or f"{node.output[0]}/{i}" for i, n in enumerate(names)]
+    source.types.update((n, t) for n, t in zip(spare, inferred) if n not in source.types)
+    return Instance(op, inputs, spare)
+
+
+def _operands(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[list[str]]:
+    """Which inputs of the node may be those of the spec: all that are no constants, and some."""
+    given = [name for name in node.input if name]
+    least, most = spec.arity()
+    held = [name for name in given if name in source.types]
+    spare = [i for i, name in enumerate(given) if name in source.constants]
+    if len(spare) > CONSTANTS:
+        spare = spare[-CONSTANTS:]
+    for count in range(len(spare) + 1):
+        for gone in itertools.combinations(spare, count):
+            names = [name for i, name in enumerate(given) if i not in gone]
+            if least <= len(names) <= most and set(names) <= set(held):
+                yield names
+
+
+def _all_fields(source: Source, node: onnx.NodeProto) -> dict[str, Any]:
+    """Attributes and small constants of a node, by their ONNX names; None for what is left out."""
+    formal = _formal(source, node)
+    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
+    fields: dict[str, Any] = dict.fromkeys((*(i.name for i in schema.inputs), *schema.attributes))
+    fields |= {name: _value(value) for name, value in defaults(node, source.opset).items()}
+    for name, own in zip(node.input, formal):
+        if name in source.constants and source.constants[name].size <= 16:
+            array = source.constants[name]
+            fields[own] = _value(array.tolist())
+    return fields
+
+
+def _formal(source: Source, node: onnx.NodeProto) -> list[str]:
+    """What the standard calls each input of a node."""
+    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
+    last = len(schema.inputs) - 1
+    return [schema.inputs[min(i, last)].name for i in range(len(node.input))]
+
+
+def _fields(
+    source: Source, node: onnx.NodeProto, spec: type[OpSpec]
+) -> tuple[dict[str, Any], list[str]]:
+    """Attributes of the spec that the node sets, by attribute or by constant input; the rest."""
+    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
+    fields = {name: _value(value) for name, value in defaults(node, source.opset).items()}
+    inputs = []
+    for name, formal in zip(node.input, _formal(source, node)):
+        if formal in spec.declared and (not name or name in source.constants):
+            fields[formal] = _value(source.constants[name].tolist()) if name else None
+        else:
+            inputs.append(name)
+    for left_out in schema.inputs[len(node.input) :]:
+        fields.setdefault(left_out.name, None)
+    return fields, inputs
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    return tuple(map(_value, value)) if isinstance(value, list) else value
