@@ -37,6 +37,12 @@ class ConvTranspose(WeightedSum, Kernels):
     """
 
     output_padding = Choice(by=_behind)
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        padding = fields.get("output_padding", (0,) * (takes[0].rank - 2))
+        return super().from_onnx({**fields, "output_padding": padding}, takes, gives)
+
     shaped = Choice(lambda op, *_: SHAPED[op.auto_pad], default=0)
     """Whether the model says the sizes that come out, from which the padding follows."""
 

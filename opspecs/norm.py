@@ -36,6 +36,7 @@ CHANNEL = In("T", ranks=(1, 1), weight=True)
 @operator
 class Softmax(Exponentials):
     within = (0.0, 1.0)
+    leaves_out = True
 
     def torch(self, x):
         return torch.softmax(x, self.axis)

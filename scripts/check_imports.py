@@ -37,7 +37,7 @@ from nnfuzz.testcase.case import ModelError
 from nnfuzz.testcase.foreign import case_of_model
 
 sys.path.insert(0, str(Path(__file__).parent))
-from modules import MODULES, Module  # noqa: E402
+from modules import MODULES, Module
 
 OPSETS = {"torchscript": (13, 17, 20), "dynamo": (18, 20, 23)}
 

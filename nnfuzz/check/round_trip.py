@@ -142,7 +142,7 @@ def _share(graph: Graph, params: Mapping[str, np.ndarray], wanted: Graph) -> flo
         return 0.0
     bounds = envelopes(graph, given)
     told = sum(int(bounds[name].comparable.sum()) for name in wanted.outputs if name in bounds)
-    return told / max(1, sum(wanted.type(name).numel for name in wanted.outputs))
+    return told / max(1, sum(wanted.type(name).elements for name in wanted.outputs))
 
 
 def _named(graph: Graph) -> Sequence[str]:

@@ -10,6 +10,7 @@ at all. What an operator makes of it:
   points that stand for its operands: the ends of an interval, both zeros where it holds either,
   NaN, an infinity. What these agree on is decided (`_agreed`); next to a pole, at the end of a
   domain or where something may overflow they do not.
+- -inf leaves an element out of a softmax, as masks of attention do (`OpSpec.leaves_out`).
 - Any other operator makes numbers of numbers, as long as they are in its domain, outside of which
   what it computes on its way may overflow; what depends on another element is anything at all.
 
@@ -41,6 +42,8 @@ from nnfuzz.spec.rounding import underflow
 Arrays = Mapping[str, np.ndarray]
 ROUNDING = 8.0
 """Unit roundoffs by which a function may be off where an operand is infinite: atan(inf)."""
+NEGLIGIBLE = 1000.0
+"""e to the power of minus this is zero, also in float64."""
 _SCALE = 2.0**-500
 """Operands times this: what is still infinite is at a pole, and has not overflowed."""
 
@@ -73,7 +76,9 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> tuple[dict[str, Envelope
         for name in (*graph.inputs, *graph.weights):
             intervals[name], edges[name] = _given(values[name], graph.type(name).dtype)
         for node in graph.nodes:
-            step(graph, node, values, intervals)
+            here = intervals | _left_out(node, intervals, edges)
+            step(graph, node, values, here)
+            intervals.update((name, here[name]) for name in node.outputs)
             made = _outputs(graph, node, values, intervals, edges)
             for name, (interval, edge) in zip(node.outputs, made, strict=True):
                 intervals[name], edges[name] = interval, edge
@@ -82,6 +87,25 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> tuple[dict[str, Envelope
         for name in graph.outputs
     }
     return found, all(defined(node, graph, intervals) for node in graph.nodes)
+
+
+def _left_out(
+    node: Node, intervals: Mapping[str, Interval], edges: Mapping[str, Edge]
+) -> dict[str, Interval]:
+    """The operand of a softmax with a number in place of -inf whose exponential is zero beside
+    those of the others: a mask leaves out elements in this way. Where it leaves out all of them
+    the reference is NaN, and nothing is decided."""
+    if not node.op.leaves_out:
+        return {}
+    (name,) = node.inputs
+    own, gone = intervals[name], edges[name].special == -torch.inf
+    if not bool(gone.any()):
+        return {}
+    least = torch.where(own.mask(), torch.inf, own.lo).amin()
+    low = (least if bool(torch.isfinite(least)) else torch.zeros_like(least)) - NEGLIGIBLE
+    lo, hi = (torch.where(gone, low, end) for end in (own.lo, own.hi))
+    mask = own.mask() & ~gone
+    return {name: Interval(lo, lo if own.exact else hi, mask if bool(mask.any()) else None)}
 
 
 def _given(x: Tensor, dtype: DType) -> tuple[Interval, Edge]:

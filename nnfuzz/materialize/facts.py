@@ -38,6 +38,8 @@ class Facts:
     computed: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
+    uncomputed: set[str] = field(default_factory=set)
+    """Outputs of nodes that onnx.reference does not compute: they need a spec."""
 
 
 def is_static(type_: onnx.TypeProto | None) -> bool:

@@ -20,7 +20,7 @@ from nnfuzz.ir.sizes import renamed
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.instances import Instance, by_lowering, by_name
 from nnfuzz.materialize.regions import Region
-from nnfuzz.materialize.static import OnnxImportError, Source, static
+from nnfuzz.materialize.static import OnnxImportError, Source, nothing, static
 from nnfuzz.materialize.walk import bodies
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import ConstraintError
@@ -36,6 +36,7 @@ class _Draft:
 
     graph: Graph = field(default_factory=Graph)
     names: dict[str, str] = field(default_factory=dict)
+    lost: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,12 @@ def import_onnx(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> Imp
     for region in source.regions:
         _append(draft, source, region, registry)
     fresh = _prune(draft, source)
+    lost = (*source.lost, *draft.lost)
+    if draft.lost and not draft.graph.nodes:
+        raise OnnxImportError(nothing(lost))
     _check(draft.graph)
     names = {fresh[name]: theirs for theirs, name in draft.names.items() if name in fresh}
-    return ImportedModel(draft.graph, source.sizes, source.lost, names, source.constants)
+    return ImportedModel(draft.graph, source.sizes, lost, names, source.constants)
 
 
 def opaque_nodes(graph: Graph) -> list[str]:
@@ -132,7 +136,13 @@ def _check(graph: Graph) -> None:
 
 
 def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
-    found = _described(source, region, registry) or _undescribed(source, region)
+    described = _described(source, region, registry)
+    unrun = [n for n in region.nodes if not set(source.uncomputed).isdisjoint(n.output)]
+    if described is None and unrun:
+        draft.lost += [(n.op_type, "onnx.reference does not compute it") for n in unrun]
+        draft.graph.inputs += [_declared(draft, source, name, "p") for name in region.outputs]
+        return
+    found = described or _undescribed(source, region)
     if not found.inputs:  # Constants become weights when they are read, dice an input.
         given = [name for name in region.outputs if name not in source.constants]
         draft.graph.inputs += [_declared(draft, source, name, "p") for name in given]

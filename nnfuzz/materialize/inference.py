@@ -101,7 +101,7 @@ def _as_many(taken: onnx.TypeProto, given: Types) -> bool:
 
 
 def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None:
-    """Raises: Unknown if nobody here computes it, as an operator without a spec."""
+    """Note the node's outputs if onnx.reference does not compute it."""
     from onnx.reference import ReferenceEvaluator
 
     graph = onnx.GraphProto(name="node", node=[node])
@@ -109,7 +109,7 @@ def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None
     try:
         ReferenceEvaluator(protos.typed(protos.model(graph, found.opset)))
     except NotImplementedError:
-        raise Unknown("onnx.reference does not compute it") from None
+        found.uncomputed.update(node.output)
 
 
 def _check(node: onnx.NodeProto, opset: int) -> None:

@@ -6,14 +6,18 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import onnx
+import torch
 
+from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
-from nnfuzz.materialize.meaning import defaults, difference, lowering, means
+from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
 from nnfuzz.materialize.static import Source
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.spec.attributes import Choice
+from nnfuzz.spec.operator import OpSpec, flatten
 
 MISTYPED = 10.0
 """How much an instance counts as different from a node whose outputs have other types."""
@@ -36,8 +40,6 @@ class Instance:
 def by_name(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instance | None:
     """The instance whose attributes the spec reads itself, by their names unless it says how."""
     fields, inputs = _fields(source, node, spec)
-    if "" in inputs:
-        return None
     try:
         takes = [source.types[n] for n in inputs]
         gives = [source.types[n] for n in node.output if n]
@@ -47,19 +49,14 @@ def by_name(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instanc
 
 
 def by_lowering(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instance | None:
-    """The instance whose attributes are found by what it lowers to (nnfuzz.materialize.guessing)."""
+    """The instance whose attributes are those under which it lowers to the node."""
     fields = _all_fields(source, node)
     for inputs in _operands(source, node, spec):
         takes = [source.types[n] for n in inputs]
         gives = [source.types[n] for n in node.output if n]
 
-        def measure(op: OpSpec) -> float:
-            try:
-                return _distance(source, node, op, inputs)
-            except Exception:
-                return math.inf
-
         try:
+            measure = partial(_distance, source, node, inputs)
             op, distance = guessed(spec, fields, takes, gives, measure)
             found = _checked(source, node, op, inputs) if distance < MISTYPED else None
         except Exception:
@@ -69,7 +66,15 @@ def by_lowering(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Ins
     return None
 
 
-def _distance(source: Source, node: onnx.NodeProto, op: OpSpec, inputs: Sequence[str]) -> float:
+def _distance(source: Source, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec) -> float:
+    """How much an instance differs from the node; infinite where it has no lowering."""
+    try:
+        return _measured(source, node, inputs, op)
+    except Exception:  # its attributes do not go together
+        return math.inf
+
+
+def _measured(source: Source, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec) -> float:
     lowered = lowering(op, inputs, source)
     found = difference(lowered.graph, node, source)
     inferred = op.type_transfer(*(source.types[n] for n in inputs))
@@ -85,6 +90,8 @@ def _checked(
     """The instance if it is admitted, has the types of the node, and means the same."""
     takes = [source.types[n] for n in inputs]
     op.check(*takes)
+    if not _declared(op):
+        return None
     names = lowering(op, inputs, source).names(node)
     if {n for n in node.output if n} - {*names}:
         return None
@@ -92,9 +99,37 @@ def _checked(
     same = all(t.same(source.types[n]) for n, t in zip(names, inferred, strict=True) if n)
     if not same or not means(op, inputs, source, node):
         return None
+    if not _runs(op, takes, inferred):
+        return None
     spare = [n or f"{node.output[0]}/{i}" for i, n in enumerate(names)]
     source.types.update((n, t) for n, t in zip(spare, inferred) if n not in source.types)
     return Instance(op, inputs, spare)
+
+
+def _declared(op: OpSpec) -> bool:
+    """Whether no attribute that has one option only, here, has another value."""
+    fixed = (
+        (name, declared.options)
+        for name, declared in op.declared.items()
+        if isinstance(declared, Choice) and isinstance(declared.options, tuple)
+    )
+    return all(len(set(only)) > 1 or op.attributes[name] in only for name, only in fixed)
+
+
+def _runs(op: OpSpec, takes: Sequence[TensorType], gives: Sequence[TensorType]) -> bool:
+    """Whether `torch` takes zeros, or ones, which are no divisors or no indices, and yields the
+    inferred shapes. Costly instances are trusted."""
+    return op.cost(*takes) > DEAREST or any(_yields(op, takes, gives, x) for x in (0, 1))
+
+
+def _yields(
+    op: OpSpec, takes: Sequence[TensorType], gives: Sequence[TensorType], number: int
+) -> bool:
+    operands = [torch.full(t.sizes, number, dtype=t.dtype.torch) for t in takes]
+    try:
+        return [tuple(y.shape) for y in flatten(op.torch(*operands))] == [t.sizes for t in gives]
+    except Exception:  # whatever PyTorch raises
+        return False
 
 
 def _operands(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[list[str]]:
@@ -142,8 +177,10 @@ def _fields(
     for name, formal in zip(node.input, _formal(source, node)):
         if formal in spec.declared and (not name or name in source.constants):
             fields[formal] = _value(source.constants[name].tolist()) if name else None
-        else:
+        elif name:
             inputs.append(name)
+        else:
+            fields[formal] = None
     for left_out in schema.inputs[len(node.input) :]:
         fields.setdefault(left_out.name, None)
     return fields, inputs

@@ -119,15 +119,15 @@ def _agree(
     own = {n: source.constants[n] for n in takes if n in source.constants}
     original = onnx.GraphProto(name="node", node=[node], initializer=constants)
     original.input.extend(protos.declarations(takes, [n for n in takes if n not in own]))
-    given = [(i, name) for i, name in enumerate(lowered.names(node)) if name]
+    given = [(at, name) for at, name in enumerate(lowered.names(node)) if name]
     original.output.extend(protos.declarations(source.types, [name for _, name in given]))
     graphs = (lowered.graph, original)
     runs = [ReferenceEvaluator(typed(protos.model(g, source.opset))) for g in graphs]
     for fed in _samples(takes):
         with np.errstate(all="ignore"):
             theirs = runs[1].run(None, {n: a for n, a in fed.items() if n not in own})
-            made = runs[0].run(None, {**fed, **own})
-        ours = [made[i] for i, _ in given]
+            made: Any = runs[0].run(None, {**fed, **own})
+        ours = [made[position] for position, _ in given]
         if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True

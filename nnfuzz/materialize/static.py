@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,8 @@ class Source:
     types: of all values that a graph can hold. constants: what the inputs' elements have no part
     in; computed: those of them that nodes make from the inputs' shapes. inputs: those of the model
     and what left out nodes would have made. sizes: of dimensions that the model leaves open.
-    lost: the operators of nodes that are left out, and why.
+    lost: the operators of nodes that are left out, and why. uncomputed: outputs of nodes that
+    onnx.reference does not compute, so that they need a spec.
     """
 
     regions: tuple[Region, ...]
@@ -44,6 +45,7 @@ class Source:
     opset: int
     sizes: Mapping[str, int]
     lost: tuple[tuple[str, str], ...]
+    uncomputed: Collection[str] = ()
 
 
 def static(model: onnx.ModelProto, opset: int) -> Source:
@@ -75,11 +77,10 @@ def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> S
     inputs = tuple(n for n in read if n not in made and n not in constants)
     reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
     if not made:
-        raise OnnxImportError(_nothing(reasons))
+        raise OnnxImportError(nothing(reasons))
     computed = frozenset(found.computed & made)
-    return Source(
-        tuple(parts), types, constants, computed, inputs, outputs, found.opset, sizes, reasons
-    )
+    known = types, constants, computed, inputs, outputs
+    return Source(tuple(parts), *known, found.opset, sizes, reasons, found.uncomputed)
 
 
 def _held(found: Facts, name: str) -> TensorType | None:
@@ -114,7 +115,8 @@ def _unheld(found: Facts, name: str) -> str:
     return f"{name} has {count} elements" + (f", more than {MAX_NUMEL}" if count else "")
 
 
-def _nothing(reasons: tuple[tuple[str, str], ...]) -> str:
+def nothing(reasons: tuple[tuple[str, str], ...]) -> str:
+    """Why nothing of a model can be taken. reasons: per lost node its operator, and why."""
     if not reasons:
         return "the model computes nothing from its inputs"
     return f"no node can be taken: {reasons[0][1]}"

@@ -8,6 +8,7 @@ and wrong types show in it.
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -75,10 +76,9 @@ class Opaque(OpSpec):
 
         opsets = [onnx.OperatorSetIdProto(domain="", version=self.opset)]
         model = onnx.ModelProto(ir_version=10, graph=self.graph, opset_import=opsets)
-        try:  # some operators are functions of the types of their inputs
+        with suppress(onnx.shape_inference.InferenceError):
+            # some operators are functions of the types of their inputs
             model = onnx.shape_inference.infer_shapes(model)
-        except onnx.shape_inference.InferenceError:
-            pass
         return ReferenceEvaluator(model)
 
     @classmethod

@@ -67,6 +67,10 @@ class OpSpec(Typed, Numeric):
     IEEE 754-2019 clause 9.2 (exp, log, sin and the like). ONNX says nothing of NaN in a maximum, in
     a sum of many, in an activation."""
 
+    leaves_out: ClassVar[bool] = False
+    """Whether an element of -inf of the only input takes no part in the result: that of a softmax
+    has the weight 0."""
+
     # -- meaning ------------------------------------------------------------------------------
 
     @per_input

@@ -22,6 +22,8 @@ from nnfuzz.spec.unexportable import DECOMPOSED
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from nnfuzz.spec.attributed import Fields, Types
+
 LONGEST = 10
 """Largest number of steps; more take the reference too long, which runs them one by one."""
 
@@ -83,6 +85,23 @@ class Recurrent(Composite):
     activations = Choice(by=_drawn_activations)
     explicit = Choice((0, 1))
     kept = Choice(by=_drawn_outputs)
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        """With all outputs; those that the node leaves out are made, too."""
+        activations = tuple(fields.get("activations") or ())
+        mine = {
+            "direction": "forward",
+            "layout": 0,
+            "clip": None,
+            **fields,
+            "given": tuple(name for name in cls.optional if fields.get(name, "") is not None),
+            "lens": (),
+            "activations": activations,
+            "explicit": int("activation_alpha" in fields or "activation_beta" in fields),
+            "kept": tuple(range(1 + len(cls.states))),
+        }
+        return super().from_onnx(mine, takes, gives)
 
     # -- types --------------------------------------------------------------------------------
 
