@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.triage.title import without_boilerplate
 
 _WORTH = (
-    (OutcomeKind.CRASH, OutcomeKind.MISMATCH),
+    (OutcomeKind.MISMATCH,),
+    (OutcomeKind.CRASH,),
     (OutcomeKind.TIMEOUT,),
     (OutcomeKind.EXCEPTION,),
     (OutcomeKind.ACCEPTED,),
 )
 _UNREDUCED = 1 << 30  # nodes: behind all that were reduced
+_ERRORS = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH)
 
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Crashes and wrong results first, then timeouts, then exceptions, then invalid models that are
-    accepted; of one kind the most frequent first, then the one with the smallest model.
+    """What an engineer can act on first: reduced wrong results, then crashes, timeouts, exceptions,
+    invalid models that are accepted, then wrong results that are not reduced. Of one kind those
+    that are reduced come first, of these the most frequent, then the smallest model. Titles of
+    errors lose what most of their compiler's have in common.
     """
-    return sorted(findings, key=_value)
+    return sorted(_plain(list(findings)), key=_value)
 
 
-def _value(row: FindingRow) -> tuple[int, int, int, int, str]:
+def _plain(rows: list[FindingRow]) -> list[FindingRow]:
+    said: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row.kind in _ERRORS:
+            said.setdefault(row.compiler, {})[row.title] = row.title
+    for titles in said.values():
+        titles |= zip(titles, without_boilerplate(list(titles)))
+    return [
+        replace(row, title=said.get(row.compiler, {}).get(row.title, row.title)) for row in rows
+    ]
+
+
+def _value(row: FindingRow) -> tuple[int, bool, int, int, int, str]:
     kinds = (i for i, kinds in enumerate(_WORTH) if row.kind in kinds)
+    worth = next(kinds, len(_WORTH))
+    if row.kind == OutcomeKind.MISMATCH and not row.nodes:
+        worth = len(_WORTH)  # reduction may show that it is one of the others
     size = row.nodes[1] if row.nodes else _UNREDUCED
-    return next(kinds, len(_WORTH)), -row.occurrences, size, row.size, row.signature
+    return worth, not row.nodes, -row.occurrences, size, row.size, row.signature

@@ -108,7 +108,7 @@ class ReductionService:
             "explanations": list(done.evidence.explanations),
             "refined": done.cause.finding if done.cause else identity(reduced, signature),
             "explained": done.cause is not None,
-            "title": " – ".join([signature.title, *done.evidence.explanations[:1]]),
+            "title": reduced.signature.title,
             "pattern": str(pattern_of(graph)),
             "graph": graph.to_json(),
             "before": done.nodes[0],

@@ -30,7 +30,8 @@ def report_campaign(
     ran = TestResult(what, names, "", status, seconds=s["seconds"])
     found = [_of(row, result.folder) for row in result.findings]
     notes = [f"{counted(s['known'], 'occurrence')} of known failures"] if s["known"] else []
-    notes += [f"known, and never occurred: {signature}" for signature in s["known_unseen"]]
+    if unseen := s["known_unseen"]:
+        notes.append(f"{counted(len(unseen), 'known failure')} never occurred (summary.json)")
     notes += [f"{counted(s['faults'], 'fault')} of nnfuzz itself"] if s["faults"] else []
     write_reports([ran, *found], f"nnfuzz fuzz {names}: {what}", notes, junit, summary_md)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +56,15 @@ def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str
     if not rows:
         yield "nothing found"
         return
-    yield f"{counted(len(rows), 'unique finding')} in {folder}:"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(r.kind for r in rows).items())
+    yield f"{counted(len(rows), 'unique finding')} ({kinds}) in {folder}:"
     for row in rows[:MOST_ROWS]:
         yield f"{row.occurrences:>6}x {row.title}"
         yield from (f"        {text}" for text in _details(row))
         yield f"        {row.folder}"
-    if len(rows) > MOST_ROWS:
-        yield f"        ... and {len(rows) - MOST_ROWS} more"
+    if rest := rows[MOST_ROWS:]:
+        more = ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in rest).items())
+        yield f"        ... and {len(rest)} more ({more}): nnfuzz report {shlex.quote(str(folder))}"
 
 
 def _details(row: FindingRow) -> Iterator[str]:
@@ -123,8 +126,11 @@ def _notes(summary: dict[str, Any]) -> list[str]:
         notes.append(_changes(changed))
     if summary["known"]:
         notes.append(f"{counted(summary['known'], 'occurrence')} of known failures")
-    for signature in summary["known_unseen"]:
-        notes.append(f"the known failure {signature} never occurred: it may be fixed by now")
+    if unseen := summary["known_unseen"]:
+        notes.append(
+            f"{counted(len(unseen), 'known failure')} never occurred and may be fixed by now "
+            "(known_unseen in summary.json)"
+        )
     if summary["not_reduced"]:
         notes.append(
             f"{counted(len(summary['not_reduced']), 'finding')} could not be reduced (summary.json)"
@@ -146,12 +152,15 @@ def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     notes = []
     if avoided := summary["avoided"]:
         found = by_operator(AvoidedRow(**row) for row in avoided)
-        few = list(found.items())[:MOST_AVOIDED]
-        shown = ", ".join(f"{name} [{row.signature}]" for name, row in few)
-        notes.append(f"generation keeps away from {shown}{_more(found)}")
+        notes.append(
+            f"generation keeps away from {counted(len(found), 'item')} that fail by themselves: "
+            f"{_few(found)} (avoided in summary.json)"
+        )
     if lifted := summary["avoided_before"]:
-        shown = ", ".join(f"{row['item']} [{row['signature']}]" for row in lifted[:MOST_AVOIDED])
-        notes.append(f"no longer failing and generated again: {shown}{_more(lifted)}")
+        notes.append(
+            f"{counted(len(lifted), 'item')} no longer failing and generated again: "
+            f"{_few(row['item'] for row in lifted)} (avoided_before in summary.json)"
+        )
     if summary["refused"]:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(
@@ -161,9 +170,10 @@ def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     return notes
 
 
-def _more(rows: Sized) -> str:
-    count = len(rows) - MOST_AVOIDED
-    return f"; and {count} more (summary.json)" if count > 0 else ""
+def _few(names: Iterable[str]) -> str:
+    """The first of some names."""
+    listed = list(names)
+    return ", ".join(listed[:MOST_AVOIDED]) + (", ..." if listed[MOST_AVOIDED:] else "")
 
 
 def _next(result: Result) -> list[str]:

@@ -114,7 +114,9 @@ class Complaint:
     operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
     missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
     "file.cpp"), "" if it does not tell. others: where one message lists several complaints, the
-    (subject, location) of those behind the first.
+    (subject, location) of those behind the first. cause: the subject without what the compiler
+    puts around every error, for the title of a finding; "" where that is the subject. It identifies
+    nothing.
     """
 
     kind: ComplaintKind = ComplaintKind.ERROR
@@ -123,6 +125,7 @@ class Complaint:
     dtypes: tuple[str, ...] = ()
     location: str = ""
     others: tuple[tuple[str, str], ...] = ()
+    cause: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -14,6 +14,7 @@ BINS = 60
 MAX_POINTS = 240
 TESTS, NO_TEST = "tests", "no test case"
 PASSES = "passes that changed a model"
+PATTERNS = "passes with the operators that they changed"
 CLASSES = ("ok", "unsupported", "failed")
 _RIGHT = (OutcomeKind.OK, OutcomeKind.REFUSED)
 CURVES: dict[str, Callable[[Features], set[Any]]] = {
@@ -57,7 +58,7 @@ class Figures:
         self.tests = 0
         self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         self.seen: Counter[str] = Counter()
-        self.curves = {name: Growth() for name in (*CURVES, PASSES)}
+        self.curves = {name: Growth() for name in (*CURVES, PASSES, PATTERNS)}
 
     def widen(self, seconds: float) -> None:
         """Makes room for a campaign that has gone on: bins become twice as wide, as often as it
@@ -84,7 +85,9 @@ class Figures:
             self.timeline[NO_TEST][place] += 1
         if test.passes:
             own = test.passes.items()
-            self.curves[PASSES].add({(name, one) for name, passes in own for one in passes})
+            patterns = {(name, one) for name, passes in own for one in passes}
+            self.curves[PATTERNS].add(patterns)
+            self.curves[PASSES].add({(name, one.partition("(")[0]) for name, one in patterns})
         if test.features is None or test.status != "run":
             return
         for op in test.features.operators():

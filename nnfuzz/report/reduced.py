@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.compare.flip import Coordinate
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
@@ -16,8 +17,11 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.packed_folder import unpack
-from nnfuzz.report.repro import program_of
+from nnfuzz.report.repro import first_wrong, program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
+from nnfuzz.triage.general import operator_types
+from nnfuzz.triage.signature import HABITS
+from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
 
 EXPLANATIONS, KEYS, FOLLOWS = "explanations", "keys", "follows"
 """What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
@@ -63,7 +67,40 @@ def reduce_finding(
         reduced = reduced_finding(finding, problem, done)
         if localised and spec is not None and done.cause is None:
             reduced = _localised_or_why_not(reduced, registry, shared)
-    return done, reduced
+    return done, titled(reduced)
+
+
+def titled(reduced: Finding) -> Finding:
+    """A reduced finding whose title names its operators, attributes and cause. Its signature keeps
+    its hash and parts. The model of a finding that must be refused has a fault to name instead.
+    """
+    failure, case = reduced.failure, reduced.case
+    operators = (
+        operators_of(case.model, case.graph.operators) if case.model and not case.fault else ""
+    )
+    parts, title = failure.signature.parts, failure.signature.title
+    cause, where = title.removeprefix(f"{parts['backend']}: "), ""
+    if not operators or HABITS in parts:
+        return reduced
+    if failure.kind is OutcomeKind.MISMATCH:
+        cause, where = (
+            _wrong(reduced),
+            cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
+        )
+    text = sentence(parts["backend"], cause, where, operators)
+    return replace(
+        reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
+    )
+
+
+def _wrong(reduced: Finding) -> str:
+    """What is wrong with the output of a mismatch, in the words of a title."""
+    nodes = reduced.case.graph.nodes
+    names = [*(node.op for node in nodes[:1]), *operator_types(reduced.case.model)]
+    told = [*reduced.campaign.get(EXPLANATIONS, ()), ""][0]
+    single = len(nodes) == 1
+    said = without_operator(told, names if single else (), len(nodes[0].inputs) if single else 0)
+    return wrong_in_words(reduced.signature.parts.get("wrong", ""), first_wrong(reduced), said)
 
 
 def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:

@@ -28,6 +28,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.triage.frames import native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.title import sentence, statement
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 OPTIMISED, EVERYWHERE = "optimised", "everywhere"
@@ -45,7 +46,6 @@ _MISUSED = re.compile(
 )
 """What the C library says of a heap that somebody wrote over, and Python of a bad address."""
 _MISUSE = ("SIGSEGV", "SIGBUS")
-_TITLE_CHARACTERS = 160
 _LEVEL_CHARACTERS = 50  # that a pipeline may take of a title
 
 
@@ -153,7 +153,7 @@ def wrong_answers(
         for group in groups.values():
             first, parts = group[0]
             targets = tuple(outcome.target for outcome, _ in group)
-            title = f"{fault.kind}: {_error_title(parts)}".removesuffix(": ")
+            title = sentence(fault.kind, _error_title(parts))
             found.append(_failure(first.kind, first.stage, targets, ran, parts, title))
     return found
 
@@ -260,7 +260,8 @@ def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
     for group in groups.values():
         first, parts = group[0]
         targets = tuple(outcome.target for outcome, _ in group)
-        yield _failure(first.kind, first.stage, targets, ran, parts, _error_title(parts))
+        title = _error_title(parts, _cause(first, names))
+        yield _failure(first.kind, first.stage, targets, ran, parts, title)
 
 
 def words_of(graph: GraphView) -> list[str]:
@@ -330,13 +331,16 @@ def _failure(
     if not any(parts.get(name) for name in ("message", "frames", HABITS, FAULT)):
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{shown(levels)} only"
-    what = title if kind is OutcomeKind.MISMATCH else f"{kind} in {stage}"
     told = len(all_levels) > 1 and stage is not Stage.EXPORT
-    text = f"{backend}: {what} ({where})" if told else f"{backend}: {what}"
-    if what is not title and title:
-        text += f": {title}"
-    signature = Signature(digest_of(parts), _short(text), parts)
+    how = "" if kind is OutcomeKind.MISMATCH else _way(kind, stage, parts)
+    places = ", ".join(text for text in (how if title else "", where if told else "") if text)
+    signature = Signature(digest_of(parts), sentence(backend, title or how, places), parts)
     return Failure(signature, kind, stage, targets, ran[0].label)
+
+
+def _way(kind: OutcomeKind, stage: Stage, parts: Mapping[str, Any]) -> str:
+    """How it failed and at which stage: "IndexError in compile", "SIGSEGV in execute"."""
+    return f"{parts.get('signal') or parts.get('error') or kind} in {stage}"
 
 
 def digest_of(parts: Mapping[str, Any]) -> str:
@@ -345,12 +349,15 @@ def digest_of(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
 
-def _error_title(parts: Mapping[str, Any]) -> str:
-    message = parts.get("message", "")
-    shown = [parts.get("signal"), parts.get("error"), message]
-    text = ": ".join(s for s in shown if s)
+def _cause(outcome: Outcome, names: Collection[str]) -> str:
+    """What the adapter calls the cause of an error, normalised; "" if it says nothing of it."""
+    return normalise(outcome.complaint.cause, names) if outcome.complaint else ""
+
+
+def _error_title(parts: Mapping[str, Any], cause: str = "") -> str:
+    """The cause of an error: as the adapter has it, its statement, or else the innermost frame."""
     frames = parts.get("frames") or []
-    return f"{text} in {frames[-1]}" if frames and not parts.get("message") else text
+    return statement(cause or parts.get("message", "")) or (f"in {frames[-1]}" if frames else "")
 
 
 def _pattern(operators: Sequence[str]) -> str:
@@ -360,7 +367,3 @@ def _pattern(operators: Sequence[str]) -> str:
 def _output_order(graph: GraphView) -> dict[str, int]:
     nodes = graph.nodes
     return {name: i for i, name in enumerate(n for node in nodes for n in node.outputs)}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _TITLE_CHARACTERS else text[: _TITLE_CHARACTERS - 1] + "…"

@@ -1,0 +1,173 @@
+"""Titles of findings: one line that names the operators, then the cause, then where it shows.
+
+"Resize, coordinate_transformation_mode=tf_crop_and_resize: returns its input (all levels)". Titles
+are sentences for people: no identity, no key and no hash depends on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnfuzz.execute.complaint import FEWEST_WORDS
+from nnfuzz.execute.normalise import MAX_CHARACTERS
+from nnfuzz.triage.general import onnx_type
+from nnfuzz.triage.mismatch import WrongOutput
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_CHARACTERS = 160
+"""Of a cause: a longer one is shortened to its last statements, each of which stays whole."""
+MOST_OPERATORS, MOST_ATTRIBUTES, MOST_VALUE = 4, 4, 40
+FEWEST_COMMON = 4
+"""Titles of one compiler that a phrase must stand in before it may be called boilerplate."""
+_BOUNDARY = re.compile(r"(?<=[\w)\]>'\"]): | , |; |(?<=[\w)'\"])\. ")
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_WRONG = {
+    "value": "wrong values",
+    "nonfinite": "non-finite values",
+    "missing": "an output is missing",
+}
+_PLUMBING = ("Constant",)
+_DTYPES = ("to", "dtype", "output_dtype", "precision", "softmax_precision", "stash_type")
+"""Attributes that hold a dtype as a number."""
+
+
+def sentence(backend: str, cause: str, where: str = "", operators: str = "") -> str:
+    """The one form of all titles. operators: of the reduced model, see `operators_of`."""
+    text = ": ".join(part for part in (backend, operators, cause) if part)
+    return f"{text} ({where})" if where else text
+
+
+def statement(message: str) -> str:
+    """The cause in a normalised message: the whole, or of a long one the last statements that fit.
+
+    A statement is never cut. Where the message itself was cut, its last statement is left out.
+    """
+    message = message.strip().rstrip(":")
+    if len(message) <= MOST_CHARACTERS:
+        return message
+    starts = [0, *(match.end() for match in _BOUNDARY.finditer(message))]
+    if len(message) >= MAX_CHARACTERS - 1 and len(starts) > 1:
+        message = message[: starts.pop()].rstrip(" :;,.")
+    fitting = (at for at in starts if len(message) - at <= MOST_CHARACTERS)
+    return message[next(fitting, starts[-1]) :]
+
+
+def wrong_in_words(kind: str, wrong: WrongOutput | None = None, explanation: str = "") -> str:
+    """The cause of a mismatch: what predicts the result if that is known, else what is wrong."""
+    if explanation:
+        return explanation
+    if wrong is not None and kind in ("shape", "dtype"):
+        return f"wrong {kind}, {wrong.actual} for {wrong.expected}"
+    return _WRONG.get(kind, f"wrong {kind}")
+
+
+def without_operator(explanation: str, names: Iterable[str], inputs: int) -> str:
+    """A hypothesis on a result without the operator that the title has named already.
+
+    inputs: how many the operator has.
+    """
+    first, _, rest = explanation.partition(" ")
+    told = rest if first in {*names} else explanation
+    return "returns its input" if told == "returns input 0" and inputs == 1 else told
+
+
+def operators_of(model: bytes, written_from: Sequence[str] = ()) -> str:
+    """The operators of a serialized ONNX model by their ONNX names, in order, each with the
+    attributes that are not at their defaults: reduction could not switch these off.
+
+    written_from: operators that the model was made from; they stand for a model of more than
+    MOST_OPERATORS nodes. "" if the model cannot be read.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.load_model_from_string(model)
+    except DecodeError:
+        return ""
+    opsets = {entry.domain: entry.version for entry in proto.opset_import}
+    nodes = [node for node in proto.graph.node if node.op_type not in _PLUMBING]
+    if len(nodes) > MOST_OPERATORS >= len(written_from) > 0:
+        types = {node.op_type for node in nodes}
+        return " + ".join(onnx_type(name, types) or name for name in written_from)
+    shown = [_node(node, opsets.get(node.domain, 1)) for node in nodes[:MOST_OPERATORS]]
+    more = len(nodes) - len(shown)
+    return " + ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _node(node: onnx.NodeProto, opset: int) -> str:
+    found = attributes_that_matter(node, opset)
+    dots = ["..."] if found[MOST_ATTRIBUTES:] else []
+    return ", ".join([node.op_type, *found[:MOST_ATTRIBUTES], *dots])
+
+
+def attributes_that_matter(node: onnx.NodeProto, opset: int) -> list[str]:
+    """ "name=value" for each attribute of a node that is not at its default.
+
+    An optional attribute for which the schema has no value is at its default when all its elements
+    are 0, or all are 1: no padding, a stride of 1.
+    """
+    import onnx
+    from onnx import defs, helper
+
+    try:
+        declared = dict(defs.get_schema(node.op_type, opset, node.domain).attributes)
+    except defs.SchemaError:
+        declared = {}
+    found = []
+    for attribute in node.attribute:
+        value, schema = helper.get_attribute_value(attribute), declared.get(attribute.name)
+        if isinstance(value, bytes | str | int | float | list) and not _usual(value, schema):
+            dtype = attribute.name in _DTYPES and value in onnx.TensorProto.DataType.values()
+            shown = onnx.TensorProto.DataType.Name(value).lower() if dtype else _printed(value)
+            found.append(f"{attribute.name}={shown}")
+    return found
+
+
+def _usual(value: Any, schema: Any) -> bool:
+    from onnx import helper
+
+    if schema is None or schema.required:
+        return False
+    if schema.default_value.type:
+        return bool(helper.get_attribute_value(schema.default_value) == value)
+    elements = value if isinstance(value, list) else [value]
+    return any(all(element == plain for element in elements) for plain in (0, 1))
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, bytes):
+        text = value.decode(errors="replace")
+    elif isinstance(value, float):
+        text = f"{value:.6g}"
+    elif isinstance(value, list):
+        text = f"[{', '.join(map(_printed, value))}]"
+    else:
+        text = str(value)
+    if len(text) <= MOST_VALUE:
+        return text
+    return f"{len(value)} values" if isinstance(value, list) else f"{text[:MOST_VALUE]}..."
+
+
+def without_boilerplate(titles: Sequence[str]) -> list[str]:
+    """Titles of the errors of one compiler, without the statements that most of them begin with.
+
+    What a compiler puts in front of every error says nothing of one. Operators have too few words
+    to be taken for a statement, and the last part of a title always remains.
+    """
+    split = [_BOUNDARY.split(title) for title in titles]
+    counts = Counter(part for parts in split for part in dict.fromkeys(parts[1:-1]))
+    often = {p for p, n in counts.items() if n >= FEWEST_COMMON and 2 * n > len(titles)}
+    common = {p for p in often if len(_WORD.findall(p)) >= FEWEST_WORDS and "=" not in p}
+    return [_shortened(title, common) for title in titles]
+
+
+def _shortened(title: str, common: Iterable[str]) -> str:
+    for part in common:
+        title = re.sub(rf"(?<=: ){re.escape(part)}(?:: | , |; |\. )", "", title, count=1)
+    return title

@@ -1,0 +1,87 @@
+"""Titles: the cause stays whole, and of attributes those are named that matter."""
+
+import pytest
+from onnx import TensorProto, helper
+
+from nnfuzz.compare.mismatch import Mismatch
+from nnfuzz.triage import title
+
+
+def model(*nodes, opset=19):
+    graph = helper.make_graph(nodes, "g", [], [])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return made.SerializeToString()
+
+
+def test_operators_have_the_attributes_that_are_not_at_their_defaults():
+    resize = helper.make_node(
+        "Resize",
+        ["x", "", "s"],
+        ["y"],
+        mode="nearest",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        antialias=0,
+    )
+    assert title.operators_of(model(resize)) == (
+        "Resize, coordinate_transformation_mode=tf_crop_and_resize"
+    )
+
+
+def test_neutral_attributes_without_a_default_are_left_out():
+    conv = helper.make_node(
+        "Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[0] * 4, dilations=[1, 1]
+    )
+    cast = helper.make_node("Cast", ["y"], ["z"], to=TensorProto.DOUBLE)
+    assert title.operators_of(model(conv, cast)) == "Conv, strides=[2, 2] + Cast, to=double"
+
+
+def test_a_long_model_is_named_by_what_it_was_made_from():
+    nodes = [helper.make_node("Relu", [f"x{i}"], [f"x{i + 1}"]) for i in range(6)]
+    assert title.operators_of(model(*nodes), ["ReluTwice"]) == "Relu"
+    assert title.operators_of(model(*nodes)).endswith(" and 2 more")
+
+
+def test_what_is_no_model_has_no_operators():
+    assert title.operators_of(b"\xff no model") == ""
+
+
+def test_a_long_message_keeps_whole_statements():
+    head = "This is an invalid model. In Node: " + "tensor(float), " * 12
+    cause = "Unrecognized attribute left_window_size for operator Attention"
+    assert title.statement(f"{head.rstrip(', ')}; {cause}") == cause
+    one = "word " * 60
+    assert title.statement(one) == one.strip()  # never cut inside
+
+
+def test_a_cut_statement_is_left_out():
+    message = ("the first statement is whole; " + "x y " * 200)[:500]
+    assert title.statement(message) == "the first statement is whole"
+
+
+@pytest.mark.parametrize(
+    ("told", "inputs", "said"),
+    [
+        ("Resize returns input 0", 1, "returns its input"),
+        ("Resize returns input 0", 2, "returns input 0"),
+        ("Resize ignores antialias", 1, "ignores antialias"),
+        ("int64 is computed in float32", 1, "int64 is computed in float32"),
+    ],
+)
+def test_an_explanation_does_not_repeat_the_operator(told, inputs, said):
+    assert title.without_operator(told, ["Resize"], inputs) == said
+
+
+def test_words_that_most_errors_of_a_compiler_have_are_boilerplate():
+    said = ["no such axis", "sizes differ", "unknown type", "lost an input"]
+    titles = [f"toy: Add: pass pipeline failed: {cause} (Error in compile)" for cause in said]
+    wanted = [f"toy: Add: {cause} (Error in compile)" for cause in said]
+    assert title.without_boilerplate(titles) == wanted
+    assert title.without_boilerplate(titles[:3]) == titles[:3]  # too few prove nothing
+
+
+def test_wrong_shapes_are_named():
+    wrong = Mismatch.__new__(Mismatch)
+    object.__setattr__(wrong, "actual", "[1]")
+    object.__setattr__(wrong, "expected", "[1, 1]")
+    assert title.wrong_in_words("shape", wrong) == "wrong shape, [1] for [1, 1]"
+    assert title.wrong_in_words("value") == "wrong values"
