@@ -76,4 +76,15 @@ def read_campaign(store: Store) -> Campaign:
         unsupported=whole_or({}, store.reasons, "the refusals", missing),
         events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
         missing=missing,
+        began=_began(store, missing),
     )
+
+
+def _began(store: Store, missing: list[str]) -> str:
+    """When the first session began, in UTC; "" if that is not known."""
+    from datetime import UTC, datetime
+
+    sessions = whole_or([], store.sessions, "the sessions", missing)
+    if not sessions:
+        return ""
+    return f"{datetime.fromtimestamp(sessions[0][0], UTC):%Y-%m-%d %H:%M}"

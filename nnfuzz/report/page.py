@@ -24,8 +24,9 @@ from nnfuzz.disrupt.fault import WORST_FIRST
 from nnfuzz.reading import Unreadable
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import BISECTION, Finding
 from nnfuzz.report.finding_folder import read_finding, smallest
+from nnfuzz.report.numbers import summarised, whole_arrays
 from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, Figures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment
@@ -37,7 +38,7 @@ MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
 MAX_NODES = 80
 """A graph with more nodes is not drawn."""
-FILTERS = ("backend", "kind", "stage", "level")
+FILTERS = ("backend", "kind", "stage", "level", "accused")
 _MERGED = MappingProxyType(
     {"by_levels": {}, "refined": "", "pattern": "", "duplicates": (), "suspects": (), "alike": ()}
 )
@@ -51,7 +52,7 @@ class Campaign:
     found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
     variants (see nnfuzz.campaign.rows.FindingRow). summary: as summary.json. unsupported: refused
     signature -> why. events: kind -> how many. missing: what of the campaign cannot be read; it is
-    complete once the tests are read.
+    complete once the tests are read. began: when the first session did, for people; "" if unknown.
     """
 
     folder: Path
@@ -61,6 +62,7 @@ class Campaign:
     unsupported: Mapping[str, str]
     events: Mapping[str, int]
     missing: list[str] = field(default_factory=list)
+    began: str = ""
 
 
 def campaign_page(campaign: Campaign, out: Path) -> str:
@@ -74,7 +76,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
 
     findings = [finding_row(row, campaign.folder, link) for row in campaign.findings]
     found_at = [float(row["found_at"]) for row in campaign.findings]
-    filters = {key: sorted({row[key] for row in findings}) for key in FILTERS}
+    filters = {key: sorted({row[key] for row in findings} - {""}) for key in FILTERS}
     if faults := sorted({row["fault"] for row in findings if row["fault"]}):
         filters["fault"] = faults
     script = page_script("page.js.jinja")
@@ -83,6 +85,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
         .get_template("page.html.jinja")
         .render(
             name=campaign.folder.resolve().name,
+            began=campaign.began,
             summary=campaign.summary,
             config=json.dumps(campaign.summary.get("config"), indent=1),
             findings=findings,
@@ -133,7 +136,7 @@ def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     shown = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
     shown["variants"] = [dict(variant) for variant in row.get("variants", ())]
     shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": "", "files": []}
-    shown["fault"] = ""
+    shown |= {"fault": "", "accused": row["party"]}
     return {**shown, "about": _about(shown)}
 
 
@@ -150,6 +153,9 @@ def finding_row(
         best = smallest(folder)
         shown["detail"] = _detail(whole if best == folder else read_finding(best), whole, best)
         shown["link"] = link(best)
+        if accused := shown["detail"]["accused"]:
+            shown["accused"] = accused["party"]
+            shown["about"] += f" {accused['party'].lower()}"
         shown["fault"] = whole.case.fault.kind if whole.case.fault else ""
     except Unreadable as error:
         shown["damage"] = str(error)
@@ -175,6 +181,11 @@ def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
         "drawing": _drawing(finding),
         "levels": [level_row(finding, outcome) for outcome in finding.outcomes],
         "accused": _accused(finding),
+        "arrays": whole_arrays(finding) or text.trimmed(summarised(finding), MAX_TEXT),
+        "releases": [
+            f"{bisection['compiler']} {bisection['result']}"
+            for bisection in finding.campaign.get(BISECTION, ())
+        ],
         "files": [(name, _file(folder / name)) for name in ("repro.py", "report.md")],
     }
 

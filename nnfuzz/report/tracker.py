@@ -21,6 +21,7 @@ from nnfuzz.report.repro import (
     module_text,
     takes_module,
 )
+from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.forms import parted
@@ -52,6 +53,8 @@ def tracker_report(finding: Finding) -> str:
             sizes=text.Quoted(_sizes(finding)),
             accuracy=accuracy_rows(finding, wrong) if wrong else [],
             close=assert_close(finding, wrong) if wrong and takes_module(finding) else "",
+            clauses=clauses(finding),
+            reference=reference_value(finding, wrong) if wrong and not case.fault else "",
             operands=operands(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             grouping=finding.campaign.get("grouping", ""),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from nnfuzz.reading import Unreadable
 from nnfuzz.untrusted import below
 
-FILTERS = ("backend", "kind", "stage", "status")
+FILTERS = ("backend", "kind", "stage", "accused", "status")
 ORDERS = {"": "most severe first", "new": "newest first", "times": "most frequent first"}
 MOST_ROWS = 500
 """That one answer holds."""
@@ -38,7 +38,7 @@ def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     for row in rows:
         for key in FILTERS:
             values[key].update(_values(row, key))
-    return {key: sorted(found) for key, found in values.items()}
+    return {key: sorted(found - {""}) for key, found in values.items()}
 
 
 def number(text: str | None, default: int, most: int) -> int:

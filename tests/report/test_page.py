@@ -21,6 +21,7 @@ from nnfuzz.report.page_figures import (
     MAX_POINTS,
     NO_TEST,
     PASSES,
+    PATTERNS,
     TESTS,
     Figures,
     Growth,
@@ -194,7 +195,7 @@ def test_the_page_tells_everything(page):
         "refined signature refined-hash",
         "Relu, Conv (float32)",
         "Levels that failed: 2× O0, O1; 1× O1",
-        "contain this pattern: suspected-hash",
+        "1 further signatures are not reduced, but their models contain this pattern",
         "Variants: 2 reduced models of 2 signatures",
         "duplicates/three",
         "accused before reduction: optimiser",
@@ -334,7 +335,7 @@ def test_figures_count_tests_by_their_worst_level():
     assert figures.seen["Add"] == 3 and figures.operators()[0] == "Add"
     assert figures.timeline["ok"][-1] == 4 and sum(figures.timeline["mismatch"]) == 1
     assert figures.timeline[NO_TEST][0] == 1
-    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3 + [(0, 0)]
+    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3 + [(0, 0)] * 2
 
 
 def test_figures_widen_as_a_campaign_goes_on():
@@ -345,6 +346,14 @@ def test_figures_widen_as_a_campaign_goes_on():
     assert figures.width == 8.0 and figures.timeline[TESTS][:3] == [8, 8, 8]
     assert sum(figures.timeline["ok"]) == figures.tests == 300 and len(figures.timeline["ok"]) == 60
     assert figures.curves[PASSES].points()[-1] == (300, 1)
+
+
+def test_passes_are_counted_without_the_operators_that_they_changed():
+    figures = Figures(60.0)
+    for fired in ("fuse(Add+Mul)", "fuse(Add+Relu)", "fold"):
+        figures.add(TestLine(0.0, "run", {"b": {"O0": "ok"}}, None, {"b": (fired,)}))
+    assert figures.curves[PASSES].points()[-1] == (3, 2)
+    assert figures.curves[PATTERNS].points()[-1] == (3, 3)
 
 
 def test_growth_is_thinned_and_ends_at_the_last_test():
