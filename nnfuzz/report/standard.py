@@ -1,4 +1,4 @@
-"""What the standard has to say of a finding: the clauses to look up, and onnx.reference's values."""
+"""What the standard says of a finding: clauses to look up, and what onnx.reference computes."""
 
 from __future__ import annotations
 
