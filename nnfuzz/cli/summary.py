@@ -153,7 +153,7 @@ def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
     if avoided := summary["avoided"]:
         found = by_operator(AvoidedRow(**row) for row in avoided)
         notes.append(
-            f"generation keeps away from {counted(len(found), 'item')} that fail by themselves: "
+            f"generation keeps away from what fails by itself, {counted(len(found), 'item')}: "
             f"{_few(found)} (avoided in summary.json)"
         )
     if lifted := summary["avoided_before"]:
