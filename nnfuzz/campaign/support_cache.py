@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,28 +57,34 @@ class SupportCache:
         except (AttributeError, TypeError):
             return {}
 
-    def newest(self, backend: str) -> tuple[dict[str, Any], Support] | None:
-        """The table of a backend that was saved last, and what it is about."""
-        return next(self._newest_first(backend), None)
+    def newest(self, backend: str, release: str = "") -> tuple[dict[str, Any], Support] | None:
+        """The table of a backend that was saved last, and what it is about.
 
-    def newest_by_exporter(self, backend: str) -> list[tuple[dict[str, Any], Support]]:
+        release: of which one is taken before any other.
+        """
+        return next(iter(self._newest_first(backend, release)), None)
+
+    def newest_by_exporter(
+        self, backend: str, release: str = ""
+    ) -> list[tuple[dict[str, Any], Support]]:
         """The same for each exporter, by its name."""
         found: dict[str, tuple[dict[str, Any], Support]] = {}
-        for about, support in self._newest_first(backend):
+        for about, support in self._newest_first(backend, release):
             found.setdefault(about["exporter"], (about, support))
         return [found[name] for name in sorted(found)]
 
-    def _newest_first(self, backend: str) -> Iterator[tuple[dict[str, Any], Support]]:
+    def _newest_first(self, backend: str, release: str) -> list[tuple[dict[str, Any], Support]]:
         files = self.folder.glob(f"support-{backend}-*.json")
         newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
-        return filter(None, map(self._read, newest_first))
+        tables = filter(None, map(self._read, newest_first))
+        return sorted(tables, key=lambda table: not is_of(table[0]["versions"], release))
 
-    def known(self, backend: str) -> tuple[str, Support]:
+    def known(self, backend: str, release: str = "") -> tuple[str, Support]:
         """The backend's version in its newest table, and all that any table says of that version.
 
-        A signature that ran in some way of exporting counts as supported.
+        A signature that ran in some way of exporting counts as supported. release: as for `newest`.
         """
-        newest = self.newest(backend)
+        newest = self.newest(backend, release)
         if newest is None:
             return "", Support(backend)
         versions, merged = newest[0]["versions"], Support(backend)
@@ -116,6 +122,16 @@ class SupportCache:
             os.replace(draft, path)
         except OSError:
             draft.unlink(missing_ok=True)
+
+
+def is_of(versions: Mapping[str, str], release: str) -> bool:
+    """Whether a compiler of these versions, its own first, is of a release; "" is none.
+
+    Compilers may append the place that they were built at: "2026.4.1-22982-e213a147257".
+    """
+    told = next(iter(versions.values()), "")
+    rest = told.removeprefix(release)
+    return bool(release) and told.startswith(release) and not rest[:1].isalnum() and rest[:1] != "."
 
 
 def _json(path: Path) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,15 @@ if TYPE_CHECKING:
 
 
 def backends(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME[,KEY=VALUE]]...",
+            help="Start these and show what they say of themselves [default: list all].",
+            show_default=False,
+            autocompletion=completion.backends,
+        ),
+    ] = None,
     probe: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,14 +52,16 @@ def backends(
     ] = False,
     plugin: Plugins = None,
 ) -> None:
-    """List backends with versions, levels and options, and say how to get those that are missing;
+    """List backends with releases, levels and options, and say how to get those that are missing;
     then the environments that hold other releases (NAME@RELEASE), with their sizes.
 
     \b
     nnfuzz backends
+    nnfuzz backends tvm              what its options mean, and whether it starts
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
     nnfuzz backends --prune          remove the environments; what is needed is made again
     """
+    from nnfuzz.cli.backend_list import described, overview
     from nnfuzz.execute.registry import BackendRegistry
 
     if prune:
@@ -60,8 +70,11 @@ def backends(
     registry = BackendRegistry.discover(plugin or [])
     if probe:
         raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
-    for name in registry.names():
-        _print(registry, name)
+    if names:
+        for spec in map(registry.parse, names):
+            print("\n".join(described(registry, spec)))
+        return
+    print("\n".join(overview(registry)))
     _print_environments()
 
 
@@ -82,39 +95,6 @@ def _prune() -> None:
         with writing(place.folder):
             place.remove()
         print(f"removed {place.distribution} {place.release}: {place.folder}")
-
-
-def _print(registry: BackendRegistry, name: str) -> None:
-    """Prints a backend's state, where it comes from, its levels and options."""
-    from nnfuzz.execute.registry import RegistryError
-
-    try:
-        cls = registry.get(name)
-    except RegistryError as error:
-        print(f"{name}: {error}\n    {registry.source(name)}")
-        return
-    print(f"{name}: {_state(registry, name)}\n    {registry.source(name)}")
-    default = cls.default_levels()
-    levels = " ".join(f"{level}*" if level in default else level for level in cls.levels)
-    print(f"    levels: {levels} (* compared by default)")
-    if cls.steps:
-        print(f"    {len(cls.steps)} passes and options that pipelines are drawn from")
-    for option in fields(cls.Options):
-        print(f"    {option.name}={option.default}: {option.metadata.get('help', '')}")
-
-
-def _state(registry: BackendRegistry, name: str) -> str:
-    """Versions that the compiler tells in a worker, as text; or why it cannot be used."""
-    from nnfuzz.execute.runner import BackendRunner, RunnerError
-
-    reason = registry.get(name).missing()
-    if reason:
-        return f"missing: {reason}"
-    try:
-        with BackendRunner(registry.spec(name), registry) as runner:
-            return ", ".join(f"{k} {v}" for k, v in runner.versions().items())
-    except RunnerError as error:
-        return f"does not start: {str(error).splitlines()[0]}"
 
 
 def _probe(

@@ -8,12 +8,15 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
+"""The entry points of backends, as nnfuzz.execute.registry has them, which needs NumPy."""
 _OPERATOR = re.compile(r"^@operator\nclass (\w+)", re.MULTILINE)
 
 
 def backends(incomplete: str) -> list[str]:
     """Names of the installed backends that begin so."""
-    return _beginning(incomplete, (point.name for point in entry_points(group="nnfuzz.backends")))
+    points = (point for group in GROUPS for point in entry_points(group=group))
+    return _beginning(incomplete, (point.name for point in points))
 
 
 def levels(incomplete: str) -> list[str]:

@@ -29,3 +29,10 @@ def writing(path: object) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def plain(error: Exception) -> str:
+    """The error's text without the class name that a worker put in front."""
+    from nnfuzz.execute.backend import BackendUnavailable as named
+
+    return str(error).replace(f"{named.__module__}.{named.__qualname__}: ", "").strip()

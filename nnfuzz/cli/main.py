@@ -16,7 +16,7 @@ from nnfuzz.cli.bisect import bisect
 from nnfuzz.cli.check import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.doctor import doctor
-from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError
+from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
 from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
@@ -139,7 +139,7 @@ def run(call: Callable[[], object]) -> None:
 
             traceback.print_exc()
             _fail(f"nnfuzz failed ({type(error).__name__}): please report this", FAULT)
-        _fail(_message(error), code)
+        _fail(plain(error), code)
 
 
 def _code(error: Exception) -> int | None:
@@ -157,13 +157,6 @@ def _code(error: Exception) -> int | None:
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
     return FAULT if isinstance(error, PoolError) else None
-
-
-def _message(error: Exception) -> str:
-    """The error's text without the class name that a worker put in front."""
-    from nnfuzz.execute.backend import BackendUnavailable as told
-
-    return str(error).replace(f"{told.__module__}.{told.__qualname__}: ", "").strip()
 
 
 def _disk_is_full(error: Exception) -> bool:

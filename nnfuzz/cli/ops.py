@@ -41,11 +41,18 @@ def table(
         typer.Option(
             "--backend",
             "-b",
-            metavar="NAME",
+            metavar="NAME[@RELEASE]",
             help="Show what is known not to be supported by this backend, and why.",
             autocompletion=completion.backends,
         ),
     ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Show every column: families, inputs, what exporters write, all backends.",
+        ),
+    ] = False,
     page: Annotated[
         Path | None,
         typer.Option(metavar="FILE.md", help="Write the table as a Markdown page instead."),
@@ -55,7 +62,8 @@ def table(
     """List the operators that models are made of; check their specs.
 
     \b
-    nnfuzz ops                       all operators, and what each backend is known to support
+    nnfuzz ops                       all operators, and what installed compilers support of them
+    nnfuzz ops --all                 the same with exporters and model optimisers
     nnfuzz ops --backend tvm         what TVM was found not to support, with each exporter
     nnfuzz ops check Conv MatMul     hold specs against PyTorch and ONNX
     """
@@ -65,7 +73,7 @@ def table(
         for name in backend:
             _show_support(name, plugin or [])
     else:
-        _show_operators(load_operators(plugin or []).specs(), page)
+        _show_operators(load_operators(plugin or []).specs(), page, whole)
 
 
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
@@ -82,32 +90,49 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     return registry
 
 
-def _show_operators(specs: list[type[OpSpec]], page: Path | None) -> None:
+def _show_operators(specs: list[type[OpSpec]], page: Path | None, whole: bool) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
     from nnfuzz.cli.settings import cache_folder
-    from nnfuzz.cli.vocabulary import markdown, rich_table, rows
+    from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, rows
 
-    supports, versions = {}, {}
-    for name, (version, support) in _known_support(cache_folder()).items():
-        supports[name], versions[name] = support, version
+    known = _known_support(cache_folder(), whole or page is not None)
+    supports = {name: support for name, (_, support) in known.items()}
     found = rows(specs, supports)
-    if page is None:
-        console = terminal()
-        console.print(rich_table(found, supports, console.width))
-        print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+    if page is not None:
+        with writing(page):
+            page.write_text(
+                markdown(found, {name: version for name, (version, _) in known.items()})
+            )
+        print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
         return
-    with writing(page):
-        page.write_text(markdown(found, versions))
-    print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
+    headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
+    console = terminal()
+    console.print(rich_table(found, headings, console.width, whole))
+    print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+    if supports:
+        print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
+    else:
+        print("what a compiler supports: fuzz it, or run nnfuzz backends --probe NAME")
 
 
-def _known_support(folder: Path) -> dict[str, tuple[str, Support]]:
-    """(version, support table) of each installed backend, for the newest version that ran here."""
-    from nnfuzz.campaign.support_cache import SupportCache
+def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
+    """(version, support table) of installed backends, of the installed release if that ran here.
+
+    all_: of exporters, model optimisers and backends of which nothing is known as well.
+    """
+    from nnfuzz.campaign.support_cache import SupportCache, is_of
+    from nnfuzz.execute.environment import known_release
     from nnfuzz.execute.registry import BackendRegistry
 
     registry, cache = BackendRegistry.discover(), SupportCache(folder)
-    return {name: cache.known(name) for name in registry.usable(tell)}
+    found = {}
+    for name in registry.usable(tell):
+        backend = registry.get(name)
+        release = known_release(backend)
+        version, support = cache.known(name, release)
+        if all_ or (support.entries and not backend.baseline):
+            found[name] = release if is_of({name: version}, release) else version, support
+    return found
 
 
 def terminal() -> Console:
@@ -120,13 +145,18 @@ def terminal() -> Console:
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
-    """Prints a backend's newest support table for each exporter, whatever versions made it."""
+    """Prints a backend's support table for each exporter: of the release that is named or
+    installed, or else the newest there is. name: NAME or NAME@RELEASE.
+    """
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.settings import cache_folder
+    from nnfuzz.execute.environment import known_release
     from nnfuzz.execute.registry import BackendRegistry
 
-    BackendRegistry.discover(plugins).get(name)
-    found = SupportCache(cache_folder()).newest_by_exporter(name)
+    registry = BackendRegistry.discover(plugins)
+    spec = registry.parse(name)
+    release = spec.release or known_release(registry.get(spec.name))
+    found = SupportCache(cache_folder()).newest_by_exporter(spec.name, release)
     if not found:
         print(
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",

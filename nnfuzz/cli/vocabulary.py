@@ -23,7 +23,9 @@ EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 """Direct emission has no column: it writes whatever is legal."""
 HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"
-NARROW = 100  # columns of a terminal that the whole table does not fit into
+FEW = ("operator", "opset", "ranks", "dtypes")
+"""The headings that a terminal has unless all are asked for."""
+NARROW = 100  # columns of a terminal that dtypes do not fit into
 _WRAPPED = {"ranks": 8, "dtypes": 22}
 """Headings of columns that may wrap in a terminal, and their least widths."""
 
@@ -87,19 +89,25 @@ def verdict(support: Support, keys: Collection[str]) -> str:
     return _share(works, len(known)) + open_
 
 
-def rich_table(rows: Sequence[Row], backends: Iterable[str], width: int) -> Table:
-    """The table for a terminal of `width` columns; a narrow one shows support only."""
+def rich_table(
+    rows: Sequence[Row], backends: Sequence[str], width: int, whole: bool = False
+) -> Table:
+    """The table for a terminal of `width` columns; a narrow one shows support only.
+
+    backends: headings of the columns behind HEADINGS. whole: with all columns.
+    """
     from rich import box
     from rich.table import Table
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    own = HEADINGS if whole else FEW if width >= NARROW else FEW[:1]
     headings = (*HEADINGS, *backends)
-    first = 1 if width >= NARROW else len(HEADINGS)
-    for heading in (headings[0], *headings[first:]):
-        wraps = heading in _WRAPPED
+    columns = [place for place, name in enumerate(headings) if name in own or name in backends]
+    for heading in (headings[place] for place in columns):
+        wraps = heading in _WRAPPED or heading in backends
         shown.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
     for row in rows:
-        shown.add_row(row.cells[0], *row.cells[first:])
+        shown.add_row(*(row.cells[place] for place in columns))
     return shown
 
 

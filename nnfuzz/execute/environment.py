@@ -109,6 +109,21 @@ def release_of(backend: type[Backend], release: str) -> str:
         raise ReleaseError(f"nobody knows which release of {backend.name} is installed") from error
 
 
+def known_release(backend: type[Backend]) -> str:
+    """The installed release by what its packages say of themselves; "" if they say nothing.
+
+    It is that of the first preloaded library, or else of the distribution that the adapter names:
+    an optimiser inherits the latter from the compiler that runs its models. The compiler is neither
+    imported nor started, which would take seconds.
+    """
+    library = "".join(backend.preload[:1]).partition(".")[0]
+    for package in filter(None, (library, backend.distribution)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(package)
+    providers = importlib.metadata.packages_distributions().get(library, ())
+    return importlib.metadata.version(providers[0]) if providers else ""
+
+
 def releases_of(backend: type[Backend]) -> list[str]:
     """The releases that the index has for this Python and machine, the oldest first, without
     prereleases. Raises: ReleaseError.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
 from nnfuzz.campaign.support import Entry, Support
-from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.campaign.support_cache import SupportCache, is_of
 from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.spec.registry import OpRegistry
@@ -81,3 +84,47 @@ def test_the_page_in_docs_lists_every_operator_as_it_is():
     fresh = [cells for cells in fresh if cells[0][:3] == "| `"]
     width = len(HEADINGS)
     assert [cells[:width] for cells in listed] == [cells[:width] for cells in fresh]
+
+
+def test_a_terminal_has_few_columns_unless_all_are_asked_for():
+    from rich.console import Console
+
+    found = rows(OpRegistry.load().select(["Add"]).specs(), {"toy": Support("toy")})
+    console = Console(width=160)
+    for whole, wanted in ((False, 5), (True, len(HEADINGS) + 1)):
+        table = rich_table(found, ["toy 1.0"], console.width, whole)
+        headings = [column.header for column in table.columns]
+        assert len(headings) == wanted and headings[-1] == "toy 1.0"
+        assert [*table.columns[-1].cells] == ["?"]
+
+
+def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
+    cache, about = SupportCache(tmp_path), {"backend": "toy", "exporter": "direct"}
+    for version in ("2.0-built-here", "1.0"):
+        path = cache.path(BackendSpec("toy"), {"toy": version}, {})
+        cache.save(
+            path,
+            Support("toy", {version: Entry("ok")}),
+            {},
+            {**about, "versions": {"toy": version}},
+        )
+        os.utime(path, (len(version), 1 if version.startswith("2") else 2))
+    assert cache.known("toy")[0] == "1.0"
+    assert cache.known("toy", "2.0")[0] == "2.0-built-here"
+    ((newest, _),) = cache.newest_by_exporter("toy", "2.0")
+    assert newest["versions"] == {"toy": "2.0-built-here"}
+    assert cache.known("toy", "3.0")[0] == "1.0"  # the newest there is
+
+
+@pytest.mark.parametrize(
+    "told, release, same",
+    [
+        ("1.2", "1.2", True),
+        ("1.2.1", "1.2", False),
+        ("1.21", "1.2", False),
+        ("1.2-abc", "1.2", True),
+        ("1.2", "", False),
+    ],
+)
+def test_of_which_release_a_version_is(told, release, same):
+    assert is_of({"toy": told, "llvm": release}, release) == same

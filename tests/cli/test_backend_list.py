@@ -1,0 +1,83 @@
+"""`nnfuzz backends`: all at a glance without starting any, and those that are named in full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from types import SimpleNamespace
+
+import pytest
+
+from nnfuzz.cli import completion
+from nnfuzz.execute import registry
+from nnfuzz.execute.environment import known_release
+from nnfuzz.execute.registry import BackendRegistry
+from tests.cli.test_command_line import HOSTILE
+from tests.command import nnfuzz
+
+
+def test_all_backends_are_listed_without_a_compiler():
+    code = (
+        "import resource, sys\n"
+        "from nnfuzz.cli.main import application\n"
+        "try: application()(['backends'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'onnx', 'onnxruntime', 'tvm', 'openvino'} & {*sys.modules}\n"
+        "whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)\n"
+        "print(sum(sum(resource.getrusage(who)[:2]) for who in whose))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    *lines, seconds = done.stdout.splitlines()
+    assert float(seconds) < 2
+    titles = [line for line in lines if not line.startswith(" ")]
+    assert titles[0].startswith("installed (*") and titles[1].startswith("installed exporters")
+    row = next(line.split() for line in lines if line.split()[0] == "onnxruntime")
+    assert row[1:] == [version("onnxruntime"), "O0*", "O1", "O2", "O3*", "provider=cpu"]
+    assert sum(line.strip().startswith("memory=") for line in lines) == 1
+
+
+def test_one_that_cannot_be_used_comes_after_all_others(tmp_path):
+    absent = tmp_path / "absent.py"
+    absent.write_text(
+        "from nnfuzz.execute.backend import Backend\n"
+        "class Absent(Backend):\n"
+        "    name, levels, preload = 'absent', ('O0',), ('no_such_compiler',)\n"
+        "    versions = load = build = None\n"
+    )
+    lines = nnfuzz("backends", "--plugin", absent).stdout.splitlines()
+    names = [line.split()[0] for line in lines]
+    assert names.index("absent:") > lines.index("not here:") > names.index("tvm")
+
+
+def test_a_backend_that_is_named_is_started():
+    done = nnfuzz("backends", "hostile,timeout=7", "--plugin", HOSTILE)
+    assert done.returncode == 0, done.stderr
+    first, source, levels, *options = done.stdout.splitlines()
+    assert first.startswith("hostile,timeout=7: hostile ") and str(HOSTILE) in source
+    assert "O0" in levels and any(line.strip().startswith("timeout=") for line in options)
+
+
+def test_a_wrong_name_is_refused_with_a_suggestion():
+    done = nnfuzz("backends", "tmv")
+    assert done.returncode == 2 and "did you mean 'tvm'" in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize(
+    "distribution, preload, release",
+    [
+        ("onnx", ("numpy.linalg",), "numpy"),  # an optimiser's own library, not its runtime's
+        ("onnx", (), "onnx"),
+        ("no-such-thing", ("yaml",), "PyYAML"),  # found by what packages say they provide
+        ("", ("no_such_thing",), ""),
+    ],
+)
+def test_releases_are_known_from_metadata(distribution, preload, release):
+    backend = SimpleNamespace(distribution=distribution, preload=preload)
+    assert known_release(backend) == (version(release) if release else "")
+
+
+def test_the_shell_completes_every_group():
+    assert completion.GROUPS == registry.GROUPS
+    assert {*completion.backends("")} == {*BackendRegistry.discover().names()}
