@@ -123,3 +123,20 @@ def test_nightly_wheels_are_newer_and_asked_for_with_pre(tmp_path):
     found = Version(wheel.name.split("-")[1])
     released = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert found.is_devrelease and found > Version(released)
+
+
+@pytest.mark.parametrize(
+    "package, extras, installed",
+    [
+        ("", "", ["/the action"]),
+        ("", "onnxruntime,tvm", ["/the action[onnxruntime,tvm]"]),
+        ("nnfuzz[tvm] torch", "onnxruntime", ["nnfuzz[tvm]", "torch"]),
+    ],
+)
+def test_the_action_installs_its_own_checkout(package, extras, installed):
+    install = STEPS["Install"]
+    assert install["env"]["CHECKOUT"] == "${{ github.action_path }}"
+    script = f"python() {{ printf '%s\\n' \"$@\"; }}\n{install['run']}"
+    env = {"PACKAGE": package, "EXTRAS": extras, "CHECKOUT": "/the action"}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines()[4:] == installed, done.stdout

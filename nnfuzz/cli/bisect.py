@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
-from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
@@ -28,25 +28,28 @@ def bisect(
             "--to", metavar="RELEASE", help="Look up to this newer release where it was fixed."
         ),
     ] = "",
+    original: Original = False,
     plugin: Plugins = None,
 ) -> None:
     """Name the release of the compiler with which a finding came, or with which it was fixed.
 
     \b
-    nnfuzz bisect campaign/findings/onnxruntime-mismatch-eaa1ca026673/reduced
+    nnfuzz bisect campaign/findings/onnxruntime-mismatch-eaa1ca026673
     nnfuzz bisect campaign/findings/onnxruntime-mismatch-eaa1ca026673 --from 1.20.0
 
     A binary search over the releases that the package index lists, each in an environment of its
-    own; the result goes into finding.json and report.md. Exit code 1 while the finding reproduces
+    own; the result goes into finding.json and report.md. The reduced model is run where there is
+    one, and the result goes to it. Exit code 1 while the finding reproduces
     in its own release, 0 once it does not.
     """
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, open_finding
+    from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
     from nnfuzz.report.bisection import NotReproduced, write_bisection
     from nnfuzz.testcase.client import ProducerError
 
-    consent = Consent(finding, plugin or [])
-    found = open_finding(finding, consent)
+    folder = chosen_model(finding, original)
+    consent = Consent(folder, plugin or [])
+    found = open_finding(folder, consent)
     spec = backend_of(found, "", plugin or [], consent) if found.case.model else None
     if spec is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
@@ -58,8 +61,8 @@ def bisect(
     except ProducerError as error:
         typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
         raise typer.Exit(FAULT) from error
-    with writing(finding):
-        write_bisection(finding, result)
+    with writing(folder):
+        write_bisection(folder, result)
     for bisection in result:
         typer.echo(f"{bisection.compiler} {bisection.result}")
     raise typer.Exit(FINDINGS)

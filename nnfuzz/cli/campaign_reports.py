@@ -27,7 +27,7 @@ def report_campaign(
     names = " and ".join(str(spec) for spec in config.backends)
     what = f"{counted(s['tests'], 'test')} in {spoken(s['seconds'])}, seed {s['seed']}"
     status = Status.PASSED if s["tests"] else Status.ERROR
-    ran = TestResult(what, names, "", status, seconds=s["seconds"])
+    ran = TestResult("campaign", names, "", status, seconds=s["seconds"])
     found = [_of(row, result.folder) for row in result.findings]
     notes = [f"{counted(s['known'], 'occurrence')} of known failures"] if s["known"] else []
     if unseen := s["known_unseen"]:

@@ -14,7 +14,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import OK, UsageError, tell
-from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.execute.issue_form import IssueForm
@@ -37,6 +37,7 @@ def file(
             autocompletion=completion.backends,
         ),
     ] = "",
+    original: Original = False,
     plugin: Plugins = None,
 ) -> None:
     """Print a finding as an issue in the form of the compiler's tracker.
@@ -50,14 +51,11 @@ def file(
     without a yes.
     """
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import open_finding
-    from nnfuzz.report.finding_folder import smallest
+    from nnfuzz.cli.findings import chosen_model, open_finding
     from nnfuzz.report.issue import issue
-    from nnfuzz.report.packed_folder import unpack
     from nnfuzz.untrusted import read_text
 
-    unpack(finding)
-    folder = smallest(finding)
+    folder = chosen_model(finding, original)
     found = open_finding(folder, Consent(folder, plugin or []))
     form = _form(found, tracker, plugin or [])
     script = folder / "repro.py"

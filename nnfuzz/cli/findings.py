@@ -9,12 +9,26 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.cli.errors import UsageError, tell
 
 if TYPE_CHECKING:
     from nnfuzz.cli.consent import Consent
     from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.report.finding import Finding
+
+
+def chosen_model(finding: Path, original: bool) -> Path:
+    """The folder of the reduced model where a finding has one and `original` is not asked for; else
+    the finding's own. What is packed is unpacked; a note says which of the two it is.
+    """
+    from nnfuzz.report.finding_folder import smallest
+    from nnfuzz.report.packed_folder import unpack
+
+    unpack(finding)
+    folder = finding if original else smallest(finding)
+    if folder != finding:
+        tell(f"the reduced model is taken, {folder}; --original takes the one it came from")
+    return folder
 
 
 def open_finding(folder: Path, consent: Consent) -> Finding:

@@ -199,6 +199,13 @@ OwnBackend = Annotated[
         autocompletion=completion.backends,
     ),
 ]
+Original = Annotated[
+    bool,
+    typer.Option(
+        "--original",
+        help="Take the model that was generated, where the finding has a reduced one as well.",
+    ),
+]
 Time = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError
-from nnfuzz.cli.options import OwnBackend, Plugins
+from nnfuzz.cli.options import Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendSpec
@@ -21,24 +21,30 @@ def replay(
     backend: OwnBackend = "",
     plugin: Plugins = None,
     regenerate: Annotated[
-        bool, typer.Option(help="Also make the test case anew from its seed and compare bytes.")
+        bool,
+        typer.Option(
+            help="Also make the test case anew from its seed and compare bytes; implies --original."
+        ),
     ] = False,
+    original: Original = False,
 ) -> None:
     """Run a finding again. Exit code 1 while it reproduces, 0 once it is fixed.
 
     \b
     nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673
-    nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673/reduced --backend onnxruntime
+    nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673 --backend onnxruntime
 
-    It says whether the failure is reproduced, different (exit code 1 as well), unsupported by now,
-    not compared (exit code 4: it runs, and nothing of its outputs is comparable), or fixed.
+    The reduced model is run where there is one. It says whether the failure is reproduced,
+    different (exit code 1 as well), unsupported by now, not compared (exit code 4: it runs, and
+    nothing of its outputs is comparable), or fixed.
     """
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, open_finding
+    from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
     from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
 
-    consent = Consent(finding, plugin or [])
-    found = open_finding(finding, consent)
+    folder = chosen_model(finding, original or regenerate)
+    consent = Consent(folder, plugin or [])
+    found = open_finding(folder, consent)
     try:
         spec = backend_of(found, backend, plugin or [], consent) if found.case.model else None
         result = _replayed(found, spec, regenerate)

@@ -23,6 +23,10 @@ MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5
 MOST_VARIANTS = 4
 MOST_AVOIDED = 3
+COMPARED = ("ok", "mismatch")
+"""The outcomes of runs whose outputs were compared."""
+MOST_REFUSED = 1 / 3
+"""Share of the runs that are not supported, above which the summary says what to do."""
 
 
 def print_summary(result: Result, config: CampaignConfig) -> None:
@@ -35,7 +39,7 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     )
     for backend, counts in s["outcomes_by_backend"].items():
         print(f"  {backend}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
-    for text in _notes(s):
+    for text in (*_compared(s), *_notes(s)):
         print(f"  {text}")
     print()
     if s["unconfirmed_hangs"] and not result.findings:
@@ -48,6 +52,25 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     print(f"summary: {result.folder / 'summary.json'}")
     for text in _next(result):
         print(text)
+
+
+def _compared(summary: dict[str, Any]) -> Iterator[str]:
+    """Lines on how many runs gave outputs to compare, and on what to do where many gave none."""
+    if "refusals" in summary:
+        return
+    for backend, counts in summary["outcomes_by_backend"].items():
+        runs = sum(counts.values())
+        compared, refused = sum(counts.get(k, 0) for k in COMPARED), counts.get("unsupported", 0)
+        if compared < runs:
+            yield (
+                f"{backend}: outputs of {compared} of {counted(runs, 'run')} were compared, "
+                f"{refused} not supported, {runs - compared - refused} gave none"
+            )
+        if refused > MOST_REFUSED * runs:
+            yield (
+                f"little was tried on {backend}: choose other --dtypes, another --opset or "
+                f"--exporter; nnfuzz ops --backend {backend.partition(',')[0]} lists what it lacks"
+            )
 
 
 def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str]:

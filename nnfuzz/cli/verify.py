@@ -127,6 +127,11 @@ def _known(file: Path | None, earlier: Path | None) -> Known:
 def _tests(folder: Path) -> list[TestFolder]:
     from nnfuzz.corpus.layout import find_tests
 
+    if folder.is_file() and folder.suffix == ".onnx":
+        raise UsageError(
+            f"{folder} is a model, and verify takes folders of models with expected outputs: "
+            f"nnfuzz check {folder} runs a model of your own"
+        )
     tests = find_tests(folder)
     if not tests:
         raise UsageError(

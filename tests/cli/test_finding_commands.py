@@ -89,6 +89,26 @@ def test_a_reduced_finding_is_not_regenerated(finding, plugin, tmp_path, capsys)
     assert "has no seed" in capsys.readouterr().err
 
 
+def test_replay_takes_the_reduced_model_unless_the_original_is_asked_for(
+    finding, plugin, tmp_path, capsys
+):
+    folder = copytree(finding, tmp_path / "f")
+    found = read_finding(finding)
+    write_finding(folder / "reduced", replace(found, campaign={"reduction": {"run": 1}}))
+    (folder / "reduced" / "model.onnx").write_bytes(b"")
+    assert command("replay", folder, "--plugin", plugin) == 2
+    told = capsys.readouterr().err
+    assert f"the reduced model is taken, {folder / 'reduced'}" in told
+    assert "reduced/model.onnx is missing or empty" in told
+    assert command("replay", folder, "--original", "--plugin", plugin) == 1
+    assert capsys.readouterr().out.endswith("reproduced\n")
+
+
+def test_verify_of_a_model_points_to_check(finding, capsys):
+    assert command("verify", finding / "model.onnx", "--backend", "onnxruntime") == 2
+    assert f"nnfuzz check {finding / 'model.onnx'}" in capsys.readouterr().err
+
+
 def test_replay_of_nothing_is_usage(tmp_path, finding, capsys):
     assert command("replay", tmp_path) == 2
     assert capsys.readouterr().err.endswith("is not a finding: there is no finding.json in it\n")
