@@ -54,6 +54,8 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     parsed_model(case.model, file)
     if not case.graph:
         raise UsageError(f"{folder} is damaged: there is a model, but no graph of it")
+    if case.fault:  # the fault may be in the declared inputs, which then fit none
+        return found
     with making_sense(folder):
         wanted = read_interface(case.model)[0]
         for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:

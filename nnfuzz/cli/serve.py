@@ -43,7 +43,8 @@ def serve(
     nnfuzz serve campaign --host 0.0.0.0       for others, with a token
     nnfuzz serve s3://bucket/tvm               of what the parts of a campaign publish
 
-    The campaign is read and never written, and may be over as well. docs/SERVE.md tells more. Ends
+    The campaign is read and never written, and may be over as well; one that
+    has not begun is waited for. docs/SERVE.md tells more. Ends
     with Ctrl-C.
     """
     try:
@@ -55,4 +56,4 @@ def serve(
             f"nnfuzz serve needs {error.name}: pip install 'nnfuzz[serve]', or write one page with "
             "nnfuzz report"
         ) from error
-    serve(campaign, host, port, token, lambda address: typer.echo(f"{address}  (Ctrl-C ends it)"))
+    serve(campaign, host, port, token, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))

@@ -7,6 +7,7 @@ import secrets
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,8 @@ from nnfuzz.serve.watch import Watch
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine."""
 TOKEN_BYTES = 24
+BEGINNING = 1.0
+"""Seconds between looks for a campaign that has not begun."""
 SHORTEST = 16
 """Characters of a token that a user chooses."""
 
@@ -35,7 +38,7 @@ def serve(
     source: str, host: str, port: int, token: str | None, told: Callable[[str], None]
 ) -> None:
     """source: folder of a campaign, or where segments are published. told: is called with the
-    address once it answers.
+    address once it answers, and before that if a campaign is waited for.
 
     Raises: ServeError, StoreError, Unreadable.
     """
@@ -43,6 +46,7 @@ def serve(
     if needed is not None and len(needed) < SHORTEST:
         raise ServeError(f"a token of fewer than {SHORTEST} characters is guessed: choose another")
     with ExitStack() as stack:
+        await_campaign(source, told)
         watch = stack.enter_context(watching(source))
         watch.look()
         listener = stack.enter_context(_listening(host, port))
@@ -65,6 +69,28 @@ def serve(
             server.run(sockets=[listener])
         stop.set()
         thread.join()
+
+
+def await_campaign(source: str, told: Callable[[str], None], pause: float = BEGINNING) -> None:
+    """Returns once there is something in the folder, at once if the source is an address.
+
+    A campaign makes its folder when it begins. told: gets a line if that is waited for.
+    """
+    if "://" in source or _has_begun(Path(source)):
+        return
+    told(f"{source}: waiting for a campaign to begin there: nnfuzz fuzz --out {source}")
+    while not _has_begun(Path(source)):
+        time.sleep(pause)
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether the folder is more than absent or empty; a file is never a campaign to wait for."""
+    try:
+        return any(folder.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from nnfuzz.cli.main import application, run
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
+from nnfuzz.reading import Unreadable
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
@@ -102,6 +103,23 @@ def test_replay_takes_the_reduced_model_unless_the_original_is_asked_for(
     assert "reduced/model.onnx is missing or empty" in told
     assert command("replay", folder, "--original", "--plugin", plugin) == 1
     assert capsys.readouterr().out.endswith("reproduced\n")
+
+
+def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
+    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.findings import open_finding
+    from nnfuzz.disrupt.fault import Fault
+
+    found = read_finding(finding)
+    inputs = {f"{name}_undeclared": array for name, array in found.case.inputs.items()}
+    for fault, damaged in ((None, True), (Fault("kind", "clause", "place"), False)):
+        case = replace(found.case, inputs=inputs, fault=fault)
+        folder = write_finding(tmp_path / str(damaged), replace(found, case=case))
+        if damaged:
+            with pytest.raises(Unreadable, match="inputs do not fit the model"):
+                open_finding(folder, Consent(folder, [plugin]))
+        else:
+            assert open_finding(folder, Consent(folder, [plugin])).case.fault == fault
 
 
 def test_verify_of_a_model_points_to_check(finding, capsys):
