@@ -39,9 +39,14 @@ def report_campaign(
 def _of(row: FindingRow, folder: Path) -> TestResult:
     from nnfuzz.corpus.verify import Result as TestResult
     from nnfuzz.corpus.verify import Status
+    from nnfuzz.report.finding_folder import smallest
+    from nnfuzz.untrusted import read_text
 
     pattern = f"reduced to {row.pattern}" if row.pattern else "not reduced yet"
     details = f"{row.title}\n{pattern}, {row.occurrences} times\n{folder / row.folder}"
+    report = smallest(folder / row.folder) / "report.md"
+    if report.is_file():
+        details += f"\n\n{read_text(report)}"
     name = f"{row.kind} {row.refined or row.signature}"
     levels = ", ".join(row.by_levels)
     message = f"{row.title} ({pattern}; {row.folder})"

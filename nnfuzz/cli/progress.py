@@ -86,8 +86,7 @@ def watcher(
     if quiet:
         yield Silent()
         return
-    names = " and ".join(str(spec) for spec in config.backends)
-    print(f"{doing} {names}, seed {config.seed}, into {folder}", flush=True)
+    print(f"{doing} {subject(config)}, seed {config.seed}, into {folder}", flush=True)
     if not sys.stdout.isatty():
         yield Lines()
         return
@@ -96,6 +95,20 @@ def watcher(
 
     with Live(console=Console(file=sys.__stdout__), refresh_per_second=4, transient=True) as live:
         yield Display(live)
+
+
+def subject(config: CampaignConfig) -> str:
+    """What a campaign tests: compilers with release and levels, and how models are written."""
+    from nnfuzz.execute.environment import known_release
+
+    parts = []
+    for spec in config.backends:
+        backend = type(spec.load())
+        levels = backend.having(config.levels) if config.levels else backend.default_levels()
+        release = "" if spec.release else known_release(backend)
+        parts.append(f"{spec}{release and f' {release}'} ({', '.join(levels)})")
+    written = [f"{name} (opset {config.case.only(name).opset})" for name in config.case.exporters]
+    return f"{' and '.join(parts)}, models by {' and '.join(written)}"
 
 
 def line(s: Snapshot) -> str:

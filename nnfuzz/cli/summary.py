@@ -44,6 +44,8 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     print()
     if s["unconfirmed_hangs"] and not result.findings:
         print("nothing found so far that is confirmed")
+    elif s["tests"] and not result.findings and not _any_compared(s):
+        print("nothing was compared, so nothing could be found")
     elif s["tests"] or result.findings:
         for text in findings_table(result.folder, result.findings):
             print(text)
@@ -52,6 +54,12 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     print(f"summary: {result.folder / 'summary.json'}")
     for text in _next(result):
         print(text)
+
+
+def _any_compared(summary: dict[str, Any]) -> bool:
+    """Whether some run gave outputs to compare, or none was to give any."""
+    counts = summary["outcomes_by_backend"].values()
+    return "refusals" in summary or any(count.get(kind) for count in counts for kind in COMPARED)
 
 
 def _compared(summary: dict[str, Any]) -> Iterator[str]:

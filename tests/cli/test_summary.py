@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.metadata import version
+
 import pytest
 
-from nnfuzz.cli.summary import _compared
+from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.cli.progress import subject
+from nnfuzz.cli.summary import _any_compared, _compared
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.testcase.case import CaseConfig
 
 
 @pytest.mark.parametrize(
@@ -32,3 +39,18 @@ def test_runs_without_outputs_to_compare_are_counted(counts, lines, advice):
 def test_models_that_must_be_refused_are_not_compared():
     summary = {"outcomes_by_backend": {"toy": {"unsupported": 4}}, "refusals": {}}
     assert not list(_compared(summary))
+
+
+def test_a_campaign_that_compared_nothing_does_not_say_that_nothing_is_wrong():
+    assert not _any_compared({"outcomes_by_backend": {"toy": {"unsupported": 4, "ok": 0}}})
+    assert _any_compared({"outcomes_by_backend": {"toy": {"unsupported": 4}, "two": {"ok": 1}}})
+
+
+def test_the_first_line_says_what_is_tested():
+    specs = tuple(map(BackendRegistry.discover().parse, ("onnxruntime", "onnxruntime@1.20.1")))
+    case = CaseConfig().written_by({"direct": 18, "torchscript": 17})
+    config = CampaignConfig(specs, case, tests_limit=1)
+    here = f"onnxruntime {version('onnxruntime')} (O0, O3)"
+    written = "models by direct (opset 18) and torchscript (opset 17)"
+    assert subject(config) == f"{here} and onnxruntime@1.20.1 (O0, O3), {written}"
+    assert "(O1)" in subject(replace(config, levels=("O1",)))
