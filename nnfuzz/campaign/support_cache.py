@@ -77,7 +77,7 @@ class SupportCache:
         files = self.folder.glob(f"support-{backend}-*.json")
         newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
         tables = filter(None, map(self._read, newest_first))
-        return sorted(tables, key=lambda table: not is_of(table[0]["versions"], release))
+        return sorted(tables, key=lambda table: not is_of(table[0].get("versions", {}), release))
 
     def known(self, backend: str, release: str = "") -> tuple[str, Support]:
         """The backend's version in its newest table, and all that any table says of that version.
