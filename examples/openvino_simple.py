@@ -103,7 +103,7 @@ class OpenVinoSimple(Backend):
 def _named(port: Any, inputs: Mapping[str, Any]) -> str:
     """The input that a port is for. Raises: RuntimeError if the compiler lost its name."""
     if known := port.names & inputs.keys():
-        return known.pop()
+        return str(known.pop())
     raise RuntimeError(f"the compiled model has lost an input's name: it is {sorted(port.names)}")
 
 

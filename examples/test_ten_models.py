@@ -3,6 +3,8 @@
 They are the same in every run; another seed gives ten others.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
 import nnfuzz
@@ -11,13 +13,13 @@ MODELS = nnfuzz.Generator(seed=1, nodes=5)
 
 
 @pytest.fixture(scope="module")
-def run():
+def run() -> Iterator[nnfuzz.Experiment]:
     with nnfuzz.Experiment(["onnxruntime"]) as experiment:
         yield experiment
 
 
 @pytest.mark.parametrize("index", range(10))
-def test_the_compiler_is_right(run, index):
+def test_the_compiler_is_right(run: nnfuzz.Experiment, index: int) -> None:
     try:
         case = MODELS[index]
     except nnfuzz.NoTestCase as error:  # few indexes give none

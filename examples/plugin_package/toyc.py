@@ -5,6 +5,7 @@ float32, and says by a code what it does not implement. It is wrong in one place
 """
 
 import functools
+from typing import Any
 
 import ml_dtypes  # noqa: F401 (NumPy learns bfloat16 and the like from it)
 import numpy as np
@@ -34,10 +35,10 @@ class CompileError(RuntimeError):
 class Tensor:
     """Elements as bytes, those of 4 bits in pairs; dtype: a number of onnx.TensorProto."""
 
-    def __init__(self, raw, dtype, shape):
+    def __init__(self, raw: bytes, dtype: int, shape: Any) -> None:
         self.raw, self.dtype, self.shape = raw, dtype, tuple(shape)
 
-    def array(self):
+    def array(self) -> np.ndarray:
         proto = onnx.TensorProto(data_type=self.dtype, dims=self.shape, raw_data=self.raw)
         return numpy_helper.to_array(proto)
 
@@ -45,13 +46,13 @@ class Tensor:
 class Program:
     """A compiled model. device: "cpu" or "npu", which is the same here."""
 
-    def __init__(self, model, device="cpu"):
+    def __init__(self, model: bytes, device: str = "cpu") -> None:
         self.graph = onnx.load_model_from_string(model).graph
         for node in self.graph.node:
             if node.op_type not in KERNELS:
                 raise CompileError(f"toyc: cannot lower {node.op_type} for {device} (E17)")
 
-    def run(self, tensors):
+    def run(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Tensors by name -> tensors by name, of the dtypes that the model declares."""
         values = {name: tensor.array() for name, tensor in tensors.items()}
         values |= {tensor.name: numpy_helper.to_array(tensor) for tensor in self.graph.initializer}
@@ -63,10 +64,10 @@ class Program:
         return {name: packed(values[name], dtype) for name, dtype in types.items()}
 
 
-def narrowed(array):
+def narrowed(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def packed(array, dtype):
+def packed(array: Any, dtype: int) -> Tensor:
     array = np.asarray(array, helper.tensor_dtype_to_np_dtype(dtype), order="C")
     return Tensor(numpy_helper.from_array(array).raw_data, dtype, array.shape)

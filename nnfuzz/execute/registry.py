@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -264,7 +264,7 @@ def _is_module(path: str | Path) -> bool:
 
 def import_plugin(path: str | Path) -> ModuleType:
     """Imports a Python file under a name made of its path, or a module by its name such as
-    "my_package.backends"; once per process.
+    "my_package.backends"; once per process. A file may import modules that lie beside it.
 
     Raises: RegistryError if there is none or it fails.
     """
@@ -288,13 +288,27 @@ def import_plugin(path: str | Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with _modules_beside(file):
+            spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
         raise RegistryError(f"plug-in {path} cannot be imported: {_told(error, file)}") from error
     return module
+
+
+@contextlib.contextmanager
+def _modules_beside(file: Path) -> Iterator[None]:
+    """Lets a plug-in import modules of its own folder, which hide no installed package."""
+    folder = str(file.parent)
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.reverse()
+        sys.path.remove(folder)  # the last one: it may have been there before
+        sys.path.reverse()
 
 
 def _told(error: BaseException, file: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.backend import OptionError
@@ -163,7 +163,7 @@ class Experiment:
     def close(self) -> None:
         self._stack.close()
 
-    def __enter__(self) -> Experiment:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:

@@ -138,6 +138,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
             timeout=60,
             invalid=finding.case.fault is not None,
             error_type=outcome.error_type if outcome else "",
+            lacking=text.Quoted(", ".join(_lacking(outcome))),
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
         )
     )
@@ -180,8 +181,16 @@ def bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
     """What repro.py exits with, in a sentence."""
     if kind is OutcomeKind.CRASH and outcome and outcome.signal:
-        return f"Exit code 0 once it is fixed; while it reproduces, {outcome.signal} ends it."
-    return "Exit code 1 while it reproduces, 0 once it is fixed."
+        signal = f"while it reproduces, {outcome.signal} ends it"
+        return f"Exit code 0 once it is fixed, 125 where it cannot run; {signal}."
+    return "Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run."
+
+
+def _lacking(outcome: Outcome | None) -> list[str]:
+    """Errors of a compiler that is absent or too old, unless the finding is one of them."""
+    name = outcome.error_type.rpartition(".")[2] if outcome else ""
+    imports = () if name in ("ImportError", "ModuleNotFoundError") else ("ImportError",)
+    return [*imports, *(() if name == "AttributeError" else ("AttributeError",))]
 
 
 def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ class Signature:
 
     hash: str
     title: str
-    parts: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         return f"{self.hash} {self.title}"

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError, labelled
+from nnfuzz.execute.registry import (
+    BackendRegistry,
+    BackendSpec,
+    RegistryError,
+    import_plugin,
+    labelled,
+)
 
 HERE = Path(__file__).parent
 TOY = HERE / "toy_backend.py"
@@ -106,3 +112,13 @@ def test_listing_imports_no_compiler():
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_plugin_file_imports_modules_beside_it_which_hide_no_package(tmp_path):
+    (tmp_path / "beside_a_plugin.py").write_text("NUMBER = 7\n")
+    (tmp_path / "wave.py").write_text("raise RuntimeError('hides a module of Python')\n")
+    plugin = tmp_path / "own.py"
+    plugin.write_text("import wave\nfrom beside_a_plugin import NUMBER\n")
+    before = list(sys.path)
+    assert import_plugin(plugin).NUMBER == 7
+    assert sys.path == before

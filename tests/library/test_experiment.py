@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,9 @@ def test_a_model_of_ones_own_is_judged_and_reduced(model):
     assert "Softmax" in failure.signature.title
     reduced = nnfuzz.reduce(failure, budget=20, localise=False)
     assert [node.op for node in reduced.case.graph.nodes] == ["Softmax"]
+
+
+def test_failures_and_signatures_hash(result):
+    (failure,) = result.failures
+    assert {failure: 1, failure.signature: 2}[failure] == 1
+    assert hash(failure) == hash(replace(failure))

@@ -293,6 +293,19 @@ def test_repro_at_edges_holds_all_it_needs(
     shown = run_repro(folder)
     assert shown.returncode == code, shown.stdout + shown.stderr
     assert "element (1, 2)" in shown.stdout
+    assert ("the sign of zero differs" in shown.stdout) == (x == -3.0 and code == 1)
+
+
+@pytest.mark.parametrize("bug", ["value", "raise"])
+@pytest.mark.parametrize("lacking", ["no_such_compiler", "numpy"])
+def test_repro_that_cannot_run_says_skip_to_a_bisection(bug, lacking, finding_of, tmp_path):
+    program = "def run(model, inputs, level):\n    import no_such_compiler\n"
+    folder = write_finding(tmp_path / "f", finding_of(f"planted,bug={bug}"), program)
+    if lacking == "numpy":
+        (folder / "numpy.py").write_text("raise ImportError('no numpy here')")
+    shown = run_repro(folder)
+    assert shown.returncode == 125, shown.stderr
+    assert "cannot run: " in shown.stdout and "Traceback" not in shown.stderr
 
 
 RUN_MODULE = """

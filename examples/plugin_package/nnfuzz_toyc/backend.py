@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.complaint import ComplaintKind, read_complaint
+import numpy as np
+
+from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
+from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.execute.packing import from_bytes, onnx_dtype, to_bytes
 
 REPRO = """\
@@ -29,29 +31,29 @@ class Toyc(Backend):
     class Options(BackendOptions):
         device: Literal["cpu", "npu"] = option("cpu", "what programs are for")
 
-    def versions(self):
+    def versions(self) -> dict[str, str]:
         import toyc
 
         return {"toyc": toyc.__version__}
 
-    def load(self, model):
+    def load(self, model: bytes) -> bytes:
         return model
 
-    def build(self, module, level):
+    def build(self, module: bytes, level: str) -> Program:
         import toyc
 
         program = toyc.Program(module, self.options.device)
 
-        def run(inputs):
+        def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             given = {n: toyc.Tensor(to_bytes(a), onnx_dtype(a), a.shape) for n, a in inputs.items()}
             return {n: from_bytes(t.raw, t.dtype, t.shape) for n, t in program.run(given).items()}
 
         return run
 
     @classmethod
-    def complaint(cls, error):
+    def complaint(cls, error: CompilerError) -> Complaint:
         said = read_complaint(error)
         return said.of_kind(ComplaintKind.UNSUPPORTED) if "(E17)" in said.subject else said
 
-    def repro(self):
+    def repro(self) -> str:
         return REPRO

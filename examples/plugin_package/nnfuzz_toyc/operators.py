@@ -1,5 +1,7 @@
 """An operator that ONNX writes as two."""
 
+from typing import Any
+
 import torch
 
 from nnfuzz.spec.families.elementwise import Increasing
@@ -11,5 +13,5 @@ class Gudermann(Increasing):
     torch = staticmethod(lambda x: torch.atan(torch.sinh(x)))
     rounding = (16, 0)
 
-    def onnx(self, emit, x):
-        return emit("Atan", emit("Sinh", x))
+    def onnx(self, emit: Any, *values: str) -> Any:
+        return emit("Atan", emit("Sinh", *values))
