@@ -8,11 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from nnfuzz.check.operators import check_operators
+from nnfuzz.compare.envelope import admitted
 from nnfuzz.execute.conformance import check_backend
 from nnfuzz.execute.registry import import_plugin
-from nnfuzz.ir.dtypes import FLOAT8S, INT4S
+from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
 from nnfuzz.spec.motif import Motif
 from nnfuzz.spec.registry import OpRegistry
 
@@ -36,11 +38,21 @@ def example(tmp_path):
 
 def test_the_operator_conforms(example):
     registry = OpRegistry()
-    registry.add_module(import_plugin(example("@operator")))
+    registry.add_module(import_plugin(example("class Atan(")))
     assert list(registry) == ["Atan"]
     (report,) = check_operators(registry.specs(), seed=0, instances=3)
     assert report.ok, report.problems
     assert report.forward and report.backward
+
+
+def test_the_operator_that_is_made_of_others_needs_no_rounding(example):
+    registry = OpRegistry.load([import_plugin(example("class Gudermannian("))])
+    (report,) = check_operators([registry.get("Gudermannian")], seed=0, instances=3)
+    assert report.ok, report.problems
+    x = torch.tensor([0.5], dtype=torch.float64)
+    (interval,) = admitted(registry.get("Gudermannian")(), [x], [DType.FLOAT32], u=2.0**-24)
+    width = float(interval.hi - interval.lo)
+    assert 2.0**-24 < width < 1e-5
 
 
 def test_the_motif_is_found(example):

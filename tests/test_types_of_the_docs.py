@@ -55,5 +55,17 @@ def test_embedded_files_are_as_they_stand(page):
         assert text == (ROOT / name).read_text(), f"{name} in {page}"
 
 
+def test_the_site_is_built_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", tmp_path],
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "infer_input_types" in (tmp_path / "reference/operators/index.html").read_text()
+
+
 def test_no_page_includes_another_file():
     assert [page.name for page in PAGES if "--8<--" in page.read_text()] == []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.execute.registry import RegistryError, plugin_name, whole
 from nnfuzz.library.source import SourceError, source_of
+from nnfuzz.reading import Unreadable
+from nnfuzz.untrusted import read_text
 
 T = TypeVar("T")
 
@@ -33,7 +35,8 @@ def register(item: T) -> T:
 
     Workers are processes of their own. They import the module that holds the class, under its name;
     what is defined in `__main__` (a script, a notebook cell) is written to a temporary file,
-    together with the imports, constants, functions and classes that it uses. Registering another
+    together with the imports, constants, functions and classes that it uses. A finding that is
+    saved takes that file along. Registering another
     class of the same name again, as notebooks do, replaces it. Returns its argument.
 
     Raises: RegisterError for anything else, a backend that lacks something, or where there is no
@@ -58,6 +61,37 @@ def known_plugins(further: Iterable[str | Path] = ()) -> list[str]:
     """Plug-ins that are registered, and further ones: paths of files or names of modules."""
     names = [*_registered.values(), *(plugin_name(path) for path in further)]
     return list(dict.fromkeys(names))
+
+
+def written_sources() -> dict[str, str]:
+    """The text of each file that `register` wrote, by its path."""
+    folder = Path(_folder().name).resolve()
+    files = [Path(plugin) for plugin in _registered.values() if Path(plugin).parent == folder]
+    return {str(file): file.read_text(encoding="utf-8") for file in files}
+
+
+def lasting_name(plugin: str) -> str:
+    """The name that a file which `register` wrote has in a finding's folder: without its digest."""
+    return Path(plugin).stem.rpartition("_")[0] + ".py"
+
+
+def is_trusted(plugins: Iterable[str | Path]) -> Callable[[str], bool]:
+    """Whether a plug-in that a finding names may run: it is named here, registered, or a file with
+    exactly the text of something that is registered.
+    """
+    known, sources = frozenset(known_plugins(plugins)), frozenset(written_sources().values())
+
+    def trusted(plugin: str) -> bool:
+        return plugin in known or (bool(sources) and _text(plugin) in sources)
+
+    return trusted
+
+
+def _text(plugin: str) -> str | None:
+    try:
+        return read_text(Path(plugin))
+    except Unreadable:
+        return None
 
 
 def _described(item: object) -> tuple[str, str]:

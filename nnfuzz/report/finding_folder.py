@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,10 +102,16 @@ def folder_name(failure: Failure) -> str:
     return f"{backend}-{failure.kind}-{failure.signature.hash}"
 
 
-def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:
+def write_finding(
+    folder: str | Path,
+    finding: Finding,
+    program: str | None = None,
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
     """Writes the folder in one step: it is complete or absent, even after a kill.
 
     program: source of `def run(model, inputs, level)` for repro.py, see `repro.program_of`.
+    files: further text files, by name, such as the source of a plug-in.
     Raises: FileExistsError if the folder is there already, OSError.
     """
     folder = Path(folder)
@@ -120,6 +127,8 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
             (made / f"{name}.npz").write_bytes(npz_bytes(getattr(case, name)))
         (made / "actual.npz").write_bytes(npz_bytes(_actual(finding)))
         (made / "report.md").write_text(tracker_report(finding), encoding="utf-8")
+        for name, source in files.items():
+            (made / name).write_text(source, encoding="utf-8")
         text = json.dumps(_to_json(finding), indent=1)
         (made / "finding.json").write_text(text + "\n", encoding="utf-8")
     return folder

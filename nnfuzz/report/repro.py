@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.mismatch import Element
+from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
@@ -26,14 +27,18 @@ MEMORY_BYTES = 8 << 30
 
 _FALLBACK = """\
 # This backend offers no stand-alone program: the script needs nnfuzz, and to run in the folder
-# that the paths of plug-ins are relative to.
+# that the paths of plug-ins are relative to, but for plug-ins that lie beside it.
 BACKEND = {spec}
 
 
 def run(model, inputs, level):
+    from pathlib import Path
+
     from nnfuzz.execute.registry import BackendSpec
 
-    backend = BackendSpec.from_json(BACKEND).load()
+    beside = [Path(__file__).resolve().with_name(Path(p).name) for p in BACKEND["plugins"]]
+    plugins = [str(own) if own.is_file() else p for own, p in zip(beside, BACKEND["plugins"])]
+    backend = BackendSpec.from_json({{**BACKEND, "plugins": plugins}}).load()
     return backend.compile(backend.import_model(model), level)(inputs)
 """
 
@@ -95,11 +100,22 @@ def program_of(
     """
     found = registry or BackendRegistry.discover(spec.plugins)
     backend = found.get(spec.name)(**spec.options)
+    if _outdated(type(backend)):
+        return None
     more = case is not None and foreign(case)
     drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
     if drawn:
         return backend.repro_drawn(drawn, more)
     return backend.repro_foreign() if more else backend.repro()
+
+
+def _outdated(backend: type[Backend]) -> bool:
+    """Whether a class inherits its script but not what that does: `load` or `build` is its own."""
+
+    def depth(name: str) -> int:
+        return next(i for i, cls in enumerate(backend.__mro__) if name in vars(cls))
+
+    return depth("repro") > min(depth("load"), depth("build"))
 
 
 def repro_script(finding: Finding, program: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,43 @@ def test_what_a_script_defines_is_written_for_the_workers(tmp_path):
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.returncode) == ("mismatch twice\n", 0), done.stderr
+
+
+SAVING = """
+    failure = run(cases[0]).failures[0]
+    print(failure.finding.save("out"))
+    print(nnfuzz.Finding.load(next(Path("out").iterdir())).backend.plugins != ())
+"""
+
+
+def test_a_finding_of_what_a_script_registers_works_in_another_process(tmp_path, monkeypatch):
+    """repro.py finds the source beside it; replay runs it once --plugin names it, and only then."""
+    begin, _, _ = SCRIPT.partition("        print(run(")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n" + begin + textwrap.indent(textwrap.dedent(SAVING), "        ")
+    )
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def running(*command):
+        return subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=200
+        )
+
+    saved = running(script)
+    assert saved.returncode == 0, saved.stderr
+    place, known = saved.stdout.split()
+    assert known == "True"
+    script.unlink()
+    folder = tmp_path / "elsewhere"
+    (tmp_path / place).rename(folder)
+    assert "class Mine" in (folder / "backend_mine.py").read_text()
+    shown = running(folder / "repro.py")
+    assert shown.returncode == 1 and "actual" in shown.stdout, shown.stdout + shown.stderr
+    refused = running("-m", "nnfuzz", "replay", folder)
+    assert refused.returncode == 2 and "--plugin" in refused.stderr
+    again = running("-m", "nnfuzz", "replay", folder, "--plugin", folder / "backend_mine.py")
+    assert again.returncode == 1 and "reproduced" in again.stdout, again.stdout + again.stderr
 
 
 def told(program: str) -> str:

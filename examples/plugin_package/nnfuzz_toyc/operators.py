@@ -1,5 +1,3 @@
-"""An operator that ONNX writes as two."""
-
 from typing import Any
 
 import torch
@@ -9,7 +7,7 @@ from nnfuzz.spec.operator import operator
 
 
 @operator
-class Gudermann(Increasing):
+class Gudermann(Increasing):  # which ONNX writes as two operators
     torch = staticmethod(lambda x: torch.atan(torch.sinh(x)))
     rounding = (16, 0)
 
