@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from nnfuzz.execute.backtrace import split
+from nnfuzz.execute.causes import Cause, announced, chain
 from nnfuzz.execute.normalise import normalise
+from nnfuzz.execute.refusal import refuses, refusing_lines
 from nnfuzz.execute.stage import Stage
 from nnfuzz.text import visible
 
@@ -135,24 +138,17 @@ class Complaint:
 
 
 _CONTEXT = re.compile(
-    r"^(?:exception from|traceback|stack ?trace|call stack|during|while|when|summary\b|note:|hint:"
-    r"|see |for more|to (?:facilitate|fix|enable|disable)|please|refer to|file \"|at |in file"
-    r"|#?\d+:? +(?:0x|[\w:~]+::)|\^+$|[-=*_#]+$)",
+    r"^(?:exception (?:from|encountered|occurred)|during|while|when|summary\b|note:|hint:"
+    r"|see |for more|to (?:facilitate|fix|enable|disable)|please|refer to|at |in file"
+    r"|call arguments|\^+$|[-=*_#]+$)",
     re.IGNORECASE,
 )
-"""Beginnings of lines that lead to a cause or follow it, in the tracebacks of any C++ or Python."""
+"""Beginnings of lines that lead to a cause or follow it, in the messages of any C++ or Python."""
 _LINK = re.compile(r"\bhttps?://\S+")
 _DUMP = re.compile(r"^\s*[%@{}]|[{};]\s*$|^\s*\w+\s*(?::\s*[\w.\[\]]+\s*)?= \S+\(.*\)$")
 """Lines of a printed module: assignments, braces."""
 _PLACE = re.compile(r"([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|cuh|rs|mlir|pyx))(?::|\", line )\d+")
 _CHECK = re.compile(r"^(?:internal )?(?:check|assert\w*)\b.*\b(?:failed|is false)\b", re.IGNORECASE)
-_REFUSES = re.compile(
-    r"\b(?:un|not (?:yet |currently )?)(?:supported|implemented)\b|\bdoes not support\b"
-    r"|\bnot (?:yet )?(?:support|implement)\b"
-    r"|\bno (?:conversion|implementation|converter|kernel|lowering)\b"
-    r"|\b(?:unknown|unregistered|unrecognized) (?:op|operator|operation|layer)\b",
-    re.IGNORECASE,
-)
 _DTYPES = re.compile(r"\b(?:d(?:ata ?)?type|element[ _]type|precision)s?\b", re.IGNORECASE)
 _UNLIKE = re.compile(
     r"\b(?:same|different|mismatch\w*|unexpected|expect\w*|invalid)\b[^.]*\b(?:d|data ?)?types?\b"
@@ -171,6 +167,7 @@ _LAST_WORDS = re.compile(
     r"|check failed|sanitizer|runtime error:|panicked at|stack smashing|\b[A-Z]{2,} error\b",
     re.IGNORECASE,
 )
+_DEATH = re.compile(r"^(?:segmentation fault|bus error|illegal instruction)\b", re.IGNORECASE)
 _SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
 _QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
 """Operands with their types, results, a stage in brackets: the model, and not what is wrong."""
@@ -183,14 +180,47 @@ MOST_LINES = 6
 def read_complaint(error: CompilerError) -> Complaint:
     """Reads an error of a compiler that nothing is known of, by what messages have in common.
 
-    What derives from NotImplementedError, or says in the words of ordinary English that something
-    is not supported while a model is imported or compiled, is unsupported.
+    Of a chain the innermost cause counts. If one of the causes is a refusal, by its class or in the
+    words of ordinary English (nnfuzz.execute.refusal), the innermost such one counts, and the
+    complaint is unsupported. Backtraces are left out.
     """
     if not error.error_type:
         return Complaint(subject=last_words(error.captured))
-    found = [(statement(part), _location(part)) for part in _paragraphs(error.message)]
+    causes = chain(error.error_type, error.message, error.traceback)
+    refusing = _refusing(error, causes)
+    cause = (refusing or causes)[-1]
+    found = [(statement(part), _location(part)) for part in _paragraphs(cause.text)]
     (subject, location), *others = dict.fromkeys(found)
-    return Complaint(_kind(error, subject), subject, (), (), location, tuple(others))
+    if refusing:
+        subject = " ".join(refusing_lines(_stating(cause.text))) or subject
+        kind = ComplaintKind.UNSUPPORTED
+    else:
+        kind = _kind(error, subject)
+    if cause is not causes[0]:
+        subject = subject or cause.type  # an assertion without words
+    return Complaint(kind, subject, (), (), location, tuple(others))
+
+
+def _refusing(error: CompilerError, causes: Sequence[Cause]) -> list[Cause]:
+    """The causes that are refusals. An exporter may have written what the standard's checker does
+    not know, so that its words do not count here.
+    """
+    words = error.stage is not Stage.EXPORT
+    return [
+        cause
+        for cause in causes
+        if refuses(
+            cause,
+            error.bases if cause is causes[0] else (),
+            _stating(cause.text) if words else (),
+        )
+    ]
+
+
+def _stating(text: str) -> list[str]:
+    """The lines that state the first complaint of a text."""
+    first = _paragraphs(text)[0]
+    return [_innermost(line) for line in _stated(first)] or [statement(first)]
 
 
 def _paragraphs(message: str) -> list[str]:
@@ -220,7 +250,12 @@ def _lines(text: str) -> list[str]:
 def _stated(text: str) -> list[str]:
     """The lines that are neither context nor a dump; the condition of a check only if need be."""
     plain = [line for line in _lines(text) if not _DUMP.search(line)]
-    stated = [line for line in plain if not (_CONTEXT.match(line) or line.endswith(":"))]
+    follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to what announces it
+    stated = [
+        line
+        for line, sentence in zip(plain, follows, strict=False)
+        if not (_CONTEXT.match(line) or (line.endswith(":") and sentence))
+    ]
     return [line for line in stated if not _CHECK.match(line)] or stated
 
 
@@ -244,8 +279,13 @@ def first_statement(message: str) -> str:
 
 
 def last_words(captured: str) -> str:
-    """The first telling line of what a dying process printed; "" if there is none."""
-    return next((line for line in captured.splitlines() if _LAST_WORDS.search(line)), "")
+    """The reason that a dying process printed, else the first telling line; "" if there is none."""
+    reasons = announced(captured)
+    if reasons:
+        return statement(reasons[0].text)
+    lines = split(captured).lines
+    found = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
+    return next(found, "").strip()
 
 
 def about_inputs(subject: str) -> ComplaintKind:
@@ -257,10 +297,6 @@ def about_inputs(subject: str) -> ComplaintKind:
 
 
 def _kind(error: CompilerError, subject: str) -> ComplaintKind:
-    if "NotImplementedError" in (error.error_type, *error.bases):
-        return ComplaintKind.UNSUPPORTED
-    if error.stage in (Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE) and _REFUSES.search(subject):
-        return ComplaintKind.UNSUPPORTED
     if error.stage is Stage.IMPORT:
         return about_inputs(subject)
     unlike = error.error_type == "TypeError" or _UNLIKE.search(subject)

@@ -15,6 +15,7 @@ from typing import Any
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.execute.target import rules_of
 from nnfuzz.ir.view import GraphView
+from nnfuzz.triage.frames import is_native
 from nnfuzz.triage.general import (
     as_written,
     before_last,
@@ -100,7 +101,7 @@ def blamed(
         return _said(general) | {"behind": behind}
     if behind and (stage is Stage.IMPORT or _SHAPE.search(general) or _VAGUE.search(general)):
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": behind}
-    native = [frame for frame in parts.get("frames", ()) if "::" in frame]
+    native = [frame for frame in parts.get("frames", ()) if is_native(frame)]
     unclear = _VAGUE.search(general) or (_SHAPE.search(general) and not native)
     if stage is Stage.COMPILE and not behind and unclear:
         # The same among the pieces that the operator is translated to.

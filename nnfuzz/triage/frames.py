@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import re
 
-from nnfuzz.execute.normalise import normalise
+from nnfuzz.execute.backtrace import function, split
+from nnfuzz.execute.causes import DIRECT
 
 _PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
 _OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")
-# debuggers "#3 0x00 in f(x) at a.cc:1", others "3: f(x)", backtrace_symbols "lib.so(f+0x1) [0x2]"
-_NATIVE = (
-    re.compile(r"^\s*#?\d+:?\s+(?:0x[0-9a-fA-F]+\s+)?(?:in\s+)?([A-Za-z_~][^\n]*?\(.*)$"),
-    re.compile(r"^\s*#?\d+:\s+(?:0x[0-9a-fA-F]+\s+)?([A-Za-z_]\w*(?:::[~\w<>, ]+)+.*)$"),
-    re.compile(r"^\s*(?:#?\d+:?\s+)?\S+\.so\S*?\(([A-Za-z_]\w*)\+0x[0-9a-fA-F]+\)\s*\[0x"),
+_RUNTIMES = (
+    r"_?_?libc_\w+|_?_?GI_\w+|_start|clone\d?|gsignal|raise|abort|killpg|pthread_\w+|__\w*|main"
+    r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|str\w{1,6}|(?:m|c|re)alloc|free",
+    r"std::.*|__gnu_cxx::.*|operator (?:new|delete).*|operator\(\)|absl::.*|google::.*",
+    r"<.*|rust_\w+|(?:core|alloc|backtrace|anyhow|std_\w+|pyo3|tokio|rustc)(?:::.*|_\w*)",
+    r"runtime\.\w.*|main\.main|reflect\..*|syscall\..*|panic",
+    r"(?:java|javax|jdk|sun|scala|kotlin|android|dalvik|akka)[./].*|node:.*|eval|async",
+    r"\$s.*|_?swift_\w+|_assertionFailure|_dispatch_\w+",
+    r"_?Py\w*|cfunction_\w+|vectorcall\w*|method_\w+|slot_\w+|_run_code|_run_module_as_main",
+    r".*(?:Signal_?Handlers?|segfault_handler|Stack_?Trace|Backtrace)\w*",
+    r"(?:.*[.:_])?(?:fatal\w*|assert(?:ion)?(?:_fail\w*)?|panic\w*|LogMessage\w*|Unimplemented)",
+    r"(?:.*(?:::|\.))?(?:[Ee]rrors?|Exception|panicking|Log(?:Fatal|Message)|Status)(?:::|\.).*",
 )
-_RUNTIME = re.compile(
-    r"^(?:_?_?libc_\w+|_?_?GI_\w+|_start|clone\d?|gsignal|raise|abort|__\w*|std::\w+.*"
-    r"|_?Py\w*|cfunction_\w+|vectorcall\w*|method_\w+|slot_\w+|operator\(\)|segfault_handler"
-    r"|killpg|pthread_\w+|start_thread|_run_code|_run_module_as_main|.*SignalHandler.*"
-    r"|.*PrintStackTrace.*|.*Backtrace.*)$"
-)
+"""By language: libc, C++ and its libraries, Rust, Go, Java and JavaScript, Swift, Python; then what
+reports a failure, by its name."""
+_RUNTIME = re.compile("|".join(_RUNTIMES))
+_LIBRARY = re.compile(r"/lib/python3\.\d+/(?!(?:site|dist)-packages/)")
 _INSTALLED = re.compile(r'"[^"]*/(?:site|dist)-packages/')
 _FIRST = re.compile(r"most recent call first", re.IGNORECASE)
 
 
 def python_frames(text: str) -> list[str]:
-    """Frames of the last traceback in the text, outermost first, as "file.py:function".
+    """Frames of the innermost cause's traceback, outermost first, as "file.py:function".
 
-    Those of nnfuzz itself are left out. C++ frames that a compiler adds to its tracebacks count.
+    Those of nnfuzz itself and of Python's library are left out. C++ frames that a compiler adds to
+    its tracebacks count.
     """
-    _, _, last = text.rpartition("Traceback (most recent call last)")
+    _, _, last = text.partition(DIRECT)[0].rpartition("Traceback (most recent call last)")
     frames = []
     for line in (last or text).splitlines():
         match = _PYTHON.match(line)
-        if match and not _OURS.search(match.group(1)):
-            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{_function(match.group(3))}")
+        if match and not (_OURS.search(match.group(1)) or _LIBRARY.search(match.group(1))):
+            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{function(match.group(3))}")
     return frames[::-1] if _FIRST.search(text) else frames
 
 
@@ -65,21 +72,10 @@ def foreign_traceback(text: str) -> str:
 
 
 def native_frames(text: str) -> list[str]:
-    """C and C++ functions in captured output, innermost first, without those of the runtime."""
-    frames = []
-    for line in text.splitlines():
-        for pattern in _NATIVE:
-            if match := pattern.match(line):
-                name = _function(match.group(1))
-                if name and not _RUNTIME.match(name):
-                    frames.append(name)
-                break
-    return frames
+    """Functions of compiled code in a text, innermost first, without those of any runtime."""
+    return [name for name in split(text).functions if name and not _RUNTIME.fullmatch(name)]
 
 
-def _function(signature: str) -> str:
-    """The qualified name in a C++ or Python signature: no result, template or arguments."""
-    text = signature.strip().replace("(anonymous namespace)", "anonymous")
-    text = normalise(text).replace("operator()", "operator-call")
-    text = re.sub(r"\s*\(.*$", "", text)
-    return text.rsplit(" ", 1)[-1].strip("*&") if text else ""
+def is_native(frame: str) -> bool:
+    """Whether a frame is one of compiled code, and not "file.py:function"."""
+    return "::" in frame or ":" not in frame

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.blame import RESULT
+from nnfuzz.triage.frames import is_native
 from nnfuzz.triage.general import general_message, sources
 from nnfuzz.triage.signature import OTHERS, Failure
 
@@ -92,7 +93,7 @@ def error_keys(
             found.add(Key(KeyKind.LOCATION, location))
     if line:
         found |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
-    frames = [frame for frame in parts.get("frames", ()) if "::" in frame]
+    frames = [frame for frame in parts.get("frames", ()) if is_native(frame)]
     if parts.get("signal") and frames:
         found.add(Key(KeyKind.FRAME, f"{parts['signal']} in {frames[-1]}"))
     return {Key(key.kind, f"{failure.compiler} {key.text}") for key in found}

@@ -20,13 +20,13 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
 from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.internal import slip
+from nnfuzz.execute.slips import slip
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Pipeline, Target, levels_of
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.triage.frames import native_frames, python_frames
+from nnfuzz.triage.frames import is_native, native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.title import sentence, statement
 
@@ -213,7 +213,7 @@ def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]
         frames = python_frames(outcome.captured) + native_frames(outcome.captured)[::-1]
         parts["signal"] = outcome.signal
     else:
-        frames = python_frames(outcome.traceback)
+        frames = python_frames(outcome.traceback) + native_frames(outcome.message)[::-1]
     complaint = outcome.complaint or read_complaint(text_of(outcome))
     subject = complaint.subject
     if died and not subject and outcome.message.startswith("exited"):
@@ -236,7 +236,7 @@ def corrupted(parts: Mapping[str, Any]) -> bool:
     Such a process dies when somebody next needs that memory: by which signal, with which last words
     of the C library's, and at which levels, is chance.
     """
-    if not parts.get("signal") or any("::" in frame for frame in parts.get("frames", ())):
+    if not parts.get("signal") or any(map(is_native, parts.get("frames", ()))):
         return False
     words = parts.get("message", "")
     return bool(_MISUSED.search(words)) or (not words and parts["signal"] in _MISUSE)

@@ -53,7 +53,7 @@ def test_a_list_is_several_complaints_each_with_its_place():
     [
         ("no kernel for Foo", Stage.COMPILE, ComplaintKind.UNSUPPORTED),
         ("Foo is not supported", Stage.IMPORT, ComplaintKind.UNSUPPORTED),
-        ("Foo is not supported", Stage.EXECUTE, ComplaintKind.ERROR),
+        ("Foo is not supported", Stage.EXECUTE, ComplaintKind.UNSUPPORTED),
         ("operands of different types", Stage.COMPILE, ComplaintKind.DTYPE),
         ("the data type is wrong", Stage.IMPORT, ComplaintKind.DTYPE),
         ("axis 3 is out of bounds", Stage.IMPORT, ComplaintKind.SHAPE),

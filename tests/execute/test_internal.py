@@ -3,7 +3,8 @@
 import pytest
 
 from nnfuzz.execute.complaint import CompilerError
-from nnfuzz.execute.internal import innermost, reads_as_internal
+from nnfuzz.execute.internal import reads_as_internal
+from nnfuzz.execute.slips import innermost
 from nnfuzz.execute.stage import Stage
 
 OWN = "/site-packages/toycompiler/importer.py"

@@ -1,0 +1,137 @@
+"""What is read in the messages of many systems: a growing corpus, refreshed with `--update`.
+
+A person's reading is in tests/triage/speech/*.toml, today's in read.json beside it.
+"""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+
+from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
+from nnfuzz.execute.stage import Stage
+from tests.triage.grade_speech import FOLDER, messages, read
+
+MESSAGES = messages()
+READ = FOLDER / "read.json"
+MISREAD = {"tflite-java-flex", "migraphx-variable-ends"}
+"""Refusals that are taken for failures: one calls itself an internal error, the other says "cannot
+handle", as compilers say of their bugs."""
+
+
+def test_the_corpus_is_what_was_asked_for():
+    assert len({said.id for said in MESSAGES}) == len(MESSAGES) >= 60
+    assert len({said.system for said in MESSAGES}) >= 20
+    kinds = Counter(said.kind for said in MESSAGES)
+    assert kinds["refusal"] >= 20 and set(kinds) == {"refusal", "failure", "crash"}
+    assert sum(said.friend for said in MESSAGES) >= 15
+    assert sum(bool(said.place) for said in MESSAGES) >= 15
+    assert all(said.thread.startswith("https://") for said in MESSAGES)
+
+
+@pytest.mark.parametrize("said", MESSAGES, ids=lambda said: said.id)
+def test_a_person_reads_the_same(said):
+    cause, refuses, place = read(said).right(said)
+    assert cause and place
+    assert refuses is (said.id not in MISREAD)
+
+
+def test_false_friends_are_no_refusals():
+    friends = [said for said in MESSAGES if said.friend]
+    assert not any(read(said).refuses for said in friends)
+
+
+def test_readings_change_on_purpose_only(request):
+    found = {said.id: asdict(read(said)) for said in MESSAGES}
+    if request.config.getoption("--update", default=False):
+        READ.write_text(json.dumps(found, indent=1) + "\n")
+    assert found == json.loads(READ.read_text())
+
+
+def test_no_frame_is_a_statement():
+    """Whatever a runtime's backtrace has is in no subject."""
+    for said in MESSAGES:
+        assert "libc_start" not in read(said).cause, said.id
+        assert "rust_begin_unwind" not in read(said).cause, said.id
+
+
+def refuses(message, error_type="RuntimeError", stage=Stage.COMPILE, **more):
+    told = read_complaint(CompilerError(stage, error_type, message, **more))
+    return told.kind is ComplaintKind.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the kernel only supports two axes",
+        "int8 is not supported for Foo",
+        "we don't support type bool",
+        "Foo doesn't yet support strides",
+        "can only be float: double is not yet implemented",
+        "unrecognized attribute: dilations",
+        "E1: NOT_YET_SUPPORTED Foo",
+        "UnsupportedLayer(Foo)",
+        "there is no converter for Foo",
+        "layer Foo is not registered",
+    ],
+)
+@pytest.mark.parametrize("stage", [Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE])
+def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage):
+    assert refuses(message, stage=stage)
+    assert not refuses(f"{message}\nInternal error: assertion `x` failed", stage=stage)
+
+
+@pytest.mark.parametrize(
+    ("message", "error_type"),
+    [
+        ("", "AssertionError"),
+        ("supports only in fast mode", "AssertionError"),
+        ("not supported", "toy.InternalError"),
+        ("Foo is not supported on gpu, falling back to cpu\nshapes differ", "RuntimeError"),
+        ("unsupported operand type(s) for +: 'int' and 'str'", "TypeError"),
+        ("fileno", "io.UnsupportedOperation"),
+        ("the supported range is 0 to 3", "RuntimeError"),
+        ("unknown shape of x", "RuntimeError"),
+        ("there is no kernel name", "RuntimeError"),
+    ],
+)
+def test_false_friends(message, error_type):
+    assert not refuses(message, error_type)
+
+
+@pytest.mark.parametrize("name", ["UnsupportedOp", "OpNotImplemented", "NotSupportedError"])
+def test_classes_that_say_it(name):
+    assert refuses("Foo", f"toy.{name}") and refuses("Foo", "toy.Odd", bases=("Odd", name))
+    assert not refuses("Foo", "toy.Odd", bases=("Odd", "RuntimeError"))
+
+
+CHAIN = """Traceback (most recent call last):
+  File "/toy/table.py", line 3, in find
+    return TABLE[name]
+KeyError: 'Foo'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/toy/convert.py", line 9, in convert
+    raise {raised} from error
+{raised}
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "refused"),
+    [("toy.NoFoo: Foo is not supported", True), ("toy.NoFoo: converting Foo", False)],
+)
+def test_a_refusal_may_be_any_cause_of_a_chain(raised, refused):
+    error_type, _, message = raised.partition(": ")
+    trace = CHAIN.format(raised=raised)
+    told = read_complaint(CompilerError(Stage.IMPORT, error_type, message, trace))
+    assert (told.kind is ComplaintKind.UNSUPPORTED) is refused
+    assert told.subject == ("Foo is not supported" if refused else "'Foo'")
+
+
+def test_an_exporters_words_are_left_to_its_adapter():
+    assert not refuses("No Op registered for Foo", stage=Stage.EXPORT)
+    assert refuses("Foo", "NotImplementedError", stage=Stage.EXPORT)
