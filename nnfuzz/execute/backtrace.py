@@ -9,7 +9,7 @@ line of Python's); behind a headline such as "Stack backtrace:", "goroutine 1 [r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nnfuzz.execute.normalise import normalise
 
@@ -65,26 +65,49 @@ class Backtrace:
 
 def split(text: str) -> Backtrace:
     """Takes the frames of all runtimes out of a text; frames without a name only go."""
-    lines: list[str] = []
-    found: list[tuple[str, str]] = []
-    outer: list[tuple[str, str]] = []
-    inside = quoted = False
+    reader = _Reader()
     for line in text.splitlines():
+        reader.take(line)
+    frames = [frame for group in reversed(reader.groups) for frame in group]
+    names = [name for _, name in frames]
+    return Backtrace(tuple(reader.lines), tuple(names[::-1] if _descending(frames) else names))
+
+
+@dataclass
+class _Reader:
+    """What has been read so far. groups: lines and functions of frames, one group per cause, the
+    innermost cause last. inside: behind a headline. quoted: behind a line of Python's frames.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    groups: list[list[tuple[str, str]]] = field(default_factory=lambda: [[]])
+    inside: bool = False
+    quoted: bool = False
+
+    def take(self, line: str) -> None:
         if line.startswith("Caused by: "):
-            outer, found = found + outer, []
-        line = _DUMPED.sub(lambda dump: _dumped(dump, found), line)
+            self.groups.append([])
+        line = self._undumped(line)
         source = bool(_SOURCE.match(line))
-        if headline := bool(_HEADLINE.match(line)):
-            inside = True
-        name = None if headline or source else _name(line, inside)
+        quotation = self.quoted and line.startswith("    ")
+        self.quoted = source or quotation
+        if _HEADLINE.match(line):
+            self.inside = True
+        elif not source and not self._is_frame(line) and not quotation:
+            self.inside = False
+            self.lines.append(line)
+
+    def _is_frame(self, line: str) -> bool:
+        name = _name(line, self.inside)
         if name:
-            found.append((line, name))
-        elif not (headline or source or name == "" or (quoted and line.startswith("    "))):
-            inside = False
-            lines.append(line)
-        quoted = source or (quoted and line.startswith("    "))
-    names = [name for _, name in found + outer]
-    return Backtrace(tuple(lines), tuple(names[::-1] if _descending(found) else names))
+            self.groups[-1].append((line, name))
+        return name is not None
+
+    def _undumped(self, line: str) -> str:
+        """Without frames in a printed data structure of Rust's."""
+        for dump in _DUMPED.findall(line):
+            self.groups[-1] += [("", function(name)) for name in _DUMPED_FUNCTION.findall(dump)]
+        return _DUMPED.sub("", line)
 
 
 def function(signature: str) -> str:
@@ -119,12 +142,6 @@ def _name(line: str, inside: bool) -> str | None:
 
 _SYSTEM = re.compile(r"lib(?:system_|dispatch|swift|objc|c\b|c\+\+)|CoreFoundation\b|Foundation\b")
 """Shared objects of which no frame is a compiler's."""
-
-
-def _dumped(dump: re.Match[str], found: list[tuple[str, str]]) -> str:
-    """Frames in a printed data structure of Rust's."""
-    found += [("", function(name)) for name in _DUMPED_FUNCTION.findall(dump[1])]
-    return ""
 
 
 def _descending(found: list[tuple[str, str]]) -> bool:

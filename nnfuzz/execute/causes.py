@@ -1,8 +1,9 @@
 """The causes that a message or traceback chains, from the outermost to the innermost.
 
 Every language links an error to the one behind it in words of its own: "Caused by:" of Rust and
-Java, `panicked at` with the reason behind it, "panic:" of Go, `terminate called after throwing` with
-`what():` of C++, "The above exception was the direct cause" of Python, where the cause comes first.
+Java, `panicked at` with the reason behind it, "panic:" of Go, `terminate called after throwing`
+with `what():` of C++, "The above exception was the direct cause" of Python, where the cause comes
+first.
 """
 
 from __future__ import annotations

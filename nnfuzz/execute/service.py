@@ -39,9 +39,9 @@ from nnfuzz.execute.backend import (
 )
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
-from nnfuzz.execute.slips import innermost
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.slips import innermost
 from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import stand_in
 from nnfuzz.execute.worker import Report

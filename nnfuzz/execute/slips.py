@@ -1,4 +1,4 @@
-"""Errors that nobody has raised on purpose: slips of Python, assertions, what C++'s library throws."""
+"""Errors that nobody has raised on purpose: slips of Python, assertions, errors of C++'s library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _IMPOSSIBLE = re.compile(
 """Ordinary English for what its author has thought impossible."""
 _OF_PYTHON = re.compile(
     r"\bunsupported operand type|\bnot supported between instances of\b"
-    r"|\bunsupported (?:format (?:string|character)|pickle protocol)|\bunexpected keyword argument\b"
+    r"|\bunsupported (?:format (?:string|character)|pickle protocol)"
+    r"|\bunexpected keyword argument\b"
 )
 """Texts of Python's own TypeErrors."""
 _FRAME = re.compile(r'^  File "([^"]*)", line \d+, in .*\n(?:    (.*))?', re.MULTILINE)

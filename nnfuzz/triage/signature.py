@@ -20,9 +20,9 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
 from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.slips import slip
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.slips import slip
 from nnfuzz.execute.target import Pipeline, Target, levels_of
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
