@@ -1,4 +1,4 @@
-"""Errors that nobody has raised on purpose: slips of Python, assertions, errors of C++'s library."""
+"""Errors that nobody has raised on purpose: slips of Python, assertions, errors of C++ itself."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ _RUNTIMES = (
 reports a failure, by its name."""
 _RUNTIME = re.compile("|".join(_RUNTIMES))
 _LIBRARY = re.compile(r"/lib/python3\.\d+/(?!(?:site|dist)-packages/)")
+_PANICKED = re.compile(r"\bpanicked at (?:'.*', )?(?:\S*[/\\])?([\w.-]+):(\d+)(?::\d+)?:?$", re.M)
 _INSTALLED = re.compile(r'"[^"]*/(?:site|dist)-packages/')
 _FIRST = re.compile(r"most recent call first", re.IGNORECASE)
 
@@ -46,7 +47,11 @@ def python_frames(text: str) -> list[str]:
 
 
 def innermost_line(text: str) -> str:
-    """ "file.py:123", the place of the innermost foreign frame of the last traceback, or ""."""
+    """ "file.py:123", the place of the innermost foreign frame of the last traceback, or where
+    something panicked; "" if neither is in the text.
+    """
+    if panicked := _PANICKED.search(text):
+        return f"{panicked[1]}:{panicked[2]}"
     _, _, last = text.rpartition("Traceback (most recent call last)")
     found = [match for line in last.splitlines() if (match := _PYTHON.match(line))]
     foreign = [match for match in found if not _OURS.search(match.group(1))]

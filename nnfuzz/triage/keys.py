@@ -33,6 +33,7 @@ class KeyKind(StrEnum):
 
     CAUSE = "cause"  # a refined signature: its own, or that of what was found to be one with it
     FRAME = "frame"  # innermost function of the compiler in a crash
+    CALLER = "caller"  # what called it; says nothing unless the frame is no place
     CLAUSE = "clause"  # what a message says last
     LOCATION = "location"  # in the compiler's source
     LINE = "line"  # of the compiler's source, innermost
@@ -41,15 +42,22 @@ class KeyKind(StrEnum):
 
     @property
     def weight(self) -> float:
-        return _HINTS.get(self.value, 1.0)
+        return _WEIGHTS.get(self.value, 1.0)
 
 
 _EPSILON = 1e-9
-_WORDS = (KeyKind.CLAUSE, KeyKind.LOCATION, KeyKind.LINE, KeyKind.SAID)
+HINTS = (KeyKind.CLAUSE, KeyKind.LOCATION, KeyKind.LINE, KeyKind.SAID)
 _UNREAD = ("dtype", "shape", "use")
 FEWEST_COMMON = 4
 """Findings that a text must have before it may be boilerplate: of fewer, most prove nothing."""
-_HINTS = {"clause": 0.6, "location": 0.4, "operators": 0.4, "line": 0.6, "said": 0.4}
+_WEIGHTS = {
+    "caller": 0.0,
+    "clause": 0.6,
+    "location": 0.4,
+    "operators": 0.4,
+    "line": 0.6,
+    "said": 0.4,
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -93,9 +101,10 @@ def error_keys(
             found.add(Key(KeyKind.LOCATION, location))
     if line:
         found |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
-    frames = [frame for frame in parts.get("frames", ()) if is_native(frame)]
-    if parts.get("signal") and frames:
-        found.add(Key(KeyKind.FRAME, f"{parts['signal']} in {frames[-1]}"))
+    if signal := parts.get("signal"):
+        frames = [frame for frame in parts.get("frames", ()) if is_native(frame)]
+        places = zip((KeyKind.FRAME, KeyKind.CALLER), frames[::-1], strict=False)
+        found |= {Key(kind, f"{signal} in {frame}") for kind, frame in places}
     return {Key(key.kind, f"{failure.compiler} {key.text}") for key in found}
 
 
@@ -125,18 +134,37 @@ def same(one: Collection[Key], other: Collection[Key]) -> bool:
 
 
 def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:
-    """Hints that most findings of a compiler have: what it puts under every error tells nothing."""
+    """Hints that most findings of a compiler have which have such a hint at all: what it puts under
+    every error tells nothing. So do frames of which that is true and that are called from many
+    places: they belong to a runtime that nobody knows.
+    """
+    findings = list(findings)
     counts: Counter[Key] = Counter(key for found in findings for key in found)
-    totals: Counter[tuple[KeyKind, str]] = Counter()
-    for key, count in counts.items():
-        totals[key.kind, _backend(key)] += count
-    return {
+    totals: Counter[tuple[KeyKind, str]] = Counter(
+        kind for found in findings for kind in {(key.kind, _backend(key)) for key in found}
+    )
+    common = {
         key
         for key, count in counts.items()
-        if key.kind in _WORDS
-        and count >= FEWEST_COMMON
-        and 2 * count > totals[key.kind, _backend(key)]
+        if count >= FEWEST_COMMON and 2 * count > totals[key.kind, _backend(key)]
     }
+    return {key for key in common if key.kind in HINTS or _is_of_runtime(key, findings)}
+
+
+def _is_of_runtime(key: Key, findings: Iterable[Collection[Key]]) -> bool:
+    """Whether a frame has no caller that stands for half of its findings."""
+    if key.kind is not KeyKind.FRAME:
+        return False
+    mine = [found for found in findings if key in found]
+    callers = Counter(k for found in mine for k in found if k.kind is KeyKind.CALLER)
+    return bool(callers) and 2 * max(callers.values()) < len(mine)
+
+
+def _telling(found: Collection[Key], common: Collection[Key]) -> frozenset[Key]:
+    """The keys without what is common; a caller takes the place of a frame of a runtime."""
+    runtime = any(key.kind is KeyKind.FRAME for key in {*found} & {*common})
+    callers = {Key(KeyKind.FRAME, key.text) for key in found if key.kind is KeyKind.CALLER}
+    return frozenset((*(key for key in found if key not in common), *(callers if runtime else ())))
 
 
 def _backend(key: Key) -> str:
@@ -153,7 +181,7 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
     """
     keys = {name: frozenset(found) for name, found in findings.items()}
     common = boilerplate(keys.values())
-    keys = {name: found - common for name, found in keys.items()}
+    keys = {name: _telling(found, common) for name, found in keys.items()}
     leader = {name: name for name in keys}
 
     def root(name: Id) -> Id:

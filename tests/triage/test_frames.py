@@ -1,4 +1,6 @@
-from nnfuzz.triage.frames import foreign_traceback, native_frames, python_frames
+import pytest
+
+from nnfuzz.triage.frames import foreign_traceback, innermost_line, native_frames, python_frames
 
 TRACEBACK = """Traceback (most recent call last):
   File "/checkout/nnfuzz/execute/service.py", line 112, in _timed
@@ -60,3 +62,49 @@ onnxruntime.Fail: no
     assert "service.py" not in shown and "step()" not in shown and "/venv" not in shown
     assert '"onnxruntime/capi/x.py", line 2' in shown
     assert shown.endswith("onnxruntime.Fail: no\n  second line of the message")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("   7:     0x73ac08bf - toy::lower::run::h896a0727a1a943f9", "toy::lower::run"),
+        ("  12: toy::lower::run::{{closure}}", "toy::lower::run"),
+        ("  12: <toy::Add as toy::Op>::call", None),
+        ("  12: core::panicking::panic_fmt", None),
+        ("#1 0x55d013 in toy::Infer(void*, char const*) /src/toy.cpp:70", "toy::Infer"),
+        ("#1 0x55d013 in toy_run /src/toy.c:70:3", "toy_run"),
+        ("#0 0x7f01 in __asan_memcpy (/usr/lib/libasan.so.8+0x1)", None),
+        ("/lib/libtoy.so(_ZN3toy5Graph3runEv+0x1f) [0x7f01]", "toy::Graph::run"),
+        ("/lib/libc.so.6(abort+0x16a) [0x7f01]", None),
+        ("    at org.toy.Graph.run(Graph.java:12)", "org.toy.Graph.run"),
+        ("    at java.lang.Thread.run(Thread.java:829)", None),
+        ("    at Graph.run (toy.min.js:9:3068)", "Graph.run"),
+        ("3   libtoy.dylib   0x00000001997f4194 toy_run + 508", "toy_run"),
+        ("3   libdispatch.dylib   0x00000001997f4194 _dispatch_run + 508", None),
+    ],
+)
+def test_frames_of_every_runtime(line, name):
+    assert native_frames(f"dying\n{line}\nbye") == ([name] if name else [])
+
+
+def test_the_frames_of_go_are_known_behind_their_headline():
+    frame = "example.org/toy/graph.(*Graph).Run(0xc000, 0x1)\n\t/src/graph.go:22 +0xec\n"
+    told = f"panic: x\n\ngoroutine 1 [running]:\n{frame}main.main()\n\t/src/main.go:3 +0x1\n"
+    assert native_frames(told) == ["graph.(*Graph).Run"]
+    assert native_frames("called Run(0xc000)\n") == []
+
+
+def test_frames_that_are_numbered_from_the_outermost_are_turned_round():
+    assert native_frames("  1: toy::outer()\n  0: toy::inner()\n") == ["toy::inner", "toy::outer"]
+
+
+def test_pythons_own_library_is_no_place():
+    text = 'Traceback (most recent call last):\n  File "/toy/a.py", line 1, in run\n    next()\n'
+    text += '  File "/usr/lib/python3.11/contextlib.py", line 2, in __enter__\n    go()\nKeyError\n'
+    assert python_frames(text) == ["a.py:run"]
+
+
+def test_the_line_of_a_panic():
+    assert innermost_line("thread 'main' panicked at src/toy/add.rs:12:5:\nno") == "add.rs:12"
+    assert innermost_line("thread 'x' panicked at 'no', C:\\src\\add.rs:12:5\n") == "add.rs:12"
+    assert innermost_line("no") == ""

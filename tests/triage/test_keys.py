@@ -10,6 +10,7 @@ from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.keys import (
     Key,
     KeyKind,
+    boilerplate,
     error_keys,
     grouped,
     last_clause,
@@ -49,6 +50,34 @@ def test_what_a_compiler_puts_under_most_of_its_errors_is_no_hint():
     assert grouped(many) == {n: n for n in many}
     few = {n: many[n] for n in "abc"}
     assert set(grouped(few).values()) == {"a"}
+
+
+def test_boilerplate_is_a_share_of_findings_and_not_of_keys():
+    common = key("clause:toy while it was doing its best")
+    many = {
+        n: [common, *(key(f"clause:toy cause {n} number {i}") for i in range(5)), key(f"cause:{n}")]
+        for n in "abcdef"
+    }
+    assert boilerplate(many.values()) == {common}
+    assert boilerplate([*many.values(), *([key(f"clause:toy {c}")] for c in "abcdefg")]) == set()
+
+
+def crash(caller, frame="rt::die", op="Elu"):
+    frames = ["main.py:run", f"ns::{caller}", frame]
+    return keys("", op, signal="SIGABRT", location="", frames=frames)
+
+
+def test_a_frame_in_most_crashes_that_many_call_is_of_a_runtime_and_no_place():
+    named = {"1": "Abs", "2": "Abs", "3": "Elu", "4": "Exp", "5": "Log"}
+    found = {
+        n: {*crash(f"lower_{op}", op=f"{op}{n}"), key(f"cause:{n}")} for n, op in named.items()
+    }
+    assert grouped(found) == {"1": "1", "2": "1", "3": "3", "4": "4", "5": "5"}
+
+
+def test_a_frame_in_most_crashes_with_one_caller_is_a_place():
+    found = {n: {*crash("run", "ns::kernel", f"Op{n}"), key(f"cause:{n}")} for n in "12345"}
+    assert set(grouped(found).values()) == {"1"}
 
 
 @given(st.lists(st.sets(st.sampled_from("abcd")), max_size=6), st.randoms())
