@@ -40,7 +40,7 @@ from rich.progress import Progress
 
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.settings import cache_folder
-from nnfuzz.execute.backend import read_interface
+from nnfuzz.execute.interface import read_interface
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.rewrite_support import not_taken

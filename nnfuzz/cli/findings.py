@@ -36,7 +36,7 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
 
     Raises: Unreadable, UsageError if there is none or a file of it is damaged or missing.
     """
-    from nnfuzz.execute.backend import check_inputs, read_interface
+    from nnfuzz.execute.interface import check_inputs, read_interface
     from nnfuzz.execute.outcome import Stage
     from nnfuzz.ir.sizes import by_copy
     from nnfuzz.materialize.opsets import DYNAMIC

@@ -46,22 +46,18 @@ from nnfuzz.execute.complaint import (
     described,
     read_complaint,
 )
+from nnfuzz.execute.interface import Arrays, OnnxModel, TensorSpec, check_inputs
 from nnfuzz.execute.internal import reads_as_internal
 from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.execute.wire import has_wire_form
 
-Arrays = Mapping[str, np.ndarray]
 Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 
 class OptionError(ValueError):
     """An option that the backend does not have, or a value that does not fit it."""
-
-
-class InputError(ValueError):
-    """Inputs that do not belong to the model: a fault of the caller, not of the compiler."""
 
 
 class BackendUnavailable(RuntimeError):
@@ -127,24 +123,6 @@ class BackendOptions:
     memory: float = option(4.0, "GiB by which one test case may grow the worker", positive=True)
     jobs: int = option(200, "test cases after which the worker process is replaced", positive=True)
     opset: int = option(0, "ONNX opset to export for; 0 leaves the choice to the campaign")
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """dtype and shape of one graph input; None stands for a symbolic dimension."""
-
-    dtype: np.dtype
-    shape: tuple[int | None, ...]
-
-    def accepts(self, array: np.ndarray) -> bool:
-        return (
-            array.dtype == self.dtype
-            and len(array.shape) == len(self.shape)
-            and all(want in (None, have) for want, have in zip(self.shape, array.shape))
-        )
-
-    def __str__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
 
 
 class Source(Protocol):
@@ -339,7 +317,11 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, model: Any) -> Any:
-        """Serialised ONNX model, or what `reads` says -> what `build` takes. Once per model."""
+        """Serialised ONNX model, or what `reads` says -> what `build` takes. Once per model.
+
+        A serialised model is an nnfuzz.execute.interface.OnnxModel: bytes, with `inputs` and
+        `outputs`, which have dtype and shape by name.
+        """
 
     @abstractmethod
     def build(self, module: Any, level: str) -> Program:
@@ -384,6 +366,18 @@ class Backend(ABC):
         compiler, so that findings can be grouped anew.
         """
         return read_complaint(error)
+
+    @classmethod
+    def console(cls, text: str) -> str | None:
+        """What went wrong, in the words that the compiler has printed; None if it has not told.
+
+        text: what was written to stdout and stderr, by whatever process, while the stage that
+        raised an error ran, and before it at this level; long outputs without their middle. What is
+        returned takes the place of the exception's message before `complaint` reads it. Only for
+        compilers whose exceptions do not say what is wrong. A function of the text alone, called
+        without the compiler; never asked of a process that died.
+        """
+        return None
 
     def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
         """Whether the error is the compiler's own statement that it does not implement this.
@@ -440,8 +434,9 @@ class Backend(ABC):
         """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
         if not isinstance(model, bytes):
             return Imported(self.load(model), dict(model.inputs), model.outputs)
-        inputs, outputs = read_interface(model)
-        return Imported(self.load(model), inputs, outputs)
+        known = OnnxModel(model)
+        inputs, outputs = known.inputs, known.output_names
+        return Imported(self.load(known), inputs, outputs)
 
     def compile(
         self,
@@ -504,36 +499,6 @@ class Executable:
         return {name: outputs[name] for name in wanted}
 
 
-def read_interface(model: bytes) -> tuple[dict[str, TensorSpec], tuple[str, ...]]:
-    """Serialised ONNX model -> (inputs without initializers, output names).
-
-    Raises: InputError if the bytes are no ONNX model or an input is not a tensor.
-    """
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        graph = onnx.load_model_from_string(model).graph
-    except DecodeError as error:
-        raise InputError(f"these {len(model)} bytes are not an ONNX model: {error}") from error
-    weights = {tensor.name for tensor in graph.initializer}
-    inputs = {v.name: _tensor_spec(v) for v in graph.input if v.name not in weights}
-    return inputs, tuple(value.name for value in graph.output)
-
-
-def check_inputs(wanted: Mapping[str, TensorSpec], inputs: Arrays) -> None:
-    """Raises: InputError that names every input which is missing, unknown or of another type."""
-    problems = [f"{name!r} is missing" for name in wanted if name not in inputs]
-    problems += [f"{name!r} is no input of the model" for name in inputs if name not in wanted]
-    for name in (name for name in wanted if name in inputs):
-        array = inputs[name]
-        if not isinstance(array, np.ndarray) or not wanted[name].accepts(array):
-            got = getattr(array, "dtype", type(array).__name__), list(np.shape(array))
-            problems.append(f"{name!r} is {got[0]}{got[1]}, the model wants {wanted[name]}")
-    if problems:
-        raise InputError("inputs do not fit the model: " + "; ".join(problems))
-
-
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known names, and the one that was probably meant."""
     names = sorted(known)
@@ -546,16 +511,6 @@ def _meaning(option: Field[Any]) -> str:
     """The coordinate of a target that an option means; "" for none."""
     means = option.metadata.get("means", "")
     return means or (option.name if option.name in ("device", "release", "form") else "")
-
-
-def _tensor_spec(value: Any) -> TensorSpec:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    if not value.type.HasField("tensor_type"):
-        raise InputError(f"input {value.name!r} is not a tensor")
-    tensor = value.type.tensor_type
-    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)
 
 
 def _convert(backend: str, name: str, value: Any, kind: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import InputError, TensorSpec, read_interface
+from nnfuzz.execute.interface import InputError, TensorSpec, read_interface
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.execute.wire import MAGIC, WireError, decode

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.complaint import TEXT_CHARS, CompilerError
+from nnfuzz.execute.console import heard
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.environment import home_of
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
@@ -103,6 +105,7 @@ class BackendRunner:
         self._done: list[Outcome] = []
         self._seconds = math.inf
         self._resumed = False
+        self._imported = ""  # what was printed until the import of the test case failed
 
     @property
     def name(self) -> str:
@@ -156,6 +159,7 @@ class BackendRunner:
             self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
         self._pending, self._done, self._form = levels, [], form
         self._resumed = False
+        self._imported = ""
         self._seconds = seconds
         self._send()
 
@@ -165,7 +169,7 @@ class BackendRunner:
         Raises: RunnerError if the worker cannot start, or the fault is not the compiler's.
         """
         if isinstance(event, Progress):
-            self._done.append(replace(event.value, captured=event.captured))
+            self._done.append(self._heard(replace(event.value, captured=event.captured)))
             return None
         if isinstance(event, Fault):
             kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError
@@ -281,16 +285,30 @@ class BackendRunner:
             self._seconds = min(self._seconds, short)
         outcome = _outcome(death)
         text = CompilerError(outcome.stage, captured=outcome.captured)
-        try:
+        with self._asking("complaint"):
             outcome = replace(outcome, complaint=self.backend.complaint(text))
-        except Exception as error:  # no compiler is loaded here: it is the adapter's
-            raise AdapterFault(f"backend {self.spec}: complaint() failed: {error!r}") from error
         # An import that kills the process would kill it again at every other level.
         dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
         self._pending = self._pending[len(dead) :]
         for level in dead:
             self._done.append(replace(outcome, target=self._made.target(level)))
             outcome = replace(outcome, seconds={})
+
+    def _heard(self, outcome: Outcome) -> Outcome:
+        """With the reason that the compiler has printed; an import prints for all levels once."""
+        printed = outcome.captured
+        if outcome.stage is Stage.IMPORT:
+            printed = self._imported = self._imported or printed
+        with self._asking("console"):
+            return heard(self.backend, outcome, printed)
+
+    @contextmanager
+    def _asking(self, method: str) -> Iterator[None]:
+        """Whatever an adapter's reader of texts raises is its own: no compiler is loaded here."""
+        try:
+            yield
+        except Exception as error:
+            raise AdapterFault(f"backend {self.spec}: {method}() failed: {error!r}") from error
 
     def _told(self, outcome: Outcome) -> Outcome:
         """With what the worker does not know, or did not live to tell."""

@@ -32,13 +32,13 @@ from nnfuzz.execute.backend import (
     BackendUnavailable,
     Executable,
     Imported,
-    InputError,
     NoDevice,
     OptionError,
     own_fault,
 )
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
+from nnfuzz.execute.interface import InputError, OnnxModel
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.slips import innermost
@@ -137,9 +137,16 @@ class BackendService:
 
     def _imported(self, model: bytes) -> Imported:
         if self._invalid:  # it need not have an interface that can be read
-            return Imported(self._backend.load(model), {}, ())
+            return Imported(self._loaded(model), {}, ())
         given = model if self._backend.form == ONNX else self._source(model)
         return self._backend.import_model(given)
+
+    def _loaded(self, model: bytes) -> Any:
+        """What the backend loads of a model whose interface it may ask for in vain."""
+        try:
+            return self._backend.load(OnnxModel(model))
+        except InputError as error:
+            raise NotImplementedError(str(error)) from error
 
     def _run(
         self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
-from nnfuzz.execute.backend import InputError, TensorSpec, check_inputs, read_interface
+from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph, pruned

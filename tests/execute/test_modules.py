@@ -8,7 +8,7 @@ import pytest
 import torch
 from onnx import helper
 
-from nnfuzz.execute.backend import InputError
+from nnfuzz.execute.interface import InputError
 from nnfuzz.execute.modules import read_source
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry

@@ -8,7 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.backend import InputError, OptionError, TensorSpec, check_inputs
+from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError

@@ -1,0 +1,99 @@
+"""What a model declares of its inputs and outputs: names, dtypes, shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class InputError(ValueError):
+    """Inputs that do not belong to the model: a fault of the caller, not of the compiler."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """dtype and shape of one input or output; None stands for a symbolic dimension."""
+
+    dtype: np.dtype
+    shape: tuple[int | None, ...]
+
+    def accepts(self, array: np.ndarray) -> bool:
+        return (
+            array.dtype == self.dtype
+            and len(array.shape) == len(self.shape)
+            and all(want in (None, have) for want, have in zip(self.shape, array.shape))
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+class OnnxModel(bytes):
+    """A serialised ONNX model that tells its interface. It is bytes wherever these are wanted.
+
+    Each property raises: InputError if the bytes are no ONNX model, or a declared type is none of a
+    tensor.
+    """
+
+    @cached_property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """By name, in order, without initializers."""
+        weights = {tensor.name for tensor in self._graph.initializer}
+        return {v.name: _tensor_spec(v) for v in self._graph.input if v.name not in weights}
+
+    @cached_property
+    def outputs(self) -> dict[str, TensorSpec]:
+        """By name, in order; as the file declares them, whatever the compiler will return."""
+        return {value.name: _tensor_spec(value) for value in self._graph.output}
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(value.name for value in self._graph.output)
+
+    @cached_property
+    def _graph(self) -> Any:
+        import onnx
+        from google.protobuf.message import DecodeError
+
+        try:
+            return onnx.load_model_from_string(bytes(self)).graph
+        except DecodeError as error:
+            raise InputError(f"these {len(self)} bytes are not an ONNX model: {error}") from error
+
+
+def read_interface(model: bytes) -> tuple[dict[str, TensorSpec], tuple[str, ...]]:
+    """Serialised ONNX model -> (inputs without initializers, output names).
+
+    Raises: InputError if the bytes are no ONNX model or an input is not a tensor.
+    """
+    known = OnnxModel(model)
+    return known.inputs, known.output_names
+
+
+def check_inputs(wanted: Mapping[str, TensorSpec], inputs: Arrays) -> None:
+    """Raises: InputError that names every input which is missing, unknown or of another type."""
+    problems = [f"{name!r} is missing" for name in wanted if name not in inputs]
+    problems += [f"{name!r} is no input of the model" for name in inputs if name not in wanted]
+    for name in (name for name in wanted if name in inputs):
+        array = inputs[name]
+        if not isinstance(array, np.ndarray) or not wanted[name].accepts(array):
+            got = getattr(array, "dtype", type(array).__name__), list(np.shape(array))
+            problems.append(f"{name!r} is {got[0]}{got[1]}, the model wants {wanted[name]}")
+    if problems:
+        raise InputError("inputs do not fit the model: " + "; ".join(problems))
+
+
+def _tensor_spec(value: Any) -> TensorSpec:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
+    shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)
