@@ -22,6 +22,7 @@ import numpy as np
 
 from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
 from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.execute.interface import OnnxModel
 from nnfuzz.execute.packing import from_bytes, to_bytes
 from nnfuzz.execute.target import ONNX
 
@@ -159,13 +160,11 @@ class OpenVino(Backend):
         return {"openvino": openvino.__version__}
 
     def load(self, model: Any) -> Any:
-        import onnx
         import openvino
 
-        if not isinstance(model, bytes):
+        if not isinstance(model, OnnxModel):
             return openvino_model(model), model.outputs, model
-        outputs = onnx.load_model_from_string(model).graph.output
-        return openvino.Core().read_model(model), [value.name for value in outputs], None
+        return openvino.Core().read_model(model), model.output_names, None
 
     def build(self, module: Any, level: str) -> Program:
         return self.build_without(module, level, ())

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.execute.backend import Backend, Program
+from nnfuzz.execute.interface import OnnxModel
 from nnfuzz.execute.outcome import Stage
 
 # On CPUs with AMX the default hint computes float32 in bfloat16.
@@ -71,12 +72,10 @@ class OpenVinoSimple(Backend):
 
         return {"openvino": openvino.__version__}
 
-    def load(self, model: bytes) -> Any:
-        import onnx
+    def load(self, model: OnnxModel) -> Any:
         import openvino
 
-        outputs = onnx.load_model_from_string(model).graph.output
-        return openvino.Core().read_model(model), [value.name for value in outputs]
+        return openvino.Core().read_model(model), model.output_names
 
     def build(self, module: Any, level: str) -> Program:
         import openvino
