@@ -38,6 +38,8 @@ _DTYPE = re.compile(
 _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
+_WORD = re.compile(r"[a-z]{3,}")
+"""A name that is a word of English as well: one only where it is quoted or given as a value."""
 _COPY = r"(?:[_/.$]\w+)*"
 """What compilers put behind a name for another one that they derive from it. What is in front of it
 stays; numbers in it do not count, since names of compilers end in numbers as well (impl_v13)."""
@@ -67,7 +69,10 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
 
 
 def _without_names(text: str, names: Collection[str]) -> str:
-    if names:
+    words = {name for name in names if _WORD.fullmatch(name)}
+    if words:
+        text = re.sub(rf"(?<=['\"`=])(?:{'|'.join(sorted(words))})(?!\w)", "<name>", text)
+    if names := {*names} - words:
         known = "|".join(re.escape(name) for name in sorted(names, key=lambda n: (-len(n), n)))
         text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?![\w.])", "<name>", text)
         numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}

@@ -129,8 +129,13 @@ def last_clause(message: str) -> str:
 
 
 def same(one: Collection[Key], other: Collection[Key]) -> bool:
-    """Whether two findings share enough to be one."""
-    return sum(key.kind.weight for key in {*one} & {*other}) >= 1.0 - _EPSILON
+    """Whether two findings share enough to be one. What a message says and what it says last are
+    the same words, and count once.
+    """
+    kinds = [key.kind for key in {*one} & {*other}]
+    if KeyKind.CLAUSE in kinds:
+        kinds = [kind for kind in kinds if kind is not KeyKind.SAID]
+    return sum(kind.weight for kind in kinds) >= 1.0 - _EPSILON
 
 
 def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:

@@ -167,6 +167,13 @@ def causes_of(model, inputs):
     return set() if refused else COMPILER.causes(module, inputs)
 
 
+def _said(fault, site):
+    try:
+        fault.act(site)
+    except Said as said:
+        return said
+
+
 class Speaking(Backend):
     """Wrong at its only level; `say` voices what is wrong."""
 
@@ -195,14 +202,8 @@ class Speaking(Backend):
 
     def check(self, module, stage):
         for compiler in (POLITE, COMPILER):
-            try:
-                if met := compiler.first(module, stage):
-                    met[0].act(met[1])
-            except Said as said:
-                refused = compiler is POLITE
-            else:
-                continue
-            self.say(said, refused)
+            if met := compiler.first(module, stage):
+                self.say(_said(*met), compiler is POLITE)
 
     def say(self, said, refused):
         raise NotImplementedError

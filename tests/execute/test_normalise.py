@@ -75,3 +75,9 @@ def test_a_compilers_own_name_reads_alike_whatever_the_values_are_called():
 def test_what_a_compiler_has_in_a_namespace_of_its_own_is_no_name_of_the_model():
     said = "no dilation for Padding::SAME_UPPER or Padding::SAME_LOWER"
     assert normalise(said, ("v0", "SAME_LOWER")) == normalise(said, ("v0", "SAME_UPPER")) == said
+
+
+def test_a_name_that_is_a_word_is_one_only_where_it_is_given_as_a_value():
+    """Attributes hold words such as "reflect", and so do sentences about anything else."""
+    told = "3 is beyond a tensor of mode 'beyond', mode=beyond"
+    assert normalise(told, ["beyond"]) == "N is beyond a tensor of mode <name>, mode=<name>"

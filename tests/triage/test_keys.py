@@ -32,6 +32,12 @@ def test_one_strong_key_or_two_weak_ones_make_two_findings_one():
     assert not same(weak, [key("clause:it is good"), key("location:a.cc")])
 
 
+def test_the_same_words_count_once():
+    words = [key("clause:it was unwrapped while it was none"), key("said:it was unwrapped")]
+    assert not same(words, words)
+    assert same([*words, key("line:a.rs:1")], [*words, key("line:a.rs:1")])
+
+
 def test_groups_are_closed_and_named_by_their_first():
     found = grouped(
         {
