@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnfuzz.execute.backtrace import split
 
 DIRECT = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
-_TYPED = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)(?:: (.*))?$")
+_TRACEBACK = "Traceback (most recent call last):"
+_TYPED = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)(?:: (.*)|:?\s*)$")
 _QUALIFIED = re.compile(
     r'(?:Exception in thread "[^"]*" |Caused by: |\S+\.js:\d+ (?=\w+Error: ))?'
     r"((?:[a-z_][\w$]*\.)+[A-Z][\w$]*|[A-Z]\w*(?:Error|Exception))(?:: (.*))?$"
@@ -31,16 +32,18 @@ _FATAL = re.compile(r"F\d{4} [\d:.]+ +\d+ \S+\] (.*)$")
 _CAUSED = re.compile(r"\s*caused by:\s*$", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*\d+:\s+")
 _UNWRAPPED = re.compile(r"called `\w+::\w+\(\)` on an? `\w+` value: (.*)$", re.DOTALL)
-_QUOTED = re.compile(r'\w+\("((?:[^"\\]|\\.)*)"\)')
+_QUOTED = re.compile(r'(?:\(|: )"((?:[^"\\]|\\.)*)"')
 _FIELDS = re.compile(r"\b([A-Z]\w*) \{ [a-z_]\w*: .*\}")
 _ENDS = re.compile(r"\s*$|note: |Aborted\b|.*\bpanicked at |terminate called |exit status \d")
 _LEVELS = r"(?:\[?[\d:.,/TZ -]{5,}\]?[ -]*)?(?:\d+ - )?[\[(]?"
 _REMARK = re.compile(
-    rf"\s*{_LEVELS}(?:(?:TRACE|DEBUG|VERBOSE|INFO|NOTICE|WARN|WARNING)\b|(?i:warning|info|debug)\]?:)"
+    rf"\s*{_LEVELS}(?:(?:TRACE|DEBUG|VERBOSE|INFO|NOTICE|WARN|WARNING)\b"
+    r"|(?i:warning|info|debug)\]?:)|[IWDV] (?:\w+:|[A-Z])"
 )
 """A line of a log that is no error."""
 _ERROR_LEVEL = re.compile(
-    rf"\s*{_LEVELS}(?:ERROR|FATAL|CRITICAL)\b(?=[\]):]| - )[\]):]*(?: - )?\s*"
+    rf"^(?:\s*{_LEVELS}(?:ERROR|FATAL|CRITICAL)\b(?=[\]):]| - )[\]):]*(?: - )?\s*"
+    r"|E (?:\w+: )?(?=[A-Z ]))"
 )
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 MOST_REASON = 4
@@ -57,18 +60,24 @@ class Cause:
     type: str = ""
     traceback: str = ""
 
+    def __bool__(self) -> bool:
+        return bool(self.text or self.type)
+
 
 def chain(error_type: str, message: str, traceback: str) -> list[Cause]:
     """The causes of an exception, the outermost first; at least one."""
     *inner, own = traceback.split(DIRECT)
     causes = causes_of(message, error_type, own.rpartition(_CONTEXT)[2])
-    return causes + [_raised(section) for section in reversed(inner)]
+    return causes + _chained(inner)
 
 
 def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[Cause]:
     """The causes that one text chains, without backtraces and remarks of a log."""
-    parts = split(_ESCAPE.sub("", text))
-    lines = _without_remarks(parts.lines)
+    text = "\n".join(_without_remarks(_ESCAPE.sub("", text).splitlines()))
+    if _TRACEBACK in text and any(raised := _chained(text.split(DIRECT))):
+        return [replace(cause, type=cause.type or error_type) for cause in raised if cause]
+    parts = split(text)
+    lines = parts.lines
     told = _announced(lines) or _listed(lines)
     causes = [(kind, said) for kind, said in told if said.strip()] or [("", "\n".join(lines))]
     if parts.functions or len(causes) > 1:
@@ -76,9 +85,14 @@ def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[Caus
     return [Cause(_undumped(said), kind or error_type, traceback) for kind, said in causes]
 
 
+def _chained(sections: Sequence[str]) -> list[Cause]:
+    """The exceptions of Python's tracebacks, which stand in the opposite order."""
+    return [_raised(section) for section in reversed(sections)]
+
+
 def _raised(section: str) -> Cause:
     """The exception at the end of one of Python's tracebacks."""
-    own = section.rpartition(_CONTEXT)[2]
+    own = section.rpartition(_CONTEXT)[2].rpartition(_TRACEBACK)[2]
     said = "\n".join(line for line in split(own).lines if line.strip())
     first, _, more = said.partition("\n")
     match = _TYPED.match(first)

@@ -140,7 +140,8 @@ class Complaint:
 _CONTEXT = re.compile(
     r"^(?:exception (?:from|encountered|occurred)|during|while|when|summary\b|note:|hint:"
     r"|see |for more|to (?:facilitate|fix|enable|disable)|please|refer to|at |in file"
-    r"|call arguments|\^+$|[-=*_#]+$)",
+    r"|an? (?:\w+ )?(?:error|exception) (?:has |was )?(?:occurred|raised|encountered)\b"
+    r"|\S+:\d+(?::\d+)?: (?:note|remark|warning):|call arguments|\^+$|[-=*_#]+$)",
     re.IGNORECASE,
 )
 """Beginnings of lines that lead to a cause or follow it, in the messages of any C++ or Python."""

@@ -35,6 +35,7 @@ _WORDS = re.compile(
     r"(?:onnx )?(?:op|operator|operation|layer|attribute)s?\b"
     r"|\b(?:not|n't) (?:exists? or )?registered\b"
     r"|\bcan(?: ?not|'t) resolve (?:op|operator|operation|layer)\b"
+    r"|\b(?:conversion|implementation|converter|kernel|lowering) (?:is |was )?not found\b"
     r"|\bfailed to legalize\b",
     re.IGNORECASE,
 )

@@ -15,9 +15,9 @@ from tests.triage.grade_speech import FOLDER, messages, read
 
 MESSAGES = messages()
 READ = FOLDER / "read.json"
-MISREAD = {"tflite-java-flex", "migraphx-variable-ends"}
-"""Refusals that are taken for failures: one calls itself an internal error, the other says "cannot
-handle", as compilers say of their bugs."""
+MISREAD = {"tflite-java-flex", "migraphx-variable-ends", "litert-vhlo-iota"}
+"""Refusals that are taken for failures: one calls itself an internal error, one says "cannot
+handle", as compilers say of their bugs, and one "is not part of the support yet"."""
 
 
 def test_the_corpus_is_what_was_asked_for():
@@ -135,3 +135,10 @@ def test_a_refusal_may_be_any_cause_of_a_chain(raised, refused):
 def test_an_exporters_words_are_left_to_its_adapter():
     assert not refuses("No Op registered for Foo", stage=Stage.EXPORT)
     assert refuses("Foo", "NotImplementedError", stage=Stage.EXPORT)
+
+
+def test_levels_of_a_log_are_no_statements():
+    told = "I Reading\nW Foo is not supported here\nE load: TYPE FLOAT differs\nE load: ERROR: of x"
+    found = read_complaint(CompilerError(Stage.IMPORT, "RuntimeError", told))
+    assert found.subject == "TYPE FLOAT differs ERROR: of x"
+    assert found.kind is not ComplaintKind.UNSUPPORTED
