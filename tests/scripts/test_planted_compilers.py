@@ -6,10 +6,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from planted import blamed, immature
+from planted import blamed, immature, speaking
 from planted.faults import Death, FaultyCompiler, sites
 from planted.nodewise import Interpreter
 
+from nnfuzz.execute.complaint import ComplaintKind, described
 from nnfuzz.execute.conformance import check_backend, standard_probes
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -143,3 +144,26 @@ def test_the_blamed_compiler_conforms(request):
     probes = [p for p in standard_probes() if p.name != "matmul with a weight"]
     fates = check_backend("blamed", [plugin], probes)
     assert fates["add"] == "ok"
+
+
+POLITE = ("Selu", "x", "y", {}), ComplaintKind.UNSUPPORTED, "no converter registered"
+BROKEN = ("Mish", "x", "y", {}), ComplaintKind.ERROR, "the gate table is empty at entry"
+FRIEND = ("Pow", "xx", "y", {}), ComplaintKind.ERROR, "attempt to multiply with overflow"
+
+
+@pytest.mark.parametrize(("node", "kind", "words"), [POLITE, BROKEN, FRIEND])
+@pytest.mark.parametrize("adapter", [speaking.Panicking, speaking.Rambling])
+def test_what_is_said_in_any_manner_is_read(adapter, node, kind, words):
+    made, spoken = model(node).SerializeToString(), adapter()
+    with pytest.raises(RuntimeError) as raised:
+        spoken.build(spoken.load(made), "O0")
+    told = spoken.complaint(described(raised.value, Stage.COMPILE))
+    assert told.kind is kind and words in told.subject and "libc" not in told.subject
+    assert bool(speaking.causes_of(made, ONE)) is (kind is ComplaintKind.ERROR)
+
+
+def test_what_is_printed_is_what_is_wrong(capfd):
+    with pytest.raises(RuntimeError, match="exit code 1"):
+        speaking.Muttering().build(model(BROKEN[0]), "O0")
+    told = speaking.Muttering.console("".join(capfd.readouterr()))
+    assert told.startswith(BROKEN[2]) and "not supported" not in told
