@@ -26,12 +26,19 @@ from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.target import Target
-from nnfuzz.ir.view import GraphView, ValueView
+from nnfuzz.ir.edges import is_edge
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.report.finding_folder import FindingError, read_finding, rename_signature
 from nnfuzz.testcase.test_id import Numbered, TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
 
-_RULES = ("nnfuzz.triage", "nnfuzz.execute.complaint", "nnfuzz.execute.normalise")
+_RULES = (
+    "nnfuzz.triage",
+    *(
+        f"nnfuzz.execute.{name}"
+        for name in ("backtrace", "causes", "complaint", "normalise", "refusal", "slips")
+    ),
+)
 """Packages and modules that decide what a signature and a key are."""
 RULES = "rules"
 
@@ -173,7 +180,9 @@ def _failures(
                 error = told.error
                 text = error.error_type, error.message, error.traceback
                 found.append(export_failure(label, *text))
-    graph = GraphView(tuple(ValueView(word, "") for word in sorted(words)))
+    operators = (item.partition("(")[0] for item in row.items if not is_edge(item))
+    nodes = tuple(map(NodeView, dict.fromkeys(operators)))
+    graph = GraphView(tuple(ValueView(word, "") for word in sorted(words)), nodes)
     return found + failures(outcomes, None, graph)
 
 

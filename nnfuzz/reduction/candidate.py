@@ -20,7 +20,7 @@ from nnfuzz.triage.signature import (
     level_pattern,
 )
 
-_VARYING = frozenset({OTHERS, "about"})
+_VARYING = frozenset({OTHERS, "about", "operators"})
 """Parts that follow from the message, and from what else it lists."""
 NUMBERS = frozenset({"value", "nonfinite"})
 
@@ -120,7 +120,6 @@ def failure_key(
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
     if failure.kind is OutcomeKind.MISMATCH:
-        parts.pop("operators", None)
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)

@@ -25,7 +25,7 @@ from nnfuzz.triage.general import data_operators, general_message, onnx_type, op
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
-from nnfuzz.triage.signature import FAILURES, HABITS, Failure, Signature
+from nnfuzz.triage.signature import FAILURES, HABITS, Failure, Signature, wordless
 
 REDRAWS, MOST_REDRAWS = 2, 8
 """Further inputs that a hypothesis must predict: each leaves few coincidences. More of them where
@@ -390,6 +390,8 @@ def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause
     """
     if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
         return False
+    if wordless(failure.signature.parts) and first_copy(graph)[-1].op != cause.operator:
+        return False  # every operator that kills the process says as much
     if failure.kind is not OutcomeKind.MISMATCH:
         return cause.says(failure, graph)
     if _operator(failure) == cause.operator:

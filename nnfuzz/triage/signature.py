@@ -256,12 +256,29 @@ def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
         if outcome.kind in FAILURES:
             parts = {"kind": outcome.kind.value, "stage": outcome.stage.value}
             parts |= error_parts(outcome, names)
+            if outcome.kind is OutcomeKind.CRASH and wordless(parts):
+                parts |= _alone(graph)
             groups.setdefault(json.dumps(parts), []).append((outcome, parts))
     for group in groups.values():
         first, parts = group[0]
         targets = tuple(outcome.target for outcome, _ in group)
         title = _error_title(parts, _cause(first, names))
         yield _failure(first.kind, first.stage, targets, ran, parts, title)
+
+
+def wordless(parts: Mapping[str, Any]) -> bool:
+    """Whether a death says neither why nor where: Python's crash handler only names the signal."""
+    words = parts.get("message", "")
+    said = bool(words) and not words.startswith("Fatal Python error: ") and not corrupted(parts)
+    return bool(parts.get("signal")) and not (said or any(map(is_native, parts["frames"])))
+
+
+def _alone(graph: GraphView) -> dict[str, Any]:
+    """The operator of a model that has only one, as probes do: all that tells one wordless death
+    from another.
+    """
+    operators = {*graph.operators} if graph else set()
+    return {"operators": list(operators)} if len(operators) == 1 else {}
 
 
 def words_of(graph: GraphView) -> list[str]:
@@ -355,9 +372,15 @@ def _cause(outcome: Outcome, names: Collection[str]) -> str:
 
 
 def _error_title(parts: Mapping[str, Any], cause: str = "") -> str:
-    """The cause of an error: as the adapter has it, its statement, or else the innermost frame."""
+    """The cause of an error: as the adapter has it, its statement, or else the innermost frame.
+
+    A death without a word is named after the only operator of the model.
+    """
+    text = statement(cause or parts.get("message", ""))
+    if operators := parts.get("operators"):
+        return f"{text or 'dies'} at {operators[0]}"
     frames = parts.get("frames") or []
-    return statement(cause or parts.get("message", "")) or (f"in {frames[-1]}" if frames else "")
+    return text or (f"in {frames[-1]}" if frames else "")
 
 
 def _pattern(operators: Sequence[str]) -> str:

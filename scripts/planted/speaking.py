@@ -1,6 +1,6 @@
-"""Three compilers with the same faults that speak differently: one panics with backtraces, one
+"""Four compilers with the same faults that speak differently: one panics with backtraces, one
 prints its reasons on the console only, one has addresses, temporary paths and counters in its
-messages.
+messages, and one dies without a word.
 
     nnfuzz fuzz --plugin scripts/planted/speaking.py -b panicking --tests 600
     scripts/check_triage.py CAMPAIGN --truth scripts/planted/speaking.py
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -318,3 +319,15 @@ class Rambling(Speaking):
             "mangled": "".join(f"{len(part)}{part}" for part in parts),
         }
         raise RuntimeError(RAMBLE.format(**told))
+
+
+@backend
+class Mute(Speaking):
+    """Dies of a bad address wherever it is wrong; what it refuses it says."""
+
+    name = "mute"
+
+    def say(self, said, refused):
+        if refused:
+            raise NotImplementedError(said.statement)
+        os.kill(os.getpid(), signal.SIGSEGV)
