@@ -23,11 +23,16 @@ _QUALIFIED = re.compile(
     r"((?:[a-z_][\w$]*\.)+[A-Z][\w$]*|[A-Z]\w*(?:Error|Exception))(?:: (.*))?$"
 )
 """The class that a runtime puts in front of a message with a backtrace."""
-_PANIC = re.compile(r"\bpanicked at (?:'(.*)', \S+:\d+$|[^']\S*.*:\d+:\d+:?$)")
+_FILE = r"(?:[^\s:]:)?(?:\S*[/\\])?{}[\w.-]+:\d+)(?::\d+)?"
+_PANIC = re.compile(
+    rf"\bpanicked at (?:'(?P<old>.*)', {_FILE.format('(?P<there>')}$"
+    rf"|{_FILE.format('(?P<place>')}:?$)"
+)
+"""place, there: file and line, without folders."""
 _THROWN = re.compile(r"terminate called after throwing an instance of '([^']+)'")
 _WHAT = re.compile(r"\s*what\(\):\s*(.*)")
 _GO = re.compile(r"(?:panic|fatal error): (.*)$")
-_FATAL = re.compile(r"F\d{4} [\d:.]+ +\d+ \S+\] (.*)$")
+_FATAL = re.compile(r"F\d{4} [\d:.]+ +\d+ (\S+):\d+\] (.*)$")
 """The log of several C++ libraries: a letter for the level, month and day."""
 _CAUSED = re.compile(r"\s*caused by:\s*$", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*\d+:\s+")
@@ -53,12 +58,13 @@ MOST_REASON = 4
 @dataclass(frozen=True)
 class Cause:
     """One error of a chain. type: the class of the exception, "" if unknown. traceback: Python's,
-    which ends where it was raised.
+    which ends where it was raised. place: file and line of a panic, file of a fatal log.
     """
 
     text: str
     type: str = ""
     traceback: str = ""
+    place: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.type)
@@ -77,12 +83,13 @@ def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[Caus
     if _TRACEBACK in text and any(raised := _chained(text.split(DIRECT))):
         return [replace(cause, type=cause.type or error_type) for cause in raised if cause]
     parts = split(text)
-    lines = parts.lines
-    told = _announced(lines) or _listed(lines)
-    causes = [(kind, said) for kind, said in told if said.strip()] or [("", "\n".join(lines))]
+    causes = _announced(parts.lines) or _listed(parts.lines) or [Cause("\n".join(parts.lines))]
     if parts.functions or len(causes) > 1:
-        causes = [_without_class(kind, said) for kind, said in causes]
-    return [Cause(_undumped(said), kind or error_type, traceback) for kind, said in causes]
+        causes = [_without_class(cause) for cause in causes]
+    return [
+        replace(c, text=_undumped(c.text), type=c.type or error_type, traceback=traceback)
+        for c in causes
+    ]
 
 
 def _chained(sections: Sequence[str]) -> list[Cause]:
@@ -101,30 +108,36 @@ def _raised(section: str) -> Cause:
     return Cause("\n".join(filter(None, (match[2], more))), match[1], own)
 
 
-def announced(text: str) -> list[Cause]:
-    """What a dying process says of its end in the words of its runtime; none if it does not."""
+def announced(text: str) -> Cause | None:
+    """What a dying process says of its end in the words of its runtime; None if it does not."""
     lines = split(_ESCAPE.sub("", text)).lines
-    return [Cause(_undumped(said), kind) for kind, said in _announced(lines) if said.strip()]
+    return next((replace(c, text=_undumped(c.text)) for c in _announced(lines)), None)
 
 
-def _announced(lines: Sequence[str]) -> list[tuple[str, str]]:
+def _announced(lines: Sequence[str]) -> list[Cause]:
     """The reason of the first panic or uncaught exception: later ones follow from it."""
     for i, line in enumerate(lines):
-        if panic := _PANIC.search(line):
-            said = panic[1] or "\n".join(_reason(lines[i + 1 :]))
-            return [("", said)]
-        if thrown := _THROWN.search(line):
-            what = next((_WHAT.match(later) for later in lines[i + 1 : i + 2]), None)
-            more = _reason(lines[i + 2 :]) if what else []
-            return [(thrown[1], "\n".join([what[1], *more]) if what else line.strip())]
-        if stopped := _GO.match(line):
-            return [("", stopped[1])]
-        if fatal := _FATAL.match(line):
-            return [("", "\n".join([fatal[1], *_reason(lines[i + 1 :])]))]
+        if (cause := _announcement(line, lines[i + 1 :])) and cause.text.strip():
+            return [cause]
     return []
 
 
-def _listed(lines: Sequence[str]) -> list[tuple[str, str]]:
+def _announcement(line: str, behind: Sequence[str]) -> Cause | None:
+    if panic := _PANIC.search(line):
+        said = panic["old"] or "\n".join(_reason(behind))
+        return Cause(said, place=panic["there"] or panic["place"])
+    if thrown := _THROWN.search(line):
+        what = _WHAT.match(behind[0]) if behind else None
+        said = "\n".join([what[1], *_reason(behind[1:])]) if what else line.strip()
+        return Cause(said, thrown[1])
+    if stopped := _GO.match(line):
+        return Cause(stopped[1])
+    if fatal := _FATAL.match(line):
+        return Cause("\n".join([fatal[2], *_reason(behind)]), place=fatal[1])
+    return None
+
+
+def _listed(lines: Sequence[str]) -> list[Cause]:
     """What "Caused by:" divides: one statement per part, or per number of a part behind it."""
     parts: list[list[str]] = [[]]
     listing = False
@@ -136,7 +149,7 @@ def _listed(lines: Sequence[str]) -> list[tuple[str, str]]:
             parts.append([line if line.startswith("Caused by") else _NUMBERED.sub("", line, 1)])
         else:
             parts[-1].append(line)
-    return [("", "\n".join(part).strip()) for part in parts if any(line.strip() for line in part)]
+    return [Cause("\n".join(part).strip()) for part in parts if any(line.strip() for line in part)]
 
 
 def _reason(lines: Sequence[str]) -> Iterator[str]:
@@ -166,12 +179,12 @@ def _unescaped(text: str) -> str:
     return text.replace('\\"', '"').replace("\\n", "\n")
 
 
-def _without_class(kind: str, said: str) -> tuple[str, str]:
-    first, mark, more = said.partition("\n")
+def _without_class(cause: Cause) -> Cause:
+    first, mark, more = cause.text.partition("\n")
     match = _QUALIFIED.match(first.strip())
     if match is None:
-        return kind, said
-    return match[1], (match[2] or match[1]) + mark + more
+        return cause
+    return replace(cause, type=match[1], text=(match[2] or match[1]) + mark + more)
 
 
 def _without_remarks(lines: Sequence[str]) -> list[str]:

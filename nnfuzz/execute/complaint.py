@@ -186,11 +186,11 @@ def read_complaint(error: CompilerError) -> Complaint:
     complaint is unsupported. Backtraces are left out.
     """
     if not error.error_type:
-        return Complaint(subject=last_words(error.captured))
+        return _dying(error.captured)
     causes = chain(error.error_type, error.message, error.traceback)
     refusing = _refusing(error, causes)
     cause = (refusing or causes)[-1]
-    found = [(statement(part), _location(part)) for part in _paragraphs(cause.text)]
+    found = [(statement(part), _location(part) or cause.place) for part in _paragraphs(cause.text)]
     (subject, location), *others = dict.fromkeys(found)
     if refusing:
         subject = " ".join(refusing_lines(_stating(cause.text))) or subject
@@ -279,14 +279,13 @@ def first_statement(message: str) -> str:
     return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
-def last_words(captured: str) -> str:
-    """The reason that a dying process printed, else the first telling line; "" if there is none."""
-    reasons = announced(captured)
-    if reasons:
-        return statement(reasons[0].text)
+def _dying(captured: str) -> Complaint:
+    """The reason that a dying process printed, else its first telling line, if there is one."""
+    if reason := announced(captured):
+        return Complaint(subject=statement(reason.text), location=reason.place)
     lines = split(captured).lines
     found = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
-    return next(found, "").strip()
+    return Complaint(subject=next(found, "").strip())
 
 
 def about_inputs(subject: str) -> ComplaintKind:

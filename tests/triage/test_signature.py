@@ -185,6 +185,28 @@ def test_crashes_by_signal_and_last_words():
     assert only([crashed("O0", "noise 1")]).signature == only([crashed("O0")]).signature
 
 
+DIED = "Fatal Python error: Segmentation fault\n"
+
+
+def test_a_wordless_death_is_known_by_the_only_operator_of_the_model():
+    one, other = (GraphView(nodes=(NodeView(op, ("x",), ("y",)),)) for op in ("Elu", "Exp"))
+    for captured in ("", DIED):
+        died = [crashed("O0", captured)]
+        elu, exp, several = (only(died, None, graph) for graph in (one, other, GRAPH))
+        assert elu.signature.parts["operators"] == ["Elu"]
+        assert elu.signature.title.endswith(" at Elu")
+        assert "operators" not in several.signature.parts
+        hashes = {failure.signature.hash for failure in (elu, exp, several)}
+        assert len(hashes) == 3
+
+
+@pytest.mark.parametrize("captured", ["#1  0x1 in ns::fuse (x=1) at a.cc:1", "x: Assertion `y'"])
+def test_a_death_with_a_place_or_words_is_not_told_by_operators(captured):
+    one = GraphView(nodes=(NodeView("Elu", ("x",), ("y",)),))
+    died = [crashed("O0", captured)]
+    assert only(died, None, one).signature == only(died).signature
+
+
 def test_timeout_is_known_by_its_stage():
     late = outcome("O0", OutcomeKind.TIMEOUT, Stage.COMPILE, captured="compiling 1 of 7")
     assert only([late]).signature == only([replace(late, captured="")]).signature
