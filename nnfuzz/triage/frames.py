@@ -11,9 +11,12 @@ _PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
 _OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")
 _RUNTIMES = (
     r"_?_?libc_\w+|_?_?GI_\w+|_start|clone\d?|gsignal|raise|abort|killpg|pthread_\w+|__\w*|main"
-    r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|str\w{1,6}|(?:m|c|re)alloc|free",
+    r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|strn?(?:len|cpy|cmp|cat|dup)|(?:m|c|re)alloc"
+    r"|free",
     r"std::.*|__gnu_cxx::.*|operator (?:new|delete).*|operator\(\)|absl::.*|google::.*",
-    r"<.*|rust_\w+|(?:core|alloc|backtrace|anyhow|std_\w+|pyo3|tokio|rustc)(?:::.*|_\w*)",
+    r"<.*|rust_\w+|rustc\w*|(?:backtrace|anyhow|std_\w+|pyo3|tokio)::.*"
+    r"|core::(?:panicking|result|option|ops|fmt|iter|slice|str|num|ptr|mem|array|intrinsics)::.*"
+    r"|alloc::(?:alloc|boxed|collections|fmt|raw_vec|rc|slice|str|string|sync|vec)::.*",
     r"runtime\.\w.*|main\.main|reflect\..*|syscall\..*|panic",
     r"(?:java|javax|jdk|sun|scala|kotlin|android|dalvik|akka)[./].*|node:.*|eval|async",
     r"\$s.*|_?swift_\w+|_assertionFailure|_dispatch_\w+",

@@ -71,6 +71,8 @@ onnxruntime.Fail: no
         ("  12: toy::lower::run::{{closure}}", "toy::lower::run"),
         ("  12: <toy::Add as toy::Op>::call", None),
         ("  12: core::panicking::panic_fmt", None),
+        ("  12: core::Graph::run(int)", "core::Graph::run"),
+        ("#1 0x55d013 in stride /src/toy.c:70:3", "stride"),
         ("#1 0x55d013 in toy::Infer(void*, char const*) /src/toy.cpp:70", "toy::Infer"),
         ("#1 0x55d013 in toy_run /src/toy.c:70:3", "toy_run"),
         ("#0 0x7f01 in __asan_memcpy (/usr/lib/libasan.so.8+0x1)", None),
