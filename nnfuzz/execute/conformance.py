@@ -169,6 +169,11 @@ def _check_class(cls: Any) -> None:
     assert set(cls.default_levels()) <= set(cls.levels), (
         f"{cls.name}: default_levels() {cls.default_levels()} must be among levels {cls.levels}"
     )
+    for printed in ("", "loading\n\ndone\n"):
+        assert not cls.console(printed), (
+            f"{cls.name}: console() must return the reason of an error, and None where the compiler "
+            f"has printed none; of {printed!r} it returned {cls.console(printed)!r}"
+        )
 
 
 def _check_versions(runner: BackendRunner) -> None:
