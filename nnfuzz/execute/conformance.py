@@ -171,8 +171,8 @@ def _check_class(cls: Any) -> None:
     )
     for printed in ("", "loading\n\ndone\n"):
         assert not cls.console(printed), (
-            f"{cls.name}: console() must return the reason of an error, and None where the compiler "
-            f"has printed none; of {printed!r} it returned {cls.console(printed)!r}"
+            f"{cls.name}: console() must return the reason of an error, and None where "
+            f"none was printed; of {printed!r} it returned {cls.console(printed)!r}"
         )
 
 
