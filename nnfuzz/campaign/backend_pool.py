@@ -73,6 +73,8 @@ class BackendPool:
         self.hung = 0
         """Elementary models that the compiler did not answer in time when it was asked."""
         self._faults = 0
+        self._works = False
+        """Whether the adapter has brought some model to its end: then a mistake of it is one test's."""
         self._release = ""
         self.server = fork_server_of(backend, spec)
         self.slots = [_Slot(self._runner()) for _ in range(count)]
@@ -110,7 +112,7 @@ class BackendPool:
         self.habits = learn_habits(runner, seconds)
         for level, usual in usual_seconds(runner, self.levels, seconds).items():
             self.pace.expect(max(usual, runner.elementary), level)
-        self.hung = runner.hung
+        self.hung, self._works = runner.hung, runner.works
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:
@@ -270,10 +272,12 @@ class BackendPool:
         """beside: whether no slot was busy with it."""
         if isinstance(result, RunnerError):
             self._faults += 1
-            if isinstance(result, AdapterFault) or self._faults >= PATIENCE:
+            hopeless = isinstance(result, AdapterFault) and not self._works
+            if hopeless or self._faults >= PATIENCE:
                 raise PoolError(str(result))
             return
         self._faults = 0
+        self._works = self._works or any(outcome.ok for outcome in result)
         for outcome in result:
             seconds = sum(outcome.seconds.values())
             self.seconds += 0.0 if beside else seconds

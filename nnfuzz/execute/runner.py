@@ -52,7 +52,7 @@ class RunnerError(RuntimeError):
 
 
 class AdapterFault(RunnerError):
-    """The adapter itself made a mistake: every further test would be wasted."""
+    """The adapter itself made a mistake: if no model did well before, none will."""
 
 
 MOST_PASSES, PASS_CHARS = 10_000, 200
@@ -69,7 +69,8 @@ class BackendRunner:
     `release` of the targets is known once the worker has told its versions or an outcome; `reads`
     is the form of the models (Backend.form); `habits` of the compiler are known once somebody has
     asked for them (nnfuzz.triage.survey.learn_habits), as are `elementary`, the seconds of its
-    slowest model of one operator, and how many of them `hung`.
+    slowest model of one operator, and how many of them `hung`. `works`: whether any model has done
+    well.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class BackendRunner:
         self.reads = self._made.form
         self.habits: tuple[Deviation, ...] = ()
         self.elementary, self.hung = 0.0, 0
+        self.works = False
         self.sandbox = Sandbox(
             SERVICE,
             {"spec": spec.to_json(), "adapter": address(self.backend), "abroad": abroad},
@@ -170,6 +172,7 @@ class BackendRunner:
         """
         if isinstance(event, Progress):
             self._done.append(self._heard(replace(event.value, captured=event.captured)))
+            self.works = self.works or event.value.ok
             return None
         if isinstance(event, Fault):
             kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError

@@ -18,10 +18,10 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.execute.backend import Backend
+from nnfuzz.execute.backend import Backend, OutputError
 from nnfuzz.execute.deviation import CONSIDERED, SATURATES, TF32, Deviation
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.runner import AdapterFault, BackendRunner
 from nnfuzz.execute.target import ONNX
 from nnfuzz.ir.dtypes import DType
 
@@ -61,13 +61,16 @@ def survey(run: Run) -> tuple[Deviation, ...]:
 
 def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Deviation, ...]:
     """Asks the compiler of a runner at its least optimised level, and notes what it finds there;
-    what the adapter declares counts as well. Raises: RunnerError.
+    what the adapter declares counts as well.
+
+    Raises: RunnerError; AdapterFault if the adapter returns outputs of none of the models.
 
     A model that takes much longer than all before it hangs, and is not waited for. seconds: after
     which nothing more is asked.
     """
     level = runner.backend.default_levels()[0]
     deadline = time.monotonic() + seconds
+    outcomes: list[Outcome] = []
     with reading_onnx(runner) as asked:
 
         def run(model: bytes, inputs: Arrays) -> Arrays | None:
@@ -76,6 +79,7 @@ def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Devi
             usual, hung = asked.elementary, asked.hung
             limit = patience(usual) if usual else FIRST_SECONDS * 2**hung
             (outcome,) = asked.run(model, inputs, [level], seconds=limit)
+            outcomes.append(outcome)
             if outcome.kind is OutcomeKind.TIMEOUT:
                 asked.hung += 1
             else:
@@ -84,7 +88,19 @@ def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Devi
 
         runner.habits = tuple(dict.fromkeys((*declared(runner.backend), *survey(run))))
         runner.hung = asked.hung
+    _check_outputs(runner, outcomes)
     return runner.habits
+
+
+def _check_outputs(runner: BackendRunner, outcomes: Sequence[Outcome]) -> None:
+    """Raises: AdapterFault if what ran returned wrong outputs, for each of the models."""
+    lost = [o.message for o in outcomes if o.error_type.endswith(OutputError.__name__)]
+    if lost and not any(outcome.ok for outcome in outcomes):
+        raise AdapterFault(
+            f"backend {runner.spec}: none of {len(lost)} elementary models has its outputs: "
+            f"{lost[0]}. The program that build() returns must map the name of each output of the "
+            "model to an array"
+        )
 
 
 @contextmanager

@@ -360,6 +360,62 @@ def struct_output(outputs):
     return {"y": np.zeros(2, "i4,f4")}
 
 
+def no_outputs(outputs):
+    return [outputs["y"]]
+
+
+def empty_outputs(outputs):
+    return Lying({})
+
+
+def none_output(outputs):
+    return {"y": None}
+
+
+def renamed_output(outputs):
+    return {"Y": outputs["y"]}
+
+
+def numbered_output(outputs):
+    return {0: outputs["y"]}
+
+
+def further_output(outputs):
+    return {**outputs, "z": outputs["y"]}
+
+
+def listed_output(outputs):
+    return {"y": [1.0]}
+
+
+def generated_outputs(outputs):
+    return (pair for pair in outputs.items())
+
+
+class Lying(dict):
+    """A mapping that is empty, and says that everything is in it."""
+
+    def __len__(self):
+        return 1
+
+    def __contains__(self, name):
+        return True
+
+    def __getitem__(self, name):
+        return np.zeros(4, np.float32)
+
+    def __bool__(self):
+        return True
+
+
+def raising_outputs(outputs):
+    class Raising(dict):
+        def items(self):
+            raise LookupError("no items here")
+
+    return Raising(y=outputs["y"])
+
+
 def time_output(outputs):
     return {"y": np.zeros(2, "M8[s]")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 
 FRAMES = """
@@ -42,6 +42,31 @@ def test_an_output_that_is_no_tensor_is_a_finding(attacked, how):
     outcome = attacked(how)
     assert outcome.kind is OutcomeKind.EXCEPTION
     assert outcome.error_type.endswith("OutputError") and "'y' has dtype" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("no_outputs", "the program returned list, not a mapping of names to arrays"),
+        ("generated_outputs", "the program returned generator, not a mapping of names to arrays"),
+        ("empty_outputs", "output 'y' is missing"),
+        ("none_output", "output 'y' is missing"),
+        ("renamed_output", "output 'y' is missing"),
+        ("numbered_output", "output 'y' is missing"),
+        ("further_output", "'z' was returned, which is no output of the model"),
+        ("listed_output", "output 'y' is list, not a numpy array"),
+    ],
+)
+def test_an_output_that_is_lost_is_a_finding(attacked, how, message):
+    outcome = attacked(how)
+    assert (outcome.kind, outcome.stage) == (OutcomeKind.EXCEPTION, Stage.EXECUTE)
+    assert outcome.error_type.endswith("OutputError") and outcome.message == message
+
+
+def test_a_mapping_that_raises_is_a_finding(attacked):
+    outcome = attacked("raising_outputs")
+    assert (outcome.kind, outcome.stage) == (OutcomeKind.EXCEPTION, Stage.EXECUTE)
+    assert outcome.message == "no items here"
 
 
 def test_a_worker_whose_numpy_is_broken_costs_one_test(attacked):

@@ -137,12 +137,16 @@ def test_exceptions_keep_type_traceback_and_output(runner):
     assert outcome.captured.startswith("the first line")
 
 
-@pytest.mark.parametrize(
-    ("how", "said"), [("garbage", "not a numpy array"), ("slip", "KeyError: 'absent'")]
-)
-def test_mistakes_of_an_adapter_are_no_outcomes(runner, how, said):
-    with pytest.raises(AdapterFault, match=said):
-        runner.run(model(how), INPUTS, ["O1"])
+def test_mistakes_of_an_adapter_are_no_outcomes(runner):
+    with pytest.raises(AdapterFault, match="KeyError: 'absent'"):
+        runner.run(model("slip"), INPUTS, ["O1"])
+    check_fine(runner)
+
+
+def test_what_a_program_returns_is_an_outcome(runner):
+    (outcome,) = runner.run(model("garbage"), INPUTS, ["O1"])
+    assert (outcome.kind, outcome.stage) == (OutcomeKind.EXCEPTION, Stage.EXECUTE)
+    assert outcome.message == "output 'y' is str, not a numpy array"
     check_fine(runner)
 
 
