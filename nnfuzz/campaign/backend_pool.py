@@ -74,7 +74,7 @@ class BackendPool:
         """Elementary models that the compiler did not answer in time when it was asked."""
         self._faults = 0
         self._works = False
-        """Whether the adapter has brought some model to its end: then a mistake of it is one test's."""
+        """Whether some model did well: from then on, a mistake of the adapter costs one test."""
         self._release = ""
         self.server = fork_server_of(backend, spec)
         self.slots = [_Slot(self._runner()) for _ in range(count)]
