@@ -18,6 +18,11 @@ def visible(text: str) -> str:
     return "\n".join(map(_visible, text.replace("\r\n", "\n").split("\n")))
 
 
+def one_line(text: object) -> str:
+    """The text of anything, visible, on one line: nothing in it can begin a line of its own."""
+    return " ".join(visible(str(text)).split())
+
+
 def _visible(line: str) -> str:
     if line.isprintable():
         return line

@@ -13,7 +13,7 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.report.draw_layout import Layout, layout
 from nnfuzz.report.templating import environment
 from nnfuzz.spec.attributes import shown
-from nnfuzz.text import visible
+from nnfuzz.text import one_line
 
 MAX_WIDTH = 900
 """Pixels; a wider drawing is scaled down."""
@@ -226,5 +226,5 @@ def _shortened(attributes: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str, limit: int) -> str:
-    text = " ".join(visible(str(text)).split())
+    text = one_line(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -52,7 +52,8 @@ def issue(finding: Finding, form: IssueForm, script: str) -> Issue:
 
 def _parts(finding: Finding, script: str) -> dict[str, str]:
     outcome = failing_outcome(finding)
-    versions = {**finding.versions, **platform_versions()}
+    told = {**finding.versions, **platform_versions()}
+    versions = {text.inline(name): text.inline(version) for name, version in told.items()}
     named = ("platform", "processor")
     error = ""
     if outcome is not None and finding.failure.kind is not OutcomeKind.MISMATCH:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.text import visible
+from nnfuzz.text import one_line, visible
 
 _SOURCE = Path(__file__).parents[2]
 """Where nnfuzz itself is."""
@@ -77,13 +77,13 @@ def located(path: str) -> str:
 
 def inline(text: Any) -> Quoted:
     """One line of plain Markdown text: every character stands for itself, and calls nobody."""
-    plain = _SPECIAL.sub(r"\\\1", " ".join(visible(str(text)).split()))
+    plain = _SPECIAL.sub(r"\\\1", one_line(text))
     return Quoted(_CALLING.sub(rf"\g<0>{_APART}", plain))
 
 
 def code(text: Any) -> Quoted:
     """A Markdown code span of one line, also inside of a table cell."""
-    plain = " ".join(visible(str(text)).split()).replace("|", "\\|")
+    plain = one_line(text).replace("|", "\\|")
     ticks = "`" * (_longest_run(plain) + 1)
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
     return Quoted(f"{ticks}{pad}{plain}{pad}{ticks}" if plain else "")
@@ -106,7 +106,7 @@ def python(
 
 def docstring(text: Any) -> Quoted:
     """One line that can stand inside of a triple-quoted Python string."""
-    line = " ".join(visible(str(text)).split())
+    line = one_line(text)
     return Quoted(ascii(line)[1:-1].replace('"', "'").replace("\\'", "'"))
 
 

@@ -26,6 +26,7 @@ from nnfuzz.execute.slips import slip
 from nnfuzz.execute.target import Pipeline, Target, levels_of
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.text import one_line
 from nnfuzz.triage.frames import is_native, native_frames, python_frames
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.title import sentence, statement
@@ -56,6 +57,10 @@ class Signature:
     hash: str
     title: str
     parts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        # It may come from a folder that anybody has written.
+        object.__setattr__(self, "title", one_line(self.title))
 
     def __str__(self) -> str:
         return f"{self.hash} {self.title}"

@@ -57,6 +57,21 @@ def test_an_issue_tells_the_device_of_the_failing_target(finding):
     assert "### Device used for inference\n\nCPU\n" in told
 
 
+def test_words_of_a_finding_are_text_in_every_form(finding):
+    """Versions and title come from a folder that anybody may have written."""
+    path = finding / "finding.json"
+    data = json.loads(path.read_text())
+    data["versions"] = {"<script>x</script>": "](javascript:alert(1))\n::error::mine"}
+    data["signature"]["title"] = "wrong\n::error::mine"
+    path.write_text(json.dumps(data))
+    for backend in FORMS:
+        code, told = run(finding, "--tracker", backend)
+        assert code == 0
+        assert not any(line.startswith("::error::") for line in told.splitlines())
+        assert "<script>" not in told
+        assert told.count("](javascript") == told.count("\\](javascript") > 0
+
+
 def test_a_section_may_hold_nothing_unknown():
     with pytest.raises(ValueError, match="'colour' is none of symptom"):
         IssueForm("a/b", (("Describe", "{colour}"),))
