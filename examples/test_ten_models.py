@@ -25,4 +25,6 @@ def test_the_compiler_is_right(run: nnfuzz.Experiment, index: int) -> None:
     except nnfuzz.NoTestCase as error:  # few indexes give none
         pytest.skip(str(error))
     result = run(case)
+    if not result.compared:  # ONNX leaves the outputs of a few models undefined
+        pytest.skip(str(result))
     assert result.ok, result

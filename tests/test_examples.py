@@ -82,7 +82,7 @@ def test_ten_models_as_a_test(run, tmp_path):
     shutil.copy(EXAMPLES / "test_ten_models.py", tmp_path)  # away from pytest's settings of ours
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_ten_models.py")
     assert done.returncode == 0, done.stdout
-    assert "10 passed" in done.stdout
+    assert "9 passed, 1 skipped" in done.stdout  # one is undefined by ONNX: nothing is compared
 
 
 def test_the_backend_of_the_api_page(run, tmp_path):

@@ -34,8 +34,12 @@ class Result(result.Result):
         """Whether nothing failed, and something was compared where anything ran; what a compiler
         does not support is no failure.
         """
-        silent = any(o.kind is OutcomeKind.NOT_COMPARED for o in self.outcomes)
-        return not (self.failures or self.flaky or silent)
+        return self.compared and not (self.failures or self.flaky)
+
+    @property
+    def compared(self) -> bool:
+        """False where a target ran and no element of its outputs could be compared."""
+        return not any(o.kind is OutcomeKind.NOT_COMPARED for o in self.outcomes)
 
     def __str__(self) -> str:
         """A line on what was compared where that is not nearly all, then one per target."""

@@ -217,6 +217,16 @@ def sloppy(seed, config):
     return Stub(seed, [*["nothing import none"] * 5, "slip execute O2"])
 
 
+def hasty(seed, config):
+    """Tests on none of which the adapter does well: it makes a mistake in each."""
+    return Stub(seed, ["slip execute O0"])
+
+
+def losing(seed, config):
+    """Good tests, and one whose output the compiler loses."""
+    return Stub(seed, [*["nothing import none"] * 11, "lose execute O2"])
+
+
 def hopeless(seed, config):
     return Stub(seed, ["produce raise"])
 

@@ -102,11 +102,30 @@ def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
     assert deaths["SIGABRT"] == deaths["SIGFPE"] == ROUNDS
 
 
-def test_a_mistake_of_the_adapter_ends_the_campaign_and_is_no_finding(tmp_path):
+def test_a_mistake_of_the_adapter_costs_one_test_and_is_no_finding(tmp_path):
+    result = run(tmp_path / "campaign", 12, "sloppy", "hostile")
+    assert result.findings == [] and result.summary["faults"] == 2
+    with Store.open(tmp_path / "campaign", write=False) as store:
+        status = {row.index: row.status for row in store.tests()}
+        (one, _) = (event for event in store.events() if event.kind == "fault")
+    assert [index for index in range(12) if status[index] == "fault"] == [5, 11]
+    assert "KeyError: 'absent'" in one.message and "hostile.py" in one.message
+
+
+def test_an_adapter_that_has_never_worked_ends_the_campaign(tmp_path):
     with pytest.raises(PoolError, match=r"KeyError: 'absent'[\s\S]*hostile\.py"):
-        run(tmp_path / "campaign", 50, "sloppy", "hostile")
+        run(tmp_path / "campaign", 50, "hasty", "hostile")
     with Store.open(tmp_path / "campaign", write=False) as store:
         assert store.findings() == []
+
+
+def test_lost_outputs_are_outcomes_and_the_campaign_goes_on(tmp_path):
+    result = run(tmp_path / "campaign", 24, "losing", "hostile", learn=False)
+    assert result.summary["tests"] == 24 and result.summary["faults"] == 0
+    assert result.summary["outcomes"]["exception"] == 2
+    (row,) = result.findings
+    assert (row.kind, row.stage, row.occurrences) == ("exception", "execute", 2)
+    assert "is missing" in row.title
 
 
 def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):

@@ -13,6 +13,7 @@ from nnfuzz.execute.backend import Backend, BackendOptions, option
 from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.runner import AdapterFault
 from nnfuzz.execute.target import Target
 from nnfuzz.triage.survey import learn_habits, reading_onnx, survey, usual_seconds
 
@@ -146,6 +147,31 @@ def test_a_slow_compiler_is_not_asked_for_longer_than_told(monkeypatch):
     runner.reads = "onnx"
     assert learn_habits(runner, seconds=3.0) == ()
     assert len(runner.models) == 3
+
+
+def losing(kept):
+    """A runner of which all outcomes but `kept` have lost their outputs."""
+
+    class Losing(Runner):
+        def run(self, model, inputs, levels, seconds):
+            self.models.append(model)
+            if len(self.models) <= kept:
+                ended = {"kind": OutcomeKind.OK, "outputs": {"y": inputs["x"]}}
+            else:
+                lost = "nnfuzz.execute.backend.OutputError", "output 'y' is missing"
+                ended = dict(zip(("error_type", "message"), lost), kind=OutcomeKind.EXCEPTION)
+            return [Outcome(stage=Stage.EXECUTE, target=Target("x"), **ended)]
+
+    runner = Losing(O0=(0.1, 0.1))
+    runner.backend = SimpleNamespace(default_levels=lambda: ("O0",), narrows={})
+    runner.reads, runner.spec = "onnx", "mine"
+    return runner
+
+
+def test_an_adapter_that_loses_all_outputs_is_at_fault():
+    with pytest.raises(AdapterFault, match=r"none of \d+ elementary models has its outputs: out"):
+        learn_habits(losing(kept=0))
+    assert learn_habits(losing(kept=1)) == ()
 
 
 @pytest.mark.parametrize("has_form", [True, False])
