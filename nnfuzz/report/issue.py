@@ -53,7 +53,7 @@ def issue(finding: Finding, form: IssueForm, script: str) -> Issue:
 def _parts(finding: Finding, script: str) -> dict[str, str]:
     outcome = failing_outcome(finding)
     told = {**finding.versions, **platform_versions()}
-    versions = {text.inline(name): text.inline(version) for name, version in told.items()}
+    versions = {str(text.inline(n)): str(text.inline(v)) for n, v in told.items()}
     named = ("platform", "processor")
     error = ""
     if outcome is not None and finding.failure.kind is not OutcomeKind.MISMATCH:
