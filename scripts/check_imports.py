@@ -85,7 +85,7 @@ def row(name: str, model: onnx.ModelProto, inputs: dict, registry: OpRegistry, r
     )
     specs = sum(not isinstance(node.op, Opaque) for node in graph.nodes)
     try:
-        bounds, _ = enveloped_at_edges(graph, {**case.inputs, **case.weights})
+        bounds = enveloped_at_edges(graph, {**case.inputs, **case.weights}).envelopes
     except Exception as error:
         return Row(name, why=f"envelope: {type(error).__name__}: {error}")
     told = sum(int(b.comparable.sum()) for b in bounds.values())

@@ -24,12 +24,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.envelope import Envelope, defined, envelope, step
+from nnfuzz.compare.cheap import beyond, strange
+from nnfuzz.compare.envelope import Enclosure, Envelope, envelope, enveloped, step
 from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
@@ -65,7 +67,24 @@ class Edge:
         return cls(nothing, nothing)
 
 
-def enveloped_at_edges(graph: Graph, params: Arrays) -> tuple[dict[str, Envelope], bool]:
+def enclosure(
+    graph: Graph,
+    params: Arrays,
+    expected: Arrays = MappingProxyType({}),
+    edges: bool = False,
+) -> Enclosure:
+    """The envelopes that a verdict rests on: at edges where NaN, an infinity or -0.0 is among the
+    inputs and weights, or NaN or an infinity among the outputs.
+
+    expected: PyTorch's outputs, as far as they are known. edges: whether it is at edges in any
+    case. A zero that arithmetic made has a sign in every model: only who gives one asks for it.
+    Raises: ReferenceFault.
+    """
+    wanted = edges or beyond(params) or strange(expected)
+    return (enveloped_at_edges if wanted else enveloped)(graph, params)
+
+
+def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
     """As `enveloped`, with NaN and infinities as bounds where these are decided, and the sign of
     zeros. Raises: ReferenceFault.
     """
@@ -86,7 +105,16 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> tuple[dict[str, Envelope
         name: _told(envelope(graph.type(name).dtype, values[name], intervals[name]), edges[name])
         for name in graph.outputs
     }
-    return found, all(defined(node, graph, intervals) for node in graph.nodes)
+    known = {name: _unmasked(own, edges[name]) for name, own in intervals.items()}
+    return Enclosure(graph, values, known, found)
+
+
+def _unmasked(own: Interval, edge: Edge) -> Interval:
+    """The interval without a mask where NaN or an infinity is decided, which is compared."""
+    if own.any is None:
+        return own
+    mask = own.any & (edge.special == 0)
+    return Interval(own.lo, own.lo if own.exact else own.hi, mask if bool(mask.any()) else None)
 
 
 def _left_out(

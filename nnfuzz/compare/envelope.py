@@ -79,17 +79,35 @@ def relative_width(bounds: Envelope) -> float | None:
     return float(np.median(half / np.abs(bounds.ref[seen]))) / bounds.dtype.unit_roundoff
 
 
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """A graph with the reference of every value, the intervals around them, and its envelopes.
+
+    intervals: masked where an element cannot be compared. envelopes: by output.
+    """
+
+    graph: Graph
+    values: Mapping[str, Tensor]
+    intervals: Mapping[str, Interval]
+    envelopes: dict[str, Envelope]
+
+    @cached_property
+    def defined(self) -> bool:
+        """Whether every node is `defined`."""
+        return all(defined(node, self.graph, self.intervals) for node in self.graph.nodes)
+
+
 def envelopes(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Envelope]:
     """Envelopes of the graph's outputs. Raises: ReferenceFault."""
-    return enveloped(graph, params)[0]
+    return enveloped(graph, params).envelopes
 
 
-def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> tuple[dict[str, Envelope], bool]:
-    """Envelopes of the graph's outputs, and whether it is `defined`. Raises: ReferenceFault."""
+def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> Enclosure:
+    """The reference of a graph and the envelopes around it. Raises: ReferenceFault."""
     values = reference(graph, params)
     intervals = propagate(graph, values)
     found = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
-    return found, all(defined(node, graph, intervals) for node in graph.nodes)
+    return Enclosure(graph, values, intervals, found)
 
 
 def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:

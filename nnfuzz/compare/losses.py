@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.envelope import propagate
+from nnfuzz.compare.envelope import Enclosure
 from nnfuzz.compare.mismatch import Loss
 from nnfuzz.compare.precision import PRECISIONS
-from nnfuzz.compare.reference import reference
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.opaque import Opaque
@@ -21,20 +19,14 @@ MOST = 8
 """Nodes that are listed for an output: the others are usually further copies of these."""
 
 
-def losses(
-    graph: Graph, params: Mapping[str, np.ndarray], outputs: Collection[str]
-) -> dict[str, tuple[Loss, ...]]:
+def losses(bounds: Enclosure, outputs: Collection[str]) -> dict[str, tuple[Loss, ...]]:
     """By output, the first nodes on the way to it that have incomparable results of comparable
     inputs, in the order of the graph; at most `MOST` for each.
 
-    It runs the reference once more, so it is only for outputs that are not compared as a whole.
-    Raises: ReferenceFault.
+    outputs: those that are not compared as a whole.
     """
-    if not outputs:
-        return {}
-    values = reference(graph, params)
-    tracked = _Tracked(graph, values, propagate(graph, values))
-    makers = {name: node for node in graph.nodes for name in node.outputs}
+    tracked = _Tracked(bounds.graph, bounds.values, bounds.intervals)
+    makers = {name: node for node in bounds.graph.nodes for name in node.outputs}
     found = {}
     with torch.inference_mode():
         for output in outputs:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.edges import enclosure
+from nnfuzz.compare.envelope import Enclosure, Envelope
 from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
 from nnfuzz.execute.target import Target
@@ -24,17 +26,28 @@ def judge(
     params: Arrays,
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
+    expected: Arrays = MappingProxyType({}),
 ) -> Verdict:
     """Run the reference, build the envelope and hold every target's outputs against it.
 
+    expected: PyTorch's outputs, as far as they are known (nnfuzz.compare.edges.enclosure).
     independent: groups of targets that share no code (those of one compiler are one group). Where
     there are two groups or more and every target of all of them is flagged, the reference is
     suspect. Default: no group, so that it never is.
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
-    found = verdict(envelopes(graph, params), outputs, independent)
-    return replace(found, losses=losses(graph, params, found.partial))
+    return judged(enclosure(graph, params, expected), outputs, independent)
+
+
+def judged(
+    bounds: Enclosure,
+    outputs: Mapping[Target, Arrays],
+    independent: Iterable[Iterable[Target]] = (),
+) -> Verdict:
+    """`judge` for envelopes at hand, with what they lose and where."""
+    found = verdict(bounds.envelopes, outputs, independent)
+    return replace(found, defined=bounds.defined, losses=losses(bounds, found.partial))
 
 
 def verdict(
@@ -42,7 +55,7 @@ def verdict(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """`judge` for an envelope at hand."""
+    """Which targets lie in the envelope, and how much of it can be compared."""
     mismatches = {target: compare(envelope, arrays) for target, arrays in outputs.items()}
     groups = [[t for t in group if t in mismatches] for group in independent]
     groups = [group for group in groups if group]

@@ -15,8 +15,7 @@ from nnfuzz.library.case import operator_registry
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
-    from nnfuzz.compare.envelope import Envelope
-    from nnfuzz.ir.graph import Graph
+    from nnfuzz.compare.envelope import Enclosure, Envelope
     from nnfuzz.spec.registry import OpRegistry
 
 YOURS = "yours"
@@ -43,25 +42,26 @@ class Oracle:
         The verdict's `mismatches` are under `target`; str(verdict) says what is wrong.
         Raises: ReferenceFault if the reference cannot be computed, which is nnfuzz's fault.
         """
-        from nnfuzz.compare.verdict import judge
+        from nnfuzz.compare.verdict import judged
 
         who = Target.parse(target) if isinstance(target, str) else target
-        return judge(self._graph(case), {**case.inputs, **case.weights}, {who: outputs})
+        return judged(self._enclosure(case), {who: outputs})
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.
 
         A float may lie one unit in the last place outside of [lo, hi]: `admitted` has these bounds.
+        NaN or an infinity as both bounds asks for that.
         Raises: ReferenceFault.
         """
-        from nnfuzz.compare.envelope import envelopes
+        return self._enclosure(case).envelopes
 
-        return envelopes(self._graph(case), {**case.inputs, **case.weights})
-
-    def _graph(self, case: TestCase) -> Graph:
+    def _enclosure(self, case: TestCase) -> Enclosure:
+        from nnfuzz.compare.edges import enclosure
         from nnfuzz.ir.graph import Graph
 
-        return Graph.of(case.graph, self._registry.get)
+        graph = Graph.of(case.graph, self._registry.get)
+        return enclosure(graph, {**case.inputs, **case.weights}, case.expected)
 
     @cached_property
     def _registry(self) -> OpRegistry:

@@ -9,15 +9,12 @@ from types import MappingProxyType
 import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
-from nnfuzz.compare.cheap import beyond, strange
 from nnfuzz.compare.deviating import explanation
-from nnfuzz.compare.edges import enveloped_at_edges
-from nnfuzz.compare.envelope import enveloped
+from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
-from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.compare.verdict import verdict
+from nnfuzz.compare.verdict import judged
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.execute.target import DIRECT, Target
@@ -214,10 +211,8 @@ class Producer:
         for target in everything:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
-        # A zero that arithmetic made has a sign in every model: only who gives one asks for it.
-        edges = self.edges or beyond(params) or strange(case.expected)
-        envelope, sure = (enveloped_at_edges if edges else enveloped)(graph, params)
-        found = verdict(envelope, everything, groups.values())
+        bounds = enclosure(graph, params, case.expected, self.edges)
+        found = judged(bounds, everything, groups.values())
         told = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
             for target, own in habits.items()
@@ -225,9 +220,7 @@ class Producer:
         }
         return replace(
             found,
-            defined=sure,
-            losses=losses(graph, params, found.partial),
-            accuracy=accuracy(envelope, everything, found.mismatches),
+            accuracy=accuracy(bounds.envelopes, everything, found.mismatches),
             explained={target: own for target, (own, _) in told.items() if own},
             habitual={t: tuple(sorted(ns)) for t, (own, ns) in told.items() if ns and not own},
         )

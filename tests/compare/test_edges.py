@@ -21,7 +21,7 @@ def bounds(build, *operators, x=X):
         name = b.add(operator, *((name, "x") if operator in ("Add", "Sub", "Max") else (name,)))
     graph, params = b.done(name)
     assert beyond(params)
-    return enveloped_at_edges(graph, params)[0], expected(graph, params)
+    return enveloped_at_edges(graph, params).envelopes, expected(graph, params)
 
 
 def wrong(found, outputs, change):
@@ -73,7 +73,7 @@ def test_other_operators_count_where_nothing_is_at_an_edge(build):
     b.add("Neg", "x")
     name = b.add("Erf", "y")
     graph, params = b.done(name)
-    assert enveloped_at_edges(graph, params)[0][name].comparable.all()
+    assert enveloped_at_edges(graph, params).envelopes[name].comparable.all()
 
 
 def test_ieee_754_decides_on_its_own_functions(build):
@@ -91,12 +91,12 @@ def test_a_pole_of_what_was_rounded_is_not_decided(build):
     b = build(x=x, y=y, z=x * y)
     name = b.add("Reciprocal", b.add("Sub", b.add("Mul", "x", "y"), "z"))
     graph, params = b.done(name)
-    found = enveloped_at_edges(graph, params)[0]
+    found = enveloped_at_edges(graph, params).envelopes
     assert not found[name].comparable[0]
     b = build(x=np.array([0.0, np.nan], np.float32))
     name = b.add("Reciprocal", "x")
     graph, params = b.done(name)
-    assert enveloped_at_edges(graph, params)[0][name].comparable.all()
+    assert enveloped_at_edges(graph, params).envelopes[name].comparable.all()
 
 
 def test_the_sign_of_a_zero_is_asked_for_where_it_is_decided(build):
@@ -121,7 +121,7 @@ def test_a_selected_zero_keeps_its_sign_and_what_is_not_chosen_does_not_matter(b
         y=np.array([1.0, 3.0], np.float32),
     )
     graph, params = b.done(b.add("Where", "c", b.add("Identity", "x"), "y"))
-    (bounds_of,) = enveloped_at_edges(graph, params)[0].values()
+    (bounds_of,) = enveloped_at_edges(graph, params).envelopes.values()
     assert bounds_of.comparable.all()
     assert outside(bounds_of, np.array([0.0, 3.0], np.float32)).tolist() == [True, False]
     assert not outside(bounds_of, np.array([-0.0, 3.0], np.float32)).any()
@@ -130,7 +130,7 @@ def test_a_selected_zero_keeps_its_sign_and_what_is_not_chosen_does_not_matter(b
 def test_an_infinity_has_the_sign_of_the_zero_that_was_divided_by(build):
     b = build(x=np.array([1.0, 1.0], np.float32), y=np.array([0.0, -0.0], np.float32))
     graph, params = b.done(b.add("Div", "x", b.add("Neg", "y")))
-    (found,) = enveloped_at_edges(graph, params)[0].values()
+    (found,) = enveloped_at_edges(graph, params).envelopes.values()
     assert found.lo.tolist() == found.hi.tolist() == [-np.inf, np.inf]
     assert found.comparable.all()
 
@@ -139,14 +139,14 @@ def test_nothing_is_asked_where_a_subnormal_number_may_be_flushed(build):
     """1 / 1e-42 is a number, or infinite where the operand is taken for 0, of whatever sign."""
     b = build(x=np.array([1e-42, np.nan], np.float32))
     graph, params = b.done(b.add("Reciprocal", "x"))
-    (found,) = enveloped_at_edges(graph, params)[0].values()
+    (found,) = enveloped_at_edges(graph, params).envelopes.values()
     assert found.comparable.tolist() == [False, True]
 
 
 def test_padding_has_a_sign_of_its_own(build):
     b = build(x=np.array([[-0.0, np.inf]], np.float32))
     graph, params = b.done(b.add("Pad", "x", mode="constant", pads=(0, 1, 0, 0), value=0))
-    (found,) = enveloped_at_edges(graph, params)[0].values()
+    (found,) = enveloped_at_edges(graph, params).envelopes.values()
     assert not outside(found, np.array([[0.0, -0.0, np.inf]], np.float32)).any()
     wrong = outside(found, np.array([[-0.0, 0.0, np.nan]], np.float32))
     assert wrong.all()

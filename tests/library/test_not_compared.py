@@ -24,9 +24,9 @@ def unknown() -> nnfuzz.TestCase:
     return nnfuzz.TestCase.from_onnx(parser.parse_model(text))
 
 
-@pytest.fixture(scope="module")
-def masked() -> nnfuzz.TestCase:
-    mask = numpy_helper.from_array(np.triu(np.full((8, 8), -np.inf, np.float32), 1), "mask")
+def masked(scores: np.ndarray) -> nnfuzz.TestCase:
+    """Softmax(x + scores)"""
+    mask = numpy_helper.from_array(scores, "mask")
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [8, 8]) for n in "xy")
     nodes = [
         helper.make_node("Add", ["x", "mask"], ["s"]),
@@ -55,12 +55,30 @@ def test_a_result_of_nothing_compared_is_not_ok(unknown):
     assert str(result) == f"{outcome.target}: not compared: {WHY}"
 
 
-def test_a_mask_says_its_share_and_reason_in_the_first_line(masked):
-    verdict = nnfuzz.Oracle()(masked, masked.expected)
-    (share,) = verdict.comparable.values()
-    assert 0 < share < 0.5 and verdict.ok
+def causal() -> np.ndarray:
+    return np.triu(np.full((8, 8), -np.inf, np.float32), 1)
+
+
+def test_what_a_causal_mask_leaves_is_compared_as_a_whole():
+    case = masked(causal())
+    verdict = nnfuzz.Oracle()(case, case.expected)
+    assert verdict.ok and set(verdict.comparable.values()) == {1.0} and not verdict.losses
+    ((name, array),) = case.expected.items()
+    wrong = array.copy()
+    wrong[2, 5] = 0.25  # the mask is ignored
+    (found,) = nnfuzz.Oracle()(case, {name: wrong}).mismatches.values()
+    assert [m.worst.index for m in found if m.worst] == [(2, 5)]
+
+
+def test_rows_that_a_mask_leaves_empty_are_lost_at_the_softmax():
+    scores = causal()
+    scores[:3] = -np.inf
+    case = masked(scores)
+    verdict = nnfuzz.Oracle()(case, case.expected)
+    assert verdict.ok and set(verdict.comparable.values()) == {5 / 8}
     first = str(verdict).splitlines()[0]
-    assert first.startswith("yours: agrees on ") and "the rest is not compared: Add has" in first
+    assert first.startswith("yours: agrees on 62 % of ")
+    assert "the rest is not compared: Softmax has a result that is infinite or not a num" in first
 
 
 def test_an_output_that_is_compared_hides_nothing_about_another():
