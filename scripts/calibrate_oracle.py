@@ -5,7 +5,7 @@
 
 Single-operator models with random inputs run on PyTorch and on the plain and the most optimised
 level of every backend, in this process, each dtype by itself. `width` is the median of half the
-envelope's width as a share of the value, in unit roundoffs. A party's column is the largest
+envelope's width, in units in the last place. A party's column is the largest
 deviation from the float64 reference as a share of what the envelope admits: above 1 is a mismatch
 (printed, exit code 1), and an envelope of which every party uses a tenth or less is too wide (`*`).
 """
@@ -25,7 +25,7 @@ import torch
 
 from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import Instance
-from nnfuzz.compare.envelope import Envelope, envelopes, relative_width
+from nnfuzz.compare.envelope import Envelope, envelopes, width
 from nnfuzz.compare.verdict import outside
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.registry import BackendRegistry
@@ -51,10 +51,10 @@ def main() -> int:
     worst = 0.0
     for name in arguments.operators or registry:
         for dtype, found in sorted(calibrate(registry.get(name), backends, arguments).items()):
-            used, width = found.used, f"{median(found.widths):9.3g}" if found.widths else "exact"
+            used, wide = found.used, f"{median(found.widths):9.3g}" if found.widths else "exact"
             loose = "*" if found.widths and max(used.values()) <= LOOSE else " "
             columns = (f"{cell(used.get(p)):>18s}" for p in parties)
-            print(f"{name:24s} {dtype:9s} {width:>9s}{loose}", *columns, flush=True)
+            print(f"{name:24s} {dtype:9s} {wide:>9s}{loose}", *columns, flush=True)
             worst = max([worst, *used.values()])
     return int(worst > 1)
 
@@ -92,7 +92,8 @@ def calibrate(
     for graph, params in samples(spec, arguments):
         envelope = envelopes(graph, params)
         of = found[graph.type(graph.outputs[0]).dtype.value]
-        of.widths.extend(filter(None, map(relative_width, envelope.values())))
+        widths = filter(None, map(width, envelope.values()))
+        of.widths.extend(own.median for own in widths if own.most)
         for party, outputs in results(graph, params, backends):
             for name, expected in envelope.items():
                 share = usage(expected, outputs[name])

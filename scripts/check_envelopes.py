@@ -4,8 +4,8 @@
     scripts/check_envelopes.py --models 2000 --seed 0 [--causes]
 
 A float output's width is the median, over its comparable elements other than 0, of half the
-envelope's width as a share of the value, in unit roundoffs of the dtype: 1 is what a correctly
-rounded result needs. Outputs that are exact have none and are counted apart. A discrete output is
+envelope's width, in units in the last place of the dtype: 1/2 is what a correctly rounded
+result needs. Outputs that are exact have none and are counted apart. A discrete output is
 compared as far as its elements are certain. `--causes` repeats each model with every operator's own
 rounding left out in turn and counts the operators without which the width falls most.
 """
@@ -24,7 +24,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from nnfuzz.compare.envelope import Envelope, envelope, relative_width, step
+from nnfuzz.compare.envelope import Envelope, envelope, step, width
 from nnfuzz.compare.envelope import propagate as propagated
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.compare.reference import reference
@@ -59,7 +59,7 @@ def main() -> int:
             if not bounds.dtype.is_float:
                 lost[producer_of(graph, name)].append(not bounds.comparable.any())
                 continue
-            size = relative_width(bounds)
+            size = middle(bounds)
             exact[dtype] += size == 0.0
             if size:
                 widths[dtype].append(size)
@@ -91,6 +91,12 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[Graph, Arrays]]:
             yield producer.load(case), {**case.inputs, **case.weights}
 
 
+def middle(bounds: Envelope) -> float | None:
+    """The median width of an output's intervals, in units in the last place; None without any."""
+    found = width(bounds)
+    return found.median if found else None
+
+
 def producer_of(graph: Graph, name: str) -> str:
     """The operator that computes a value."""
     return next((node.op.name for node in graph.nodes if name in node.outputs), "input")
@@ -98,14 +104,14 @@ def producer_of(graph: Graph, name: str) -> str:
 
 def blamed(graph: Graph, values: Mapping, found: Mapping[str, Envelope]) -> Iterator[str]:
     """For every output, the operator and dtype whose rounding makes most of its width."""
-    before = {n: relative_width(b) for n, b in found.items() if b.dtype.is_float}
+    before = {n: middle(b) for n, b in found.items() if b.dtype.is_float}
     before = {n: w for n, w in before.items() if w}
     least: dict[str, tuple[float, str]] = {}
     for silenced in sorted({node.op.name for node in graph.nodes}):
         intervals = without(graph, values, silenced)
         for name, size in before.items():
             bounds = envelope(graph.type(name).dtype, values[name], intervals[name])
-            share = (relative_width(bounds) or 0.0) / size
+            share = (middle(bounds) or 0.0) / size
             least[name] = min(least.get(name, (1.0, "none")), (share, silenced))
     for name, (_, cause) in least.items():
         yield f"{graph.type(name).dtype.value} {cause}"

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.compare.mismatch import Width
 from nnfuzz.compare.precision import PRECISIONS, Precision, finite, representable, whole
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
@@ -64,19 +65,21 @@ class Envelope:
         return self.lo - self.ulp, self.hi + self.ulp
 
 
-def relative_width(bounds: Envelope) -> float | None:
-    """How wide an output's envelope is: half its width by value, in unit roundoffs of the dtype.
+def width(bounds: Envelope) -> Width | None:
+    """How wide an output's intervals are; None where it is discrete or nothing is comparable.
 
-    The median over comparable elements other than 0, of which 1 is what correct rounding needs.
-    0: the output is exact. None: it is discrete, or no element tells.
+    Zeros, NaN and infinities do not count. Correct rounding needs half a unit in the last place.
     """
     if not bounds.dtype.is_float or not bounds.comparable.any():
         return None
-    seen = bounds.comparable & (bounds.ref != 0)
-    half = (bounds.hi[seen] - bounds.lo[seen]) / 2
+    counted = bounds.comparable & (bounds.ref != 0) & (bounds.ulp > 0)
+    counted &= np.isfinite(bounds.lo) & np.isfinite(bounds.hi)
+    half = (bounds.hi[counted] - bounds.lo[counted]) / 2
     if not half.any():
-        return 0.0
-    return float(np.median(half / np.abs(bounds.ref[seen]))) / bounds.dtype.unit_roundoff
+        return Width(0.0, 0.0)
+    with np.errstate(over="ignore"):  # next to the least number of float64
+        units = np.minimum(half / bounds.ulp[counted], np.finfo(np.float64).max)
+    return Width(float(np.median(units)), float(units.max()))
 
 
 @dataclass(frozen=True, eq=False)

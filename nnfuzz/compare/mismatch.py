@@ -81,6 +81,19 @@ class Loss:
     why: str
 
 
+@dataclass(frozen=True)
+class Width:
+    """Half the width of an output's intervals, in units in the last place at the reference.
+
+    Over the comparable numbers other than 0 of a float: median, most. 0: they are exact.
+    """
+
+    median: float
+    most: float
+
+
+WIDEST = 3
+"""The outputs whose widths a verdict's text has; `Verdict.widths` has all."""
 ENOUGH = 0.9
 """The share of an output that must be compared for a verdict to say "agrees" and no more."""
 
@@ -118,7 +131,8 @@ class Verdict:
     compiler that account for all that is wrong with a target. habitual: the wrong outputs that they
     account for where others are wrong for another reason. defined: False where a correct compiler
     may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
-    comparability is lost, by output that is not compared as a whole.
+    comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
+    output of floats, from `judge` alone.
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -129,6 +143,7 @@ class Verdict:
     defined: bool = True
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    widths: dict[str, Width] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -168,7 +183,19 @@ class Verdict:
         """What the verdict says of a target without a mismatch."""
         if not self.compared:
             return self.coverage
-        return f"agrees on {self.coverage}" if self.coverage else "agrees"
+        agrees = f"agrees on {self.coverage}" if self.coverage else "agrees"
+        return f"{agrees}; {self.sharpness}" if self.sharpness else agrees
+
+    @property
+    def sharpness(self) -> str:
+        """How wide the widest intervals are, of outputs that are not exact; "" without any."""
+        inexact = [(name, width) for name, width in self.widths.items() if width.most]
+        widest = sorted(inexact, key=lambda row: -row[1].median)[:WIDEST]
+        rows = [
+            f"of {n} are ±{w.median:.3g} ULP wide at the median, ±{w.most:.3g} at most"
+            for n, w in widest
+        ]
+        return f"intervals {', '.join(rows)}" if rows else ""
 
     def __str__(self) -> str:
         """One line per target that agrees, and per mismatch of the others."""
@@ -206,6 +233,7 @@ class Verdict:
             "explained": explained,
             "habitual": habitual,
             "losses": losses,
+            "widths": {name: asdict(width) for name, width in self.widths.items()},
         }
         return {"mismatches": found, **shares, **told}
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.edges import enclosure
-from nnfuzz.compare.envelope import Enclosure, Envelope
+from nnfuzz.compare.envelope import Enclosure, Envelope, width
 from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
 from nnfuzz.execute.target import Target
@@ -37,7 +37,14 @@ def judge(
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
-    return judged(enclosure(graph, params, expected), outputs, independent)
+    bounds = enclosure(graph, params, expected)
+    return with_widths(judged(bounds, outputs, independent), bounds)
+
+
+def with_widths(found: Verdict, bounds: Enclosure) -> Verdict:
+    """The verdict with the widths of the intervals that it rests on."""
+    widths = {name: width(own) for name, own in bounds.envelopes.items()}
+    return replace(found, widths={name: own for name, own in widths.items() if own})
 
 
 def judged(

@@ -39,13 +39,15 @@ class Oracle:
     ) -> Verdict:
         """Holds the outputs of a compiler, by name, against the envelope.
 
-        The verdict's `mismatches` are under `target`; str(verdict) says what is wrong.
+        The verdict's `mismatches` are under `target`; str(verdict) says what is wrong, or that
+        nothing is, how much was compared, and how wide the intervals are (`widths`).
         Raises: ReferenceFault if the reference cannot be computed, which is nnfuzz's fault.
         """
-        from nnfuzz.compare.verdict import judged
+        from nnfuzz.compare.verdict import judged, with_widths
 
         who = Target.parse(target) if isinstance(target, str) else target
-        return judged(self._enclosure(case), {who: outputs})
+        bounds = self._enclosure(case)
+        return with_widths(judged(bounds, {who: outputs}), bounds)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.
