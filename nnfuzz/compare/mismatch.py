@@ -94,6 +94,8 @@ class Width:
 
 WIDEST = 3
 """The outputs whose widths a verdict's text has; `Verdict.widths` has all."""
+DOUBT = "statistical: a correct compiler may be flagged"
+"""What a verdict says that rests on likely bounds."""
 ENOUGH = 0.9
 """The share of an output that must be compared for a verdict to say "agrees" and no more."""
 
@@ -132,7 +134,8 @@ class Verdict:
     account for where others are wrong for another reason. defined: False where a correct compiler
     may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
     comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
-    output of floats, from `judge` alone.
+    output of floats, from `judge` alone. statistical: whether the intervals are likely to hold
+    correct results, and not certain to (nnfuzz.compare.statistical).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -144,6 +147,7 @@ class Verdict:
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     widths: dict[str, Width] = field(default_factory=dict)
+    statistical: bool = False
 
     @property
     def ok(self) -> bool:
@@ -206,7 +210,8 @@ class Verdict:
 
     def _told(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
-        return [(t, str(m)) for t, found in rows for m in found or (self.agreement,)]
+        note = f"; {DOUBT}" if self.statistical else ""
+        return [(t, f"{m}{note}") for t, found in rows for m in found or (self.agreement,)]
 
     @property
     def comparable_share(self) -> float:
@@ -220,6 +225,7 @@ class Verdict:
             "comparable": self.comparable,
             "suspect_reference": self.suspect_reference,
             "defined": self.defined,
+            "statistical": self.statistical,
         }
         accuracy = {
             str(target): {name: told.to_json() for name, told in outputs.items()}

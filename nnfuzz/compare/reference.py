@@ -7,7 +7,7 @@ and is lifted back to float64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -18,22 +18,29 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import settled, tensor
 from nnfuzz.spec.operator import flatten
 
+Compute = Callable[[Graph, Node, list[Tensor]], list[Tensor]]
+"""Computes one node's outputs of its inputs, as `step` does."""
+
 
 class ReferenceFault(RuntimeError):
     """A fault of nnfuzz: an operator's reference semantics fail or break the declared type."""
 
 
-def reference(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+def reference(
+    graph: Graph, params: Mapping[str, np.ndarray], compute: Compute | None = None
+) -> dict[str, Tensor]:
     """Every value of a concrete graph, intermediates included, by name.
 
-    params: inputs and weights in their own dtypes.
+    params: inputs and weights in their own dtypes. compute: takes the place of `step`, for one node
+    after the other.
 
     Raises: ReferenceFault if an operator's `torch` raises, or yields another type than declared.
     """
+    run = compute or step
     with torch.inference_mode():
         values = lifted(graph, params)
         for node in graph.nodes:
-            values.update(zip(node.outputs, step(graph, node, [values[n] for n in node.inputs])))
+            values.update(zip(node.outputs, run(graph, node, [values[n] for n in node.inputs])))
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +31,25 @@ class Oracle:
     It computes in float64 with an interval around every value, in the calling process, by PyTorch.
     """
 
-    def __init__(self, plugins: Iterable[str | Path] = ()) -> None:
-        """plugins: files or modules with further operators that test cases consist of."""
+    def __init__(
+        self,
+        plugins: Iterable[str | Path] = (),
+        *,
+        statistical: bool = False,
+        samples: int = 8,
+        seed: int = 0,
+    ) -> None:
+        """plugins: files or modules with further operators that test cases consist of.
+
+        statistical: whether bounds are narrowed to what random rounding errors reach in so many
+        `samples`, drawn by the `seed`. This finds smaller errors, and it may flag a correct
+        compiler, as its verdicts say (nnfuzz.compare.statistical).
+        Raises: ValueError for less than one sample.
+        """
         self._plugins = tuple(plugins)
+        if samples < 1:
+            raise ValueError(f"samples must be 1 or more, not {samples}")
+        self._statistical, self._samples, self._seed = statistical, samples, seed
 
     def __call__(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], target: str | Target = YOURS
@@ -47,7 +64,8 @@ class Oracle:
 
         who = Target.parse(target) if isinstance(target, str) else target
         bounds = self._enclosure(case)
-        return with_widths(judged(bounds, {who: outputs}), bounds)
+        found = with_widths(judged(bounds, {who: outputs}), bounds)
+        return replace(found, statistical=self._statistical)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.
@@ -60,10 +78,15 @@ class Oracle:
 
     def _enclosure(self, case: TestCase) -> Enclosure:
         from nnfuzz.compare.edges import enclosure
+        from nnfuzz.compare.statistical import Sampling, narrowed
         from nnfuzz.ir.graph import Graph
 
-        graph = Graph.of(case.graph, self._registry.get)
-        return enclosure(graph, {**case.inputs, **case.weights}, case.expected)
+        graph, params = Graph.of(case.graph, self._registry.get), {**case.inputs, **case.weights}
+        bounds = enclosure(graph, params, case.expected)
+        if not self._statistical:
+            return bounds
+        sampling = Sampling(self._samples, self._seed)
+        return replace(bounds, envelopes=narrowed(bounds, params, sampling))
 
     @cached_property
     def _registry(self) -> OpRegistry:
