@@ -6,10 +6,10 @@ drawn evenly from within the bound that the envelope adds (`nnfuzz.compare.envel
 greatest distance from the reference that is observed, times a factor, bounds an output, and never
 further out than the envelope does.
 
-Only the propagation of errors is sampled. They seldom add up as the worst case has it, so the bounds
-of a deep graph are many times narrower, and those of a single operator are the envelope's. But a
-correct compiler whose errors do add up may lie outside. What depends on a decision that is open (a
-comparison of overlapping intervals) keeps the envelope's bounds.
+Only the propagation of errors is sampled. They seldom add up as the worst case has it, so the
+bounds of a deep graph are many times narrower, and those of a single operator are the envelope's.
+But a correct compiler whose errors do add up may lie outside. What depends on a decision that is
+open (a comparison of overlapping intervals) keeps the envelope's bounds.
 
 Source: Parker, Monte Carlo Arithmetic, 1997.
 """
@@ -35,12 +35,12 @@ class Sampling:
     """How bounds are sampled.
 
     samples: computations with random errors. seed: of these. factor: by which the greatest distance
-    of a sample is multiplied.
+    of a sample is multiplied; with 1.5, what one operator may be off by is all within reach.
     """
 
     samples: int = 8
     seed: int = 0
-    factor: float = 4.0
+    factor: float = 1.5
 
 
 def narrowed(

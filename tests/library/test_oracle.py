@@ -64,3 +64,39 @@ def test_the_envelope_encloses_the_reference(cases):
         lo, hi = envelope.admitted
         assert envelope.lo.shape == case.expected[name].shape == envelope.any.shape
         assert ((lo <= case.expected[name]) & (case.expected[name] <= hi) | envelope.any).all()
+
+
+@pytest.fixture(scope="module")
+def chain() -> nnfuzz.TestCase:
+    graph = "m (float[32, 32] a, float[32, 32] b, float[32, 32] c) => (float[32, 32] y)"
+    body = "s = MatMul(a, b)  t = MatMul(s, c)  u = MatMul(t, b)  y = MatMul(u, a)"
+    text = f'<ir_version: 8, opset_import: ["" : 17]> {graph} {{ {body} }}'
+    rng = np.random.default_rng(5)
+    given = {name: rng.standard_normal((32, 32)).astype(np.float32) for name in "abc"}
+    return nnfuzz.TestCase.from_onnx(parser.parse_model(text), given)
+
+
+def test_the_statistical_mode_is_narrower_and_says_what_it_is(chain):
+    strict, nearer = nnfuzz.Oracle(), nnfuzz.Oracle(statistical=True)
+    sure, likely = strict(chain, chain.expected), nearer(chain, chain.expected)
+    ((name, array),) = chain.expected.items()
+    assert sure.ok and likely.ok and likely.statistical and not sure.statistical
+    assert likely.widths[name].median < sure.widths[name].median / 10
+    note = "; statistical: a correct compiler may be flagged"
+    assert str(likely).endswith(note) and "statistical" not in str(sure)
+    assert Verdict.from_json(likely.to_json()) == likely
+    wrong = {name: array * np.float32(1 + 1e-4)}
+    assert strict(chain, wrong).ok
+    flagged = nearer(chain, wrong)
+    assert not flagged.ok and all(line.endswith(note) for line in str(flagged).splitlines())
+
+
+def test_samples_and_seed_are_settings(chain):
+    (name,) = chain.expected
+    bounds = [
+        nnfuzz.Oracle(statistical=True, samples=2, seed=seed).envelope(chain)[name]
+        for seed in (1, 1, 2)
+    ]
+    assert (bounds[0].lo == bounds[1].lo).all() and (bounds[0].lo != bounds[2].lo).any()
+    with pytest.raises(ValueError, match="1 or more"):
+        nnfuzz.Oracle(statistical=True, samples=0)
