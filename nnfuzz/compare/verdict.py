@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,18 +25,16 @@ def judge(
     params: Arrays,
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
-    expected: Arrays = MappingProxyType({}),
 ) -> Verdict:
     """Run the reference, build the envelope and hold every target's outputs against it.
 
-    expected: PyTorch's outputs, as far as they are known (nnfuzz.compare.edges.enclosure).
     independent: groups of targets that share no code (those of one compiler are one group). Where
     there are two groups or more and every target of all of them is flagged, the reference is
     suspect. Default: no group, so that it never is.
 
     Raises: ReferenceFault if an operator's reference semantics fail.
     """
-    bounds = enclosure(graph, params, expected)
+    bounds = enclosure(graph, params)
     return with_widths(judged(bounds, outputs, independent), bounds)
 
 
