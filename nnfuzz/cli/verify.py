@@ -87,7 +87,7 @@ def verify(
     (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. What the
     compiler says it does not support is skipped. Exit codes: 0 nothing fails but what is known, 1
     something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself, 4
-    nothing that ran could be compared.
+    nothing that ran could be compared. The last line counts what was not compared.
     """
     from nnfuzz.corpus.known import to_json
     from nnfuzz.execute.registry import BackendRegistry
@@ -107,11 +107,19 @@ def verify(
     _summary(found)
     for note in notes:
         tell(note)
-    failed = any(r.status in ("failed", "error") for r in found)
-    nothing = any(r.status == "not compared" for r in found) and not any(
-        r.status in ("passed", "known") for r in found
-    )
-    raise typer.Exit(FINDINGS if failed else NOT_COMPARED if nothing else OK)
+    raise typer.Exit(_exit_code(found))
+
+
+def _exit_code(results: Sequence[Result]) -> int:
+    """The code; says in the last line how much was not compared."""
+    statuses = Counter(result.status.value for result in results)
+    lost = statuses["not compared"]
+    if lost:
+        told = f"{lost} of {len(results)} results are neither right nor wrong"
+        typer.echo(f"not compared: {told}, since nothing of them is comparable")
+    if statuses["failed"] or statuses["error"]:
+        return FINDINGS
+    return NOT_COMPARED if lost and not (statuses["passed"] or statuses["known"]) else OK
 
 
 def _known(file: Path | None, earlier: Path | None) -> Known:

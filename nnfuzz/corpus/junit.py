@@ -14,6 +14,7 @@ _TAGS = {
     Status.ERROR: "error",
     Status.SKIPPED: "skipped",
     Status.KNOWN: "skipped",
+    Status.NOT_COMPARED: "skipped",
 }
 
 
@@ -30,11 +31,18 @@ def junit_xml(results: Sequence[Result], suite: str) -> bytes:
             time=f"{result.seconds:.6f}",
         )
         if result.status in _TAGS:
-            message = _clean(" ".join(result.message.split())[:500])
+            message = _clean(" ".join(_said(result).split())[:500])
             child = ElementTree.SubElement(case, _TAGS[result.status], message=message)
             child.text = _clean(result.details or result.message)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _said(result: Result) -> str:
+    """The message; what was not compared says so, since JUnit has no status of its own for it."""
+    if result.status is not Status.NOT_COMPARED:
+        return result.message
+    return ": ".join(text for text in (str(result.status), result.message) if text)
 
 
 def _counts(results: Sequence[Result]) -> dict[str, str]:

@@ -15,15 +15,20 @@ CHARACTERS = 300
 
 
 def markdown(results: Sequence[Result], title: str, notes: Iterable[str] = ()) -> str:
-    """A heading, a table of counts, the failures, why tests were skipped, and the notes."""
+    """A heading, a table of counts, the failures, why tests were not compared or skipped, and
+    the notes.
+    """
     parts = [f"## {inline(title)}", _counts(results)]
     failed = [r for r in results if r.status in (Status.FAILED, Status.ERROR)]
     known = [r for r in results if r.status is Status.KNOWN]
     parts += [_table("Failures", failed)] if failed else []
     parts += [_folded(f"{len(known)} known", _table("", known))] if known else []
-    if reasons := Counter(r.message for r in results if r.status is Status.SKIPPED):
-        lines = [f"- {n} times: {_short(text)}" for text, n in reasons.most_common(MOST_REASONS)]
-        parts.append(_folded(f"{reasons.total()} skipped", "\n".join(lines)))
+    for status in (Status.NOT_COMPARED, Status.SKIPPED):
+        if reasons := Counter(r.message for r in results if r.status is status):
+            lines = [
+                f"- {n} times: {_short(text)}" for text, n in reasons.most_common(MOST_REASONS)
+            ]
+            parts.append(_folded(f"{reasons.total()} {status}", "\n".join(lines)))
     if told := list(notes):
         parts.append("\n".join(f"- {inline(note)}" for note in told))
     return "\n\n".join(parts) + "\n"

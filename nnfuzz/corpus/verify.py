@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 
 import numpy as np
 
@@ -148,8 +149,12 @@ def _by_tolerance(
 
 
 def _worst(results: Sequence[Result]) -> Result:
-    """Of the data sets at one level, the first that did not pass, with the time of all."""
-    first = next((r for r in results if r.status is not Status.PASSED), results[0])
+    """Of the data sets at one level, the first that failed, else the first that did not pass; with
+    the time of all.
+    """
+    failed = (r for r in results if r.status in (Status.FAILED, Status.ERROR))
+    others = (r for r in results if r.status is not Status.PASSED)
+    first = next(chain(failed, others), results[0])
     return replace(first, seconds=sum(r.seconds for r in results))
 
 

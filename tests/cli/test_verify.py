@@ -8,14 +8,21 @@ import shutil
 from xml.etree import ElementTree
 
 import pytest
+from onnx import parser
 from typer.testing import CliRunner
 
+import nnfuzz
 from nnfuzz.cli.ci import shard
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from tests.corpus import consumers
 
 pytest.importorskip("onnxruntime")
+
+UNKNOWN = """<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x) => (float[2, 3] y) {
+    s = SequenceConstruct(x)  i = Constant<value = int64 {0}>()  y = SequenceAt(s, i)
+}"""
+"""A model of which nothing is compared."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +89,22 @@ def test_what_is_not_begun_in_time_is_skipped(folders):
     good, _, _ = folders
     code, told = verify(good, "--time", "0.000000001s")
     assert code == 0 and re.search(r"skipped 4x: not begun: the time was over", told)
+
+
+def test_what_is_not_compared_is_counted_and_never_passes(folders, tmp_path):
+    folder = shutil.copytree(folders[0], tmp_path / "models")
+    lost = nnfuzz.TestCase.from_onnx(parser.parse_model(UNKNOWN)).save(folder).name
+    files = [tmp_path / "out.xml", tmp_path / "out.md"]
+    code, told = verify(folder, "--junit", files[0], "--summary-md", files[1])
+    lines = [line for line in told.splitlines() if not line.startswith("tests: ")]  # progress
+    assert code == 0 and lines[-1].startswith("not compared: 1 of 5 results")
+    (suite,) = ElementTree.parse(files[0]).getroot()
+    assert suite.attrib["skipped"] == "1" and suite.attrib["failures"] == "0"
+    (case,) = [case for case in suite if len(case)]
+    assert case.attrib["name"] == lost and case[0].tag == "skipped"
+    assert case[0].attrib["message"].startswith("not compared: SequenceConstruct, SequenceAt have")
+    page = files[1].read_text()
+    assert "1 not compared</summary>" in page and "1 times: SequenceConstruct, SequenceAt" in page
 
 
 @pytest.mark.parametrize("text", ["", "3", "01/2", "0/3", "4/3", "1/0", "a/b", "1/2/3"])

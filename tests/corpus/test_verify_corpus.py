@@ -8,7 +8,7 @@ import pytest
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.layout import find_tests, write_test
-from nnfuzz.corpus.verify import Result, Status, difference, verify
+from nnfuzz.corpus.verify import Result, Status, _worst, difference, verify
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.testcase.test_id import Numbered
@@ -96,6 +96,13 @@ def test_difference(expected, actual, said):
     actual = None if actual is None else np.asarray(actual)
     found = difference(np.asarray(expected), actual)
     assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_a_failure_is_not_hidden_by_a_data_set_that_was_not_compared():
+    told = (Status.PASSED, Status.NOT_COMPARED, Status.FAILED)
+    parts = [Result("a", "toy", "O0", status, seconds=1.0) for status in told]
+    assert (_worst(parts).status, _worst(parts).seconds) == (Status.FAILED, 3.0)
+    assert _worst(parts[:2]).status is Status.NOT_COMPARED
 
 
 def test_junit():
