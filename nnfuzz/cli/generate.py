@@ -28,6 +28,7 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
+from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import chosen_dtypes, chosen_engine, exporting, listed, seeded, size
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def generate(
         most,
         extra={"singles": True} if singles else {},
         license=f"{LICENSE} AND LicenseRef-seed-models" if seed_models else LICENSE,
+        script=models_under_pytest(registry, specs),
     )
     _fill(out, plan, processes, singles, [BackendRunner(spec, registry) for spec in specs])
     raise typer.Exit(OK)
@@ -152,7 +154,7 @@ def _compilers(
     from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.execute.registry import BackendRegistry
 
-    registry = BackendRegistry.discover(plugins) if backends else BackendRegistry()
+    registry = BackendRegistry.discover(plugins)
     return registry, chosen_backends(registry, backends) if backends else ()
 
 

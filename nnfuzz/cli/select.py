@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,12 +12,13 @@ import typer
 
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
+from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import duration, size, spoken
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.pick import Chosen, Kept, Source
     from nnfuzz.corpus.selection import Budget
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 
 def select(
@@ -62,6 +64,7 @@ def select(
     passes of the compilers of --backend that change something. These compilers run every model
     once; what none of them supports is left out.
     """
+    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.corpus.pick import check_unused, pick
     from nnfuzz.corpus.selection import Budget
     from nnfuzz.execute.registry import BackendRegistry
@@ -78,9 +81,11 @@ def select(
     check_unused(out)  # before compilers measure every model
     registry = BackendRegistry.discover(plugin or [])
     findings = _findings(from_findings or [])
-    sources = _sources(models or [], registry, backend or [])
+    specs = chosen_backends(registry, backend) if backend else ()
+    sources = _sources(models or [], registry, specs)
     with writing(out):
-        found = pick(out, sources, findings, budget, _about(models or [], from_findings or []))
+        about = _about(models or [], from_findings or [])
+        found = pick(out, sources, findings, budget, about, models_under_pytest(registry, specs))
     _say(out, found, len(sources), len(findings), budget)
     raise typer.Exit(OK)
 
@@ -111,11 +116,12 @@ def _findings(campaigns: list[Path]) -> list[Kept]:
     return list(found.values())
 
 
-def _sources(folders: list[Path], registry: BackendRegistry, backends: list[str]) -> list[Source]:
+def _sources(
+    folders: list[Path], registry: BackendRegistry, specs: Sequence[BackendSpec]
+) -> list[Source]:
     """The tests with what they cover. Raises: UsageError, Unreadable, RunnerError."""
     from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.cli.progress import steps
-    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.corpus.layout import NotTensors, find_tests
     from nnfuzz.corpus.pick import Source, names_for
     from nnfuzz.execute.runner import BackendRunner
@@ -125,7 +131,6 @@ def _sources(folders: list[Path], registry: BackendRegistry, backends: list[str]
         raise UsageError(f"there is no test in {', '.join(map(str, folders))}")
     found, refused = [], 0
     with ExitStack() as stack, steps("models", len(tests)) as advance:
-        specs = chosen_backends(registry, backends) if backends else ()
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
         for test, name in names_for(tests):
             source = None

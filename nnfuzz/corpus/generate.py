@@ -12,6 +12,7 @@ from typing import Any
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, test_name, write_test
 from nnfuzz.corpus.provenance import COMPANIONS
+from nnfuzz.corpus.pytest_file import PYTEST_FILE
 from nnfuzz.reading import read
 from nnfuzz.report.files import PARTIAL, remove_partial, write_atomically
 from nnfuzz.testcase.case import NotProduced
@@ -34,7 +35,8 @@ class Plan:
 
     versions: of nnfuzz and of the libraries that decide about bytes, and of the compilers that the
     corpus is for. sets: data sets per model. most_bytes: of a model with its data; 0 for any.
-    tests: those that it holds in place of (seed, index).
+    tests: those that it holds in place of (seed, index). script: the text of test_models.py
+    (nnfuzz.corpus.pytest_file), "" for none.
     """
 
     count: int
@@ -46,6 +48,7 @@ class Plan:
     tests: tuple[TestId, ...] = ()
     license: str = LICENSE
     extra: Mapping[str, Any] = field(default_factory=dict)
+    script: str = ""
 
     def to_json(self) -> dict[str, Any]:
         told = {"bytes": self.most_bytes} if self.most_bytes else {}
@@ -127,11 +130,13 @@ def check_place(out: Path) -> bool:
     return MANIFEST in held
 
 
-def begin(out: Path, about: Mapping[str, Any]) -> None:
-    """Makes the folder with a manifest and what explains it, unless they are there."""
+def begin(out: Path, about: Mapping[str, Any], script: str = "") -> None:
+    """Makes the folder with a manifest and what explains it, unless they are there. script: of
+    test_models.py.
+    """
     if not (out / MANIFEST).exists():
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in COMPANIONS.items():
+        for name, text in {**COMPANIONS, **({PYTEST_FILE: script} if script else {})}.items():
             write_atomically(out / name, text.encode())
         write_atomically(out / MANIFEST, _text(about))
 
@@ -151,7 +156,7 @@ def _tests(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
                 if len(failed) == MAX_FAILURES and not plan.tests:
                     raise _hopeless(failed)
                 continue
-            begin(out, plan.to_json())
+            begin(out, plan.to_json(), plan.script)
             write_test(out, entry)
         yield Written(name, name in there, tuple(failed))
         failed = []

@@ -129,8 +129,10 @@ def pick(
     kept: Sequence[Kept],
     budget: Budget,
     about: Mapping[str, Any],
+    script: str = "",
 ) -> Chosen:
-    """Writes the tests that are chosen into a new folder. about: for its manifest.
+    """Writes the tests that are chosen into a new folder. about: for its manifest. script: the text
+    of test_models.py.
 
     Raises: CorpusError if the folder is in use, or nothing fits; OSError.
     """
@@ -140,7 +142,7 @@ def pick(
     chosen = select([s.candidate for s in sources], budget, first)
     if not chosen and not first:
         raise CorpusError("not a single test fits into the budget")
-    begin(out, {"schema": SCHEMA, "license": LICENSE, **about})
+    begin(out, {"schema": SCHEMA, "license": LICENSE, **about}, script)
     for finding in kept:
         write_test(out, finding.entry, finding.name)
     for candidate in chosen:

@@ -91,10 +91,12 @@ def program_of(
     registry: BackendRegistry | None = None,
     case: TestCase | None = None,
     levels: Iterable[str] = (),
+    any_dtype: bool = False,
 ) -> str | None:
     """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
 
     case, levels: what it is for: dtypes may need more than NumPy, and pipelines were drawn.
+    any_dtype: whether it is for cases to come, whose dtypes may need more than NumPy.
 
     Raises: RegistryError, OptionError.
     """
@@ -102,7 +104,7 @@ def program_of(
     backend = found.get(spec.name)(**spec.options)
     if _outdated(type(backend)):
         return None
-    more = case is not None and foreign(case)
+    more = any_dtype or (case is not None and foreign(case))
     drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
     if drawn:
         return backend.repro_drawn(drawn, more)

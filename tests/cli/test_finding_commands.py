@@ -145,6 +145,7 @@ def test_corpus_is_complete(corpus):
         "manifest.json",
         "README.md",
         "polygraphy_data.py",
+        "test_models.py",
     }
 
 

@@ -33,7 +33,7 @@ def corpus(folder: Path) -> Path:
 def spoiled(folder: Path, copy: Path) -> str:
     """Copies the corpus with a wrong expected output in one data set; returns that test's name."""
     shutil.copytree(folder, copy)
-    for test in sorted(copy.glob("test_*")):
+    for test in sorted(file.parent for file in copy.glob("*/model.onnx")):
         file = sorted(test.glob("test_data_set_*"))[-1] / "output_0.pb"
         tensor = onnx.load_tensor(file)
         array = onnx.numpy_helper.to_array(tensor)
