@@ -14,9 +14,10 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
+from nnfuzz.cli.verify_findings import save_findings
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.known import Known
@@ -64,6 +65,13 @@ def verify(
     results: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the results as JSON.")
     ] = None,
+    findings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT",
+            help="Write each failure as a folder into OUT, for nnfuzz reduce and nnfuzz replay.",
+        ),
+    ] = None,
     junit: JUnit = None,
     summary_md: SummaryMd = None,
     part: Annotated[
@@ -80,6 +88,7 @@ def verify(
     \b
     nnfuzz verify models --backend tvm
     nnfuzz verify onnx/backend/test/data/node --backend onnxruntime --junit results.xml
+    nnfuzz verify models -b tvm --findings found && nnfuzz reduce found/FINDING
     nnfuzz verify models -b tvm --shard 2/8 --known known.txt --summary-md summary.md
 
     Models that nnfuzz generate has written are judged by the error envelope of their graph. Others
@@ -107,6 +116,16 @@ def verify(
     _summary(found)
     for note in notes:
         tell(note)
+    if findings is not None:
+        failed = {r.test for r in found if r.status == "failed"}
+        with writing(findings):
+            save_findings(
+                findings,
+                [t for t in tests if t.name in failed],
+                backend,
+                listed(level),
+                plugin or [],
+            )
     raise typer.Exit(_exit_code(found))
 
 
