@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from nnfuzz.campaign.rows import FindingRow
     from nnfuzz.campaign.session import Result
     from nnfuzz.corpus.verify import Result as TestResult
+
+LONGEST = 100
+"""Characters of a name without the hash."""
 
 
 def report_campaign(
@@ -28,15 +34,40 @@ def report_campaign(
     what = f"{counted(s['tests'], 'test')} in {spoken(s['seconds'])}, seed {s['seed']}"
     status = Status.PASSED if s["tests"] else Status.ERROR
     ran = TestResult("campaign", names, "", status, seconds=s["seconds"])
-    found = [_of(row, result.folder) for row in result.findings]
+    found = [
+        _of(row, name, result.folder)
+        for row, name in zip(result.findings, test_names(result.findings))
+    ]
     notes = [f"{counted(s['known'], 'occurrence')} of known failures"] if s["known"] else []
     if (unseen := s["known_unseen"]) and not config.case.seed_models:  # of these, few models occur
         notes.append(f"{counted(len(unseen), 'known failure')} never occurred (summary.json)")
     notes += [f"{counted(s['faults'], 'fault')} of nnfuzz itself"] if s["faults"] else []
-    write_reports([ran, *found], f"nnfuzz fuzz {names}: {what}", notes, junit, summary_md)
+    suite = f"nnfuzz fuzz {names}"
+    write_reports([ran, *found], suite, f"{suite}: {what}", notes, junit, summary_md)
 
 
-def _of(row: FindingRow, folder: Path) -> TestResult:
+def test_names(rows: Sequence[FindingRow]) -> list[str]:
+    """A name for each finding, equal in every run that finds it: the compiler and the title without
+    its levels, as one word; with the signature's hash where another finding has the same name.
+    """
+    names = [_slug(row) for row in rows]
+    many = {name for name, count in Counter(names).items() if count > 1}
+    return [
+        f"{n}-{row.refined or row.signature}" if n in many else n for n, row in zip(names, rows)
+    ]
+
+
+test_names.__test__ = False  # type: ignore[attr-defined]
+
+
+def _slug(row: FindingRow) -> str:
+    """ "tvm-resize-mode-cubic-wrong-values", of whole words."""
+    cause = re.sub(r" \([^()]*\)$", "", row.title.removeprefix(f"{row.backend}: "))
+    text = "-".join(re.findall(r"[a-z0-9.]+", f"{row.backend} {cause}".lower()))
+    return text if len(text) <= LONGEST else text[: LONGEST + 1].rpartition("-")[0]
+
+
+def _of(row: FindingRow, name: str, folder: Path) -> TestResult:
     from nnfuzz.corpus.verify import Result as TestResult
     from nnfuzz.corpus.verify import Status
     from nnfuzz.report.finding_folder import smallest
@@ -47,7 +78,5 @@ def _of(row: FindingRow, folder: Path) -> TestResult:
     report = smallest(folder / row.folder) / "report.md"
     if report.is_file():
         details += f"\n\n{read_text(report)}"
-    name = f"{row.kind} {row.refined or row.signature}"
-    levels = ", ".join(row.by_levels)
-    message = f"{row.title} ({pattern}; {row.folder})"
-    return TestResult(name, row.backend, levels, Status.FAILED, message, details, 0.0, row.kind)
+    message = f"{row.title} ({pattern}; {row.folder})"  # the title names the levels
+    return TestResult(name, row.backend, "", Status.FAILED, message, details, 0.0, row.kind)

@@ -30,17 +30,20 @@ SummaryMd = Annotated[
 
 def write_reports(
     results: Sequence[Result],
+    suite: str,
     title: str,
     notes: Iterable[str],
     junit: Path | None,
     summary_md: Path | None,
 ) -> None:
-    """Writes those that were asked for. Raises: UsageError."""
+    """Writes those that were asked for. suite: the name in JUnit, by which a server knows the tests
+    of one run again in the next. title: the heading in Markdown. Raises: UsageError.
+    """
     from nnfuzz.corpus.junit import junit_xml
     from nnfuzz.corpus.markdown import markdown
 
     if junit is not None:
-        write(junit, junit_xml(results, title))
+        write(junit, junit_xml(results, suite))
     if summary_md is not None:
         write(summary_md, markdown(results, title, notes).encode("utf-8", "replace"))
 

@@ -112,20 +112,15 @@ def verify(
         about = {"backend": str(spec), "folder": folder.resolve().name}
         write(results, json.dumps(to_json(found, about), indent=1).encode() + b"\n")
     title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
-    write_reports(found, title, notes, junit, summary_md)
+    write_reports(found, title, title, notes, junit, summary_md)
     _summary(found)
     for note in notes:
         tell(note)
     if findings is not None:
         failed = {r.test for r in found if r.status == "failed"}
+        wrong = [test for test in tests if test.name in failed]
         with writing(findings):
-            save_findings(
-                findings,
-                [t for t in tests if t.name in failed],
-                backend,
-                listed(level),
-                plugin or [],
-            )
+            save_findings(findings, wrong, backend, listed(level), plugin or [])
     raise typer.Exit(_exit_code(found))
 
 

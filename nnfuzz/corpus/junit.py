@@ -26,7 +26,7 @@ def junit_xml(results: Sequence[Result], suite: str) -> bytes:
         case = ElementTree.SubElement(
             node,
             "testcase",
-            classname=_clean(f"{result.backend}.{result.level}"),
+            classname=_clean(".".join(filter(None, (result.backend, result.level)))),
             name=_clean(result.test),
             time=f"{result.seconds:.6f}",
         )

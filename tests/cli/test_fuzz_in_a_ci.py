@@ -53,6 +53,11 @@ def test_findings_fail_until_they_are_in_the_baseline(here):
     assert code == 1
     (failure,) = ElementTree.parse("out.xml").iter("failure")
     assert "broken on purpose" in failure.attrib["message"]
+    (suite,) = ElementTree.parse("out.xml").getroot()
+    assert suite.attrib["name"] == "nnfuzz fuzz broken"
+    assert [case.attrib["classname"] for case in suite] == ["broken", "broken"]
+    ((ran, name),) = [[case.attrib["name"] for case in suite]]
+    assert ran == "campaign" and name.startswith("broken-broken-on-purpose")
     assert "### Failures" in (here / "out.md").read_text()
     for number, baseline in enumerate(("main", "main/summary.json")):
         code, told = fuzz(*broken, *reports, "--out", f"pr{number}", "--pr", "--baseline", baseline)
