@@ -3,7 +3,10 @@
 FROM python:3.11-slim
 
 COPY . /src
-# Without the index of PyTorch for processors alone, CUDA would come along: some gigabytes.
+# The public package index has PyTorch for Linux with CUDA only, some gigabytes. Wheels for processors
+# alone (versions "+cpu") are in an index of PyTorch's own, whose address its installation page gives:
+#   docker build --build-arg TORCH_INDEX=ADDRESS -t nnfuzz .
+# pip takes them by itself from any index that has them, as it takes "2.13.0+cpu" before "2.13.0".
 ARG TORCH_INDEX=""
 RUN python -m pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
         "/src[onnxruntime,tvm,openvino]" \
