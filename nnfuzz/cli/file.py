@@ -70,10 +70,10 @@ def file(
 
 def _form(found: Finding, tracker: str, plugins: list[Path]) -> IssueForm:
     """Raises: UsageError if the adapter names no tracker; RegistryError."""
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.cli.findings import backends_of
 
     name = tracker or found.failure.backend
-    form = BackendRegistry.discover(plugins).get(name).issue_form
+    form = backends_of(found, plugins).get(name).issue_form
     if form is None:
         raise UsageError(
             f"the adapter of {name} names no tracker (Backend.issue_form): paste report.md, or "

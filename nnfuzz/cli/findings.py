@@ -13,7 +13,7 @@ from nnfuzz.cli.errors import UsageError, tell
 
 if TYPE_CHECKING:
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
     from nnfuzz.report.finding import Finding
 
 
@@ -63,6 +63,18 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     return found
 
 
+def backends_of(found: Finding, plugins: Iterable[Path]) -> BackendRegistry:
+    """All backends: those of these files and of the finding's own plug-ins as well.
+
+    Raises: RegistryError.
+    """
+    from nnfuzz.execute.registry import BackendRegistry
+
+    own = found.backend
+    stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
+    return BackendRegistry.discover([*plugins, *stored])
+
+
 def backend_of(
     found: Finding, text: str, plugins: Iterable[Path], consent: Consent
 ) -> BackendSpec | None:
@@ -71,11 +83,8 @@ def backend_of(
     plugins: files besides those of the finding. None if neither names a backend.
     Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
-    from nnfuzz.execute.registry import BackendRegistry
-
     own = found.backend
-    stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
-    registry = BackendRegistry.discover([*plugins, *stored])
+    registry = backends_of(found, plugins)
     for plugin in consent.refused:
         typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     if text:
