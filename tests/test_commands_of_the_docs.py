@@ -64,6 +64,10 @@ class Broken(OnnxRuntime):
 '''
 
 
+OF_THE_SHELL = ("cat ", "python ", "sed ")
+"""Commands that pages show beside those of nnfuzz; tests/test_tutorial.py runs them."""
+
+
 def blocks(text: str) -> str:
     """What a page shows as a terminal: fenced with a prompt, or indented without one."""
     fenced = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
@@ -74,7 +78,8 @@ def blocks(text: str) -> str:
 def commands(text: str) -> list[str]:
     """The commands of a page's terminal blocks, without comments."""
     lines = [re.sub(r"\s+#.*", "", line) for line in blocks(text).splitlines()]
-    return [command.strip() for line in lines for command in line.split(";")]
+    found = [command.strip() for line in lines for command in line.split(";")]
+    return [command for command in found if not command.startswith(OF_THE_SHELL)]
 
 
 def mentioned(text: str) -> list[str]:
