@@ -62,7 +62,9 @@ def test_fuzzing_a_broken_compiler_writes_findings(run, tmp_path):
     assert [path.name for path in tmp_path.glob("out/*/repro.py")] == ["repro.py"]
 
 
-def test_checking_a_model_of_ones_own(run, tmp_path):
+@pytest.fixture
+def mine(tmp_path):
+    """mine.onnx: a model with a weight and a dynamic batch."""
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> m (float[n, 2] x) => (float[n, 2] y)'
         "{ a = MatMul(x, w)  y = Sigmoid(a) }"
@@ -70,6 +72,19 @@ def test_checking_a_model_of_ones_own(run, tmp_path):
     weight = numpy_helper.from_array(np.float32([[1, 2], [3, 4]]), "w")
     model.graph.initializer.append(weight)
     onnx.save(model, tmp_path / "mine.onnx")
+
+
+def test_judging_outputs_of_ones_own(run, mine, tmp_path):
+    done = run(EXAMPLES / "judge_my_outputs.py", "mine.onnx")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("yours: agrees\ny: correct is from\n[[")
+    text = (EXAMPLES / "judge_my_outputs.py").read_text()
+    (tmp_path / "wrong.py").write_text(text.replace("dict(zip(", "dict((n, a * 2) for n, a in zip("))
+    done = run("wrong.py", "mine.onnx")
+    assert done.returncode == 1 and done.stdout.startswith("yours: y[0, 0] is "), done.stderr
+
+
+def test_checking_a_model_of_ones_own(run, mine, tmp_path):
     done = run(EXAMPLES / "check_my_model.py", "mine.onnx", "onnxruntime")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 2 and done.stdout.count(": ok") == 2
