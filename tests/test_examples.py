@@ -79,7 +79,8 @@ def test_judging_outputs_of_ones_own(run, mine, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("yours: agrees\ny: correct is from\n[[")
     text = (EXAMPLES / "judge_my_outputs.py").read_text()
-    (tmp_path / "wrong.py").write_text(text.replace("dict(zip(", "dict((n, a * 2) for n, a in zip("))
+    wrong = text.replace("dict(zip(", "dict((n, a * 2) for n, a in zip(")
+    (tmp_path / "wrong.py").write_text(wrong)
     done = run("wrong.py", "mine.onnx")
     assert done.returncode == 1 and done.stdout.startswith("yours: y[0, 0] is "), done.stderr
 
