@@ -13,7 +13,7 @@ import typer
 
 from nnfuzz.cli.backends import backends
 from nnfuzz.cli.bisect import bisect
-from nnfuzz.cli.check import ops
+from nnfuzz.cli.check_operators import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.doctor import doctor
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
