@@ -6,15 +6,13 @@ on, has the model's names.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 
 from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.execute.target import DIRECT
-from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
@@ -23,6 +21,7 @@ from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, TestCase
+from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
 from nnfuzz.testcase.test_id import Foreign
 
 Arrays = Mapping[str, np.ndarray]
@@ -49,10 +48,10 @@ def case_of_model(
             check_inputs(declared, inputs)
     except InputError as error:
         raise ModelError(str(error)) from error
-    graph = _graph(imported, declared, outputs)
+    graph = _graph(imported, declared, outputs, model)
     weights = {n: _fit(imported.constants[n], graph, n) for n in graph.weights}
     if inputs is None:
-        found = _searched(graph, weights, seed)
+        found = _searched(graph, weights, seed, model)
         inputs = {name: _filled(name, declared[name], found, imported) for name in declared}
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
@@ -98,38 +97,79 @@ def _at_shapes(model: onnx.ModelProto, inputs: Arrays) -> onnx.ModelProto:
 
 
 def _graph(
-    imported: ImportedModel, declared: Mapping[str, TensorSpec], outputs: tuple[str, ...]
+    imported: ImportedModel,
+    declared: Mapping[str, TensorSpec],
+    outputs: tuple[str, ...],
+    model: onnx.ModelProto,
 ) -> Graph:
-    """What computes the model's outputs, with the names of the model. Raises: ModelError."""
-    if imported.lost:
-        kind, why = imported.lost[0]
-        raise ModelError(
-            f"{len(imported.lost)} nodes of the model cannot be imported; first, {kind}: {why}"
-        )
+    """What computes the model's outputs, with the names of the model; without outputs that need
+    what nobody but a compiler can compute. Raises: ModelError if none is left.
+    """
     rename(imported.graph, imported.names)
     full, computed = imported.graph, imported.graph.producer()
     wanted = [name for name in outputs if name in computed]
+    foreign = {name for name in full.inputs if name not in declared}
+    known = [name for name in wanted if foreign.isdisjoint(_part(full, [name]).inputs)]
+    if not known and imported.lost:
+        raise ModelError(_lost(imported.lost, model))
     if not wanted:
         raise ModelError("no output of the model is computed from its inputs")
-    graph = pruned(full.values, full.nodes, full.inputs, full.weights, wanted)
-    if drawn := [name for name in graph.inputs if name not in declared]:
-        raise ModelError(f"the model draws random numbers ({drawn[0]}), so nothing can be compared")
-    return graph
+    if not known:
+        drawn = ", ".join(sorted(foreign))
+        raise ModelError(f"the model draws random numbers ({drawn}), so nothing can be compared")
+    return _part(full, known)
+
+
+def _part(full: Graph, outputs: Sequence[str]) -> Graph:
+    return pruned(full.values, full.nodes, full.inputs, full.weights, outputs)
+
+
+def _lost(lost: Sequence[tuple[str, str]], model: onnx.ModelProto) -> str:
+    """Which nodes cannot be taken, and why the first of them cannot."""
+    kind, why = lost[0]
+    named = [_named(model, node) for node in model.graph.node if node.op_type == kind]
+    count = f"{len(lost)} nodes" if len(lost) > 1 else "a node"
+    return (
+        f"every output needs {count} of the model that cannot be imported; first, "
+        f"{(named or [kind])[0]}: {why}"
+    )
+
+
+def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
+    """How people find a node: its name, or else what it computes, and its operator."""
+    kind = f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+    return (
+        f"node {node.name!r} ({kind})"
+        if node.name
+        else f"{kind}, which computes {node.output[0]!r}"
+    )
+
+
+def node_of(model: onnx.ModelProto, value: str) -> onnx.NodeProto | None:
+    """The node of the model's main graph that computes a value."""
+    return next((node for node in model.graph.node if value in node.output), None)
 
 
 def _fit(value: np.ndarray, graph: Graph, name: str) -> np.ndarray:
     return np.asarray(value).astype(graph.type(name).dtype.numpy)
 
 
-def _searched(graph: Graph, weights: Arrays, seed: int) -> Arrays:
+def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) -> Arrays:
     """Valid inputs beside the model's own weights. Raises: ModelError."""
     try:
-        found = search(graph, random.Random(seed), given=weights)
-    except Exception as error:  # weights that an operator cannot take
-        raise ModelError(f"PyTorch cannot run the model: {error}") from error
-    if isinstance(found, NotFound):
-        raise ModelError(f"{found.reason}; give inputs of your own")
-    return found.inputs
+        return found_inputs(graph, weights, seed)
+    except NoInputs as error:
+        told = str(error)
+        if error.position is not None:
+            at = graph.nodes[error.position]
+            node = node_of(model, at.outputs[0])
+            where = (
+                _named(model, node) if node else f"{at.op.name}, which computes {at.outputs[0]!r}"
+            )
+            told = f"no valid inputs are found: {where}: {told}"
+        raise ModelError(
+            f"{told}; give inputs of your own (--inputs FILE.npz, or inputs=)"
+        ) from error
 
 
 def _filled(name: str, spec: TensorSpec, found: Arrays, imported: ImportedModel) -> np.ndarray:

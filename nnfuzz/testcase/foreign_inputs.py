@@ -1,0 +1,199 @@
+"""Inputs for a model that others have made: valid ones, or what stands in the way of them.
+
+A model of somebody else holds what generation avoids: masks of -inf, constants near the greatest
+number, integers that mean "look here" or "leave this out". So the search runs several times, under
+assumptions that get stronger (`_attempts`); what it finds is tried on the model as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+import ml_dtypes
+import numpy as np
+
+from nnfuzz.inputs.draws import draw
+from nnfuzz.inputs.program import Cause, Program, index_ranges
+from nnfuzz.inputs.search import NotFound, search
+from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.spec.carriers import array, tensor
+from nnfuzz.spec.operator import ANY_RANGE, Range
+
+Arrays = Mapping[str, np.ndarray]
+STAND_IN = 1e4
+"""What an infinite or enormous constant is taken for while inputs are searched: exp(-1e4) is 0 in
+every dtype, as exp(-inf) is."""
+TRIALS = 24
+"""Draws in which the values around a node are looked at that no inputs suit."""
+KEPT = 2 / 3
+"""The share of the last axis that a mask keeps: padding stands at the end."""
+
+
+class NoInputs(Exception):
+    """No valid inputs are found; the message says why. position: of the node in the way, if any."""
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def found_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
+    """Inputs under which no value is NaN or infinite, but for what infinite constants make.
+
+    A function of the arguments. Raises: NoInputs.
+    """
+    second: Arrays | None = None
+    failed: NotFound | Exception | None = None
+    for given in _attempts(graph, weights):
+        try:
+            found = search(graph, random.Random(seed), given=given)
+        except Exception as error:  # weights or inputs that an operator cannot take
+            failed = failed or error
+            continue
+        if isinstance(found, NotFound):
+            failed = failed or found
+        elif _finite(graph, {**found.inputs, **weights}):
+            return found.inputs
+        else:
+            second = second or found.inputs
+    if second is not None:
+        return second
+    if isinstance(failed, NotFound) and failed.violations:
+        position = max(failed.violations, key=failed.violations.__getitem__)
+        told = _obstacle(graph, weights, position, seed)
+        tried = f"it is valid in none of {failed.draws} draws and {failed.steps} gradient steps"
+        raise NoInputs(told or tried, position)
+    raise NoInputs(f"PyTorch cannot run the model: {failed}")
+
+
+def _attempts(graph: Graph, weights: Arrays) -> Iterator[Arrays]:
+    """What is given to the search, one after the other: the weights; with stand-ins for infinities
+    and enormous numbers; and with masks for inputs that may be such."""
+    tamed = {name: _tamed(value, graph.type(name).dtype) for name, value in weights.items()}
+    changed = any(tamed[name] is not weights[name] for name in weights)
+    if all(np.isfinite(plain(w)).all() for n, w in weights.items() if graph.type(n).dtype.is_float):
+        yield weights
+    if changed:
+        yield tamed
+    if masks := _masks(graph):
+        yield {**tamed, **masks}
+
+
+def _tamed(value: np.ndarray, dtype: DType) -> np.ndarray:
+    """The array, with stand-ins for what is too large to be squared; itself if nothing is."""
+    if not dtype.is_float:
+        return value
+    most = math.sqrt(float(ml_dtypes.finfo(dtype.numpy).max))
+    wide = value.astype(np.float64)
+    large = np.abs(wide) > most
+    if not large.any():
+        return value
+    return np.where(large, np.copysign(min(STAND_IN, most / 4), wide), wide).astype(value.dtype)
+
+
+def _masks(graph: Graph) -> dict[str, np.ndarray]:
+    """Ones with zeros at the end of the last axis, for integer and boolean inputs that are no
+    indices."""
+    indices = index_ranges(graph)
+    found = {}
+    for name in graph.inputs:
+        type_ = graph.type(name)
+        if name not in indices and not type_.dtype.is_float and type_.dtype.native:
+            mask = np.ones(type_.sizes, type_.dtype.numpy)
+            if mask.ndim:
+                mask[..., math.ceil(mask.shape[-1] * KEPT) :] = 0
+            found[name] = mask
+    return found
+
+
+def _finite(graph: Graph, params: Arrays) -> bool:
+    """Whether all outputs are finite on the model's own weights."""
+    values = execute(graph, tensors({n: params[n] for n in (*graph.inputs, *graph.weights)}))
+    outputs = (array(values[n], graph.type(n).dtype) for n in graph.outputs)
+    return all(np.isfinite(plain(a)).all() for a in outputs if DType.of(a.dtype).is_float)
+
+
+# -- what stands in the way -----------------------------------------------------------------------
+
+
+def _obstacle(graph: Graph, weights: Arrays, position: int, seed: int) -> str:
+    """What is wrong with the inputs of a node, which is the subject; "" if no draw gets to it."""
+    node = graph.nodes[position]
+    bounds = _bounds(graph, weights)
+    ranges = [bounds[name] for name in node.inputs]
+    if not node.op.feasible(*ranges) and (told := _described(node, ranges)):
+        return f"{told} whatever the inputs are, and it is not defined there"
+    seen, cause = _observed(graph, weights, position, seed)
+    why = "its result is not finite" if cause is Cause.FINITE else "it is not defined there"
+    told = _described(node, seen)
+    return f"{told} in each of {TRIALS} trials, and {why}" if told else ""
+
+
+def _bounds(graph: Graph, weights: Arrays) -> dict[str, Range]:
+    """A range for every value that its elements are in, whatever the inputs are."""
+    found = {name: _admitted(graph.type(name).dtype) for name in graph.values}
+    found |= {name: _range(weights[name]) for name in graph.weights}
+    for node in graph.nodes:
+        if len(node.outputs) == 1:
+            own = node.op.value_range(*(found[name] for name in node.inputs))
+            lo, hi = found[node.outputs[0]]
+            found[node.outputs[0]] = max(lo, own[0]), min(hi, own[1])
+    return found
+
+
+def _admitted(dtype: DType) -> Range:
+    return ANY_RANGE if dtype.is_float else (0, 1) if dtype.is_bool else dtype.limits
+
+
+def _range(value: np.ndarray) -> Range:
+    wide = plain(value).astype(np.float64)
+    return (float(wide.min()), float(wide.max())) if wide.size else ANY_RANGE
+
+
+def _observed(
+    graph: Graph, weights: Arrays, position: int, seed: int
+) -> tuple[list[Range], Cause | None]:
+    """The ranges that a node's inputs have in draws that get to it, and why it was not valid."""
+    program, dice = Program(graph), np.random.default_rng(seed)
+    hints, tamed = (
+        index_ranges(graph),
+        {n: _tamed(w, graph.type(n).dtype) for n, w in weights.items()},
+    )
+    found: list[Range] = []
+    cause = None
+    for trial in range(TRIALS):
+        drawn = {n: draw(dice, graph.type(n), hints.get(n), trial) for n in graph.inputs}
+        values = {name: tensor(value) for name, value in {**tamed, **drawn}.items()}
+        violation = program.run(values)
+        if violation is None or violation.position != position:
+            continue
+        cause = violation.cause
+        names = graph.nodes[position].inputs
+        own = [_range(array(values[n], graph.type(n).dtype)) for n in names]
+        found = [_union(a, b) for a, b in zip(found, own)] if found else own
+    return found, cause
+
+
+def _union(one: Range, other: Range) -> Range:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _described(node: Node, ranges: Sequence[Range]) -> str:
+    """Which inputs of a node are in which ranges; "" if nothing is known of any."""
+    told = [(name, _spoken(range_)) for name, range_ in zip(node.inputs, ranges)]
+    return " and ".join(f"its input {name!r} is {spoken}" for name, spoken in told if spoken)
+
+
+def _spoken(range_: Range) -> str:
+    lo, hi = range_
+    if lo == hi:
+        return f"{lo:.6g}"
+    if math.isfinite(lo) and math.isfinite(hi):
+        return f"between {lo:.6g} and {hi:.6g}"
+    if math.isfinite(hi):
+        return f"at most {hi:.6g}"
+    return f"at least {lo:.6g}" if math.isfinite(lo) else ""
