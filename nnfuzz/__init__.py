@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nnfuzz.corpus.onnx_runner import onnx_backend_test as onnx_backend_test
     from nnfuzz.execute.target import Target as Target
     from nnfuzz.library.case import TestCase as TestCase
+    from nnfuzz.library.checking import check_model as check_model
     from nnfuzz.library.experiment import Experiment as Experiment
     from nnfuzz.library.experiment import Result as Result
     from nnfuzz.library.finding import Failure as Failure
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from nnfuzz.library.finding import reduce as reduce
     from nnfuzz.library.generator import Generator as Generator
     from nnfuzz.library.generator import NoTestCase as NoTestCase
+    from nnfuzz.library.model_check import ModelCheck as ModelCheck
     from nnfuzz.library.oracle import Oracle as Oracle
     from nnfuzz.library.plugins import register as register
     from nnfuzz.testcase.case import ModelError as ModelError
@@ -37,6 +39,7 @@ _HOMES = {
     "Failure": "nnfuzz.library.finding",
     "Finding": "nnfuzz.library.finding",
     "Generator": "nnfuzz.library.generator",
+    "ModelCheck": "nnfuzz.library.model_check",
     "ModelError": "nnfuzz.testcase.case",
     "NoTestCase": "nnfuzz.library.generator",
     "Oracle": "nnfuzz.library.oracle",
@@ -44,6 +47,7 @@ _HOMES = {
     "Target": "nnfuzz.execute.target",
     "TestCase": "nnfuzz.library.case",
     "Verdict": "nnfuzz.compare.mismatch",
+    "check_model": "nnfuzz.library.checking",
     "onnx_backend_test": "nnfuzz.corpus.onnx_runner",
     "reduce": "nnfuzz.library.finding",
     "register": "nnfuzz.library.plugins",

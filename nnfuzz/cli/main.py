@@ -13,6 +13,7 @@ import typer
 
 from nnfuzz.cli.backends import backends
 from nnfuzz.cli.bisect import bisect
+from nnfuzz.cli.check_model import check
 from nnfuzz.cli.check_operators import ops
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.doctor import doctor
@@ -37,6 +38,7 @@ HELP = """Find bugs in deep-learning compilers with random valid models.
 
 \b
   nnfuzz fuzz --backend tvm --time 10m      fuzz Apache TVM for ten minutes
+  nnfuzz check mine.onnx                    do compilers compute a model of yours right?
   nnfuzz replay nnfuzz-out/.../FOLDER       does the finding still reproduce?
   nnfuzz report nnfuzz-out/...              the campaign as one HTML page
   nnfuzz backends                           which compilers are here, and how to get the others
@@ -91,7 +93,7 @@ def application() -> typer.Typer:
     app.callback()(_top)
     fuzzing = (fuzz, merge, publish, doctor)
     findings = (replay, reduce, bisect, report, serve, metrics, file, show)
-    for command in (*fuzzing, *findings, generate, select, verify, rewrite, backends):
+    for command in (*fuzzing, check, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

@@ -192,6 +192,24 @@ def panel(s: Snapshot) -> Any:
     return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)
 
 
+# -- steps of which nobody knows how many there are ---------------------------------------------
+
+
+@contextmanager
+def phases() -> Iterator[Callable[[str], None]]:
+    """Yields what is to be called before each step with what it is: a spinner on stderr in a
+    terminal, else nothing.
+    """
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(file=sys.__stderr__).status("starting") as status:
+        yield lambda step: status.update(Text(visible(step)))
+
+
 # -- a known number of steps -------------------------------------------------------------------
 
 Advance = Callable[[str], None]

@@ -16,11 +16,12 @@ PANELS = {
     "What is tested": "backend level pipelines plugin implementations",
     "How much, and where to": "time tests pr count instances agreements data_sets part shard "
     "share disk max_bytes max_time budget out resume ray epoch",
+    "What it is run on, and what is right": "inputs tolerance",
     "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
     "singles dynamic seed_models focus guidance invalid edges",
     "How models are written": "exporter opset rewrites steps list_",
     "What is reported": "known baseline regressions reduce throttle full_check results junit "
-    "summary_md quiet",
+    "summary_md quiet save report every_node localise",
     "What compilers do not support": "probe learn fresh",
     "Processes": "workers producers processes",
 }

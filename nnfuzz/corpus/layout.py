@@ -110,7 +110,9 @@ class TestFolder:
         inputs, outputs = interface(self.model())
         return [
             DataSet(
-                folder.name, _arrays(folder, "input", inputs), _arrays(folder, "output", outputs)
+                folder.name,
+                read_tensors(folder, "input", inputs),
+                read_tensors(folder, "output", outputs),
             )
             for folder in folders
         ]
@@ -254,7 +256,8 @@ def interface(model: bytes) -> tuple[list[str], list[str]]:
     return [v.name for v in graph.input if v.name not in weights], [v.name for v in graph.output]
 
 
-def _arrays(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+def read_tensors(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """STEM_0.pb, STEM_1.pb and so on of a data set, by these names. Raises: CorpusError."""
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
         raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")

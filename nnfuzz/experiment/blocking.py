@@ -150,10 +150,26 @@ class Experiment:
         """
         if DIRECT in self._forms and case.exporter != DIRECT:
             case = self._producer.lower(case)
+        return self._carried_out(case, self._levels, Judging.DOUBTFUL, self._repeats)
+
+    def once(self, case: TestCase, levels: Mapping[str, Sequence[str]] | None = None) -> Result:
+        """The case on the targets, judged in full and without repetition.
+
+        levels: by backend, those to run instead. Raises: RunnerError, ProducerError.
+        """
+        return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
+
+    def exposed(self, case: TestCase) -> TestCase:
+        """The case with every value as an output. Raises: ProducerError."""
+        return self._producer.expose(case)
+
+    def _carried_out(
+        self, case: TestCase, levels: Mapping[str, Sequence[str]], judging: Judging, repeats: int
+    ) -> Result:
         plan = Plan(
-            runs=[Run(name, case, levels) for name, levels in self._levels.items()],
-            judging=Judging.DOUBTFUL,
-            repeats=lambda failure: self._repeats,
+            runs=[Run(name, case, tuple(own)) for name, own in levels.items()],
+            judging=judging,
+            repeats=lambda failure: repeats,
             isolates=lambda failure: True,
             levels={spec.name: self._registry.get(spec.name).levels for spec in self.specs},
         )

@@ -10,6 +10,7 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment import blocking, result
+from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.procedure import REPEATS
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.finding import Failure, Finding
@@ -107,6 +108,17 @@ class Experiment(blocking.Experiment):
         told = {f.name: getattr(found, f.name) for f in fields(result.Result)}
         failures = tuple(self._known(failure, found) for failure in found.failures)
         return Result(**{**told, "failures": failures})
+
+    def localise(self, failure: Failure) -> Finding:
+        """The failure as a finding that says where it comes from, as far as that can be found.
+
+        Some dozens of runs: of every level, without passes, with every value as an output, in wider
+        dtypes. Raises: RunnerError, ProducerError.
+        """
+        finding = failure.finding
+        runner = self._runners[failure.backend]
+        found = localise(finding.case, failure, runner, self._producer)
+        return replace(finding, localisation=found.to_json() if found else None)
 
     def _known(self, failure: signature.Failure, found: result.Result) -> Failure:
         spec = next(spec for spec in self.specs if spec.label == failure.backend)

@@ -7,6 +7,7 @@ on, has the model's names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.materialize.static import OnnxImportError
+from nnfuzz.materialize.walk import reads
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, TestCase
@@ -133,6 +135,44 @@ def _lost(lost: Sequence[tuple[str, str]], model: onnx.ModelProto) -> str:
         f"every output needs {count} of the model that cannot be imported; first, "
         f"{(named or [kind])[0]}: {why}"
     )
+
+
+def with_outputs(
+    case: TestCase, graph: Graph, names: Sequence[str], values: Arrays
+) -> TestCase | None:
+    """The case with other outputs, in the same model: its nodes, names and dimensions stay.
+
+    graph: the case's. names: values of it, to be outputs. values: what they are, by name. Nodes
+    that none of them needs are left out. None if the main graph does not compute all of them, for
+    it calls functions or was written anew since.
+    """
+    model = onnx.load_model_from_string(case.model)
+    makers = {name: node for node in model.graph.node for name in node.output}
+    if any(name not in makers for name in names):
+        return None
+    needed, kept = {*names}, []
+    for node in reversed(model.graph.node):
+        if not needed.isdisjoint(node.output):
+            kept.append(node)
+            needed.update(reads(node))
+    own = {value.name: value for value in model.graph.output}
+    del model.graph.output[:], model.graph.node[:]
+    model.graph.node.extend(reversed(kept))
+    model.graph.output.extend(own.get(name) or _declared(graph, name) for name in names)
+    part = _part(graph, names)
+    return replace(
+        case,
+        graph=part.view(),
+        model=model.SerializeToString(),
+        weights={name: case.weights[name] for name in part.weights},
+        expected={name: values[name] for name in names},
+    )
+
+
+def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
+    """A declaration with dtype and rank: sizes may be open in the model, though not here."""
+    type_ = graph.type(name)
+    return onnx.helper.make_tensor_value_info(name, type_.dtype.onnx, [None] * len(type_.shape))
 
 
 def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:

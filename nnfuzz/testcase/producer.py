@@ -31,9 +31,10 @@ from nnfuzz.spec.motif import load_motifs
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
+from nnfuzz.testcase.foreign import with_outputs
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.test_id import Numbered, Probe, TestId
+from nnfuzz.testcase.test_id import Foreign, Numbered, Probe, TestId
 from nnfuzz.untrusted import making_sense
 
 
@@ -161,10 +162,16 @@ class Producer:
     def expose(self, case: TestCase) -> TestCase:
         """The same model with every computed value as an output, in topological order.
 
-        Raises: ExportError, and as the exporters do.
+        A model of somebody else keeps its own nodes. Raises: ExportError, and as the exporters do.
         """
         graph = self.load(case)
-        graph.outputs = [name for node in graph.nodes for name in node.outputs]
+        names = [name for node in graph.nodes for name in node.outputs]
+        if isinstance(case.id, Foreign):
+            values = execute(graph, tensors({**case.inputs, **case.weights}))
+            arrays = {name: array(values[name], graph.type(name).dtype) for name in names}
+            if (own := with_outputs(case, graph, names, arrays)) is not None:
+                return own
+        graph.outputs = names
         return self._exported(case, graph)
 
     def lift(self, case: TestCase) -> TestCase:

@@ -1,0 +1,194 @@
+"""`nnfuzz check MODEL.onnx`: do compilers compute a model of one's own right?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, writing
+from nnfuzz.cli.options import Backends, Levels, Plugins
+from nnfuzz.cli.values import listed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnfuzz.execute.target import Target
+    from nnfuzz.library.model_check import ModelCheck
+
+
+def check(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL.onnx",
+            help="The model; or a folder with model.onnx in it.",
+            show_default=False,
+        ),
+    ],
+    backend: Backends = None,
+    level: Levels = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz|DIR",
+            help="Inputs by name, as numpy.savez writes them; or a folder with input_0.pb and so "
+            "on, as ONNX's tests have [default: valid ones are searched].",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            metavar="rtol=R,atol=A|ulp=N",
+            help="A criterion of your own, beside the error envelope: |result - reference| <= "
+            "A + R |reference|, or N units in the last place.",
+        ),
+    ] = "",
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write each failure as a finding, for nnfuzz reduce, replay, bisect and file.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE.json", help="Write everything as JSON."),
+    ] = None,
+    every_node: Annotated[
+        bool,
+        typer.Option(
+            "--nodes", help="Say of every node what each compiler computes.", show_default=False
+        ),
+    ] = False,
+    localise: Annotated[
+        bool,
+        typer.Option(
+            "--localise/--no-localise",
+            help="Look for the passes that are to blame, which takes some dozens of runs.",
+        ),
+    ] = True,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="S", help="Same seed, same inputs where none are given.")
+    ] = 0,
+    plugin: Plugins = None,
+) -> None:
+    """Check whether compilers compute a model of yours right, and where it goes wrong if not.
+
+    \b
+    nnfuzz check mine.onnx                              on all installed compilers of ONNX models
+    nnfuzz check mine.onnx -b onnxruntime -b tvm        on these, at their least and most optimised
+    nnfuzz check mine.onnx -b tvm --level O0,O1,O3      at levels of your choice
+    nnfuzz check mine.onnx --inputs inputs.npz          on inputs of yours
+    nnfuzz check mine.onnx --tolerance rtol=1e-3,atol=1e-5
+    nnfuzz check mine.onnx --nodes                      with what each node computes
+    nnfuzz check mine.onnx --save out; nnfuzz reduce out/NAME
+
+    Right is what lies in the error envelope: an interval around a float64 reference, with room for
+    the rounding errors that a correct compiler may make, and no more. The report says of every
+    output how much of it can be compared and why not the rest, what each compiler makes of it, and
+    who agrees with whom; of what is wrong, the first wrong node, its worst element with the
+    interval that was expected, and the pass that is to blame if it can be found.
+
+    Inputs are searched under which no value is NaN or infinite. What operators without a spec
+    compute is not compared, but differences between compilers are shown.
+
+    Exit codes: 0 every output was compared and is right, 1 something is wrong or fails, 2 wrong
+    usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not compared, or less than nine
+    tenths of it.
+    """
+    from nnfuzz.compare.criterion import CriterionError
+    from nnfuzz.execute.target import TargetError
+    from nnfuzz.testcase.case import ModelError
+
+    file = model / "model.onnx" if model.is_dir() else model
+    try:
+        found = _checked(
+            file,
+            _targets(backend or [], listed(level), plugin or []),
+            _inputs(inputs, file) if inputs else None,
+            tolerance=tolerance,
+            nodes=every_node,
+            localise=localise,
+            seed=seed,
+            plugins=plugin or [],
+        )
+    except (ModelError, CriterionError, TargetError) as error:
+        raise UsageError(f"{file}: {error}") from error
+    if save is not None:
+        with writing(save):
+            found = found.save(save)
+    if report is not None:
+        with writing(report):
+            report.write_text(json.dumps(found.to_json(), indent=1, default=str) + "\n", "utf-8")
+    typer.echo("\n".join(found.lines(every_node)))
+    _next(found, save)
+    raise typer.Exit(FINDINGS if found.failed else OK if found.compared else NOT_COMPARED)
+
+
+def _checked(
+    file: Path, targets: Sequence[Target], inputs: dict[str, np.ndarray] | None, **more: object
+) -> ModelCheck:
+    """Raises: ModelError and others that explain themselves; Unreadable."""
+    from nnfuzz.cli.progress import phases
+    from nnfuzz.library.checking import check_model
+    from nnfuzz.untrusted import read_model
+
+    with phases() as watch:
+        return check_model(read_model(file), targets, inputs, watch=watch, **more)  # type: ignore[arg-type]
+
+
+def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path]) -> list[Target]:
+    """The targets of some backends, or of all installed compilers; at the levels, if there are any.
+
+    Raises: UsageError for a level that none of them has, RegistryError, OptionError.
+    """
+    from nnfuzz.cli.settings import chosen_backends
+    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.execute.target import Target
+    from nnfuzz.library.checking import installed_compilers
+
+    registry = BackendRegistry.discover(plugins)
+    specs = chosen_backends(registry, list(texts) or installed_compilers(plugins))
+    classes = {spec.name: registry.get(spec.name) for spec in specs}
+    for level in levels:
+        if not any(cls.having([level]) for cls in classes.values()):
+            next(iter(classes.values())).check_level(level)
+    found = []
+    for spec in specs:
+        compiler = ",".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items())])
+        own = classes[spec.name].having(levels) if levels else ("",)
+        found += [Target(compiler, spec.release, pipeline=at) for at in own]
+    return found
+
+
+def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
+    """The arrays of an archive, or of a folder of ONNX's tests. Raises: UsageError, Unreadable."""
+    from nnfuzz.corpus.layout import interface, read_tensors
+    from nnfuzz.untrusted import read_bytes, read_npz
+
+    if not path.exists():
+        raise UsageError(f"--inputs {path}: no such file or folder")
+    if path.is_dir():
+        return read_tensors(path, "input", interface(read_bytes(model))[0])
+    arrays = read_npz(path)
+    unnamed = [f"arr_{i}" for i in range(len(arrays))]
+    if list(arrays) != unnamed:
+        return arrays
+    names = interface(read_bytes(model))[0]  # as numpy.savez calls what it is not told names of
+    return dict(zip(names, arrays.values())) if len(names) == len(arrays) else arrays
+
+
+def _next(found: ModelCheck, save: Path | None) -> None:
+    """Says what to do about failures."""
+    if not found.places:
+        return
+    saved = next((place.folder for place in found.places if place.folder), "")
+    typer.echo("")
+    if saved:
+        typer.echo(f"next: nnfuzz reduce {saved}")
+    else:
+        typer.echo("next: --save DIR writes findings, which nnfuzz reduce makes small")

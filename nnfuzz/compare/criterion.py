@@ -1,0 +1,82 @@
+"""A criterion of the user's own, beside the envelope: how far an output may be from a reference."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnfuzz.compare.envelope import Envelope
+from nnfuzz.ir.dtypes import plain
+
+_PART = re.compile(r"(rtol|atol|ulp)=([\d.]+(?:[eE][+-]?\d+)?)")
+
+
+class CriterionError(ValueError):
+    """A text that is no criterion; the message says how one is written."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """An element is within it if |actual - reference| <= atol + rtol |reference|, or at most `ulp`
+    units in the last place of the output's dtype at the reference.
+    """
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    ulp: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Criterion:
+        """ "rtol=1e-3,atol=1e-5" or "ulp=4". Raises: CriterionError."""
+        found = [_PART.fullmatch(part.strip()) for part in text.split(",")]
+        parts = {match[1]: float(match[2]) for match in found if match}
+        if len(parts) != len(found) or not all(map(math.isfinite, parts.values())):
+            raise CriterionError(
+                f"{text!r} is no tolerance: write rtol=1e-3,atol=1e-5, one of the two, or ulp=4"
+            )
+        return cls(**parts)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value:g}" for name, value in vars(self).items() if value)
+
+    def beyond(self, envelope: Envelope, actual: np.ndarray) -> int:
+        """The number of elements that are not within it; all if dtype or shape is another one.
+
+        NaN is within it where the reference is NaN, an infinity where that is the same one.
+        """
+        wanted = envelope.ref
+        if actual.shape != wanted.shape or actual.dtype != envelope.dtype.numpy:
+            return max(1, wanted.size)
+        given, expected = (plain(a).astype(np.float64) for a in (actual, _rounded(envelope)))
+        unit = envelope.ulp if envelope.dtype.is_float else np.zeros(wanted.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            limit = np.maximum(self.atol + self.rtol * np.abs(expected), self.ulp * unit)
+            within = np.abs(given - expected) <= limit
+        same = (given == expected) | (np.isnan(given) & np.isnan(expected))
+        return int(np.count_nonzero(~(within | same)))
+
+
+def _rounded(envelope: Envelope) -> np.ndarray:
+    """The reference; where the dtype overflows at it, what the dtype has for it."""
+    with np.errstate(over="ignore"):
+        held = envelope.ref.astype(envelope.dtype.numpy)
+    return (
+        np.where(np.isinf(plain(held)), plain(held), envelope.ref)
+        if envelope.dtype.is_float
+        else held
+    )
+
+
+def distance(envelope: Envelope, actual: np.ndarray) -> float:
+    """The largest distance of a comparable element from the reference, in units in the last place
+    of the dtype; 0 where none is comparable, or the dtype is discrete.
+    """
+    told = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
+    if told is None or actual.shape != envelope.ref.shape or not told.any():
+        return 0.0
+    away = np.abs(plain(actual)[told].astype(np.float64) - envelope.ref[told])
+    unit = np.maximum(envelope.ulp[told], float(np.nextafter(0, 1)))
+    return float(np.max(np.where(away == 0, 0.0, away / unit)))

@@ -1,0 +1,108 @@
+"""Checks a model of one's own: is what compilers make of it right, and if not, where does it go
+wrong?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.target import ONNX, Target
+from nnfuzz.experiment import result as engine
+from nnfuzz.library.case import TestCase, operator_registry
+from nnfuzz.library.experiment import Experiment
+from nnfuzz.library.model_check import ModelCheck, Output
+from nnfuzz.library.places import Places, Watch
+from nnfuzz.library.plugins import known_plugins
+from nnfuzz.library.values import View, label
+from nnfuzz.report.text import trimmed
+
+if TYPE_CHECKING:
+    import onnx
+
+MESSAGE = 400  # characters of what a compiler says
+
+
+def check_model(
+    model: str | Path | bytes | onnx.ModelProto | TestCase,
+    targets: Sequence[str | Target] = (),
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    tolerance: str = "",
+    nodes: bool = False,
+    localise: bool = True,
+    seed: int = 0,
+    plugins: Iterable[str | Path] = (),
+    watch: Watch = lambda step: None,
+) -> ModelCheck:
+    """Runs a model on compilers and says which outputs of which are wrong, and where that begins.
+
+        check = nnfuzz.check_model("mine.onnx", ["onnxruntime", "tvm"])
+        print(check)
+        assert check.ok
+
+    model: a file, its bytes, a ModelProto, or a test case. targets: as in `Experiment`; default:
+    the installed compilers that read ONNX. inputs: arrays by name; default: valid ones are
+    searched, a function of the model and `seed`. tolerance: a criterion of your own, such as
+    "rtol=1e-3,atol=1e-5" or "ulp=4", beside the error envelope. nodes: whether all values are
+    looked at even if all outputs are right. localise: whether the passes that are to blame are
+    looked for. watch: called before each step with what it is.
+
+    Raises: ModelError if the model cannot be imported, or has no valid inputs; CriterionError;
+    what `Experiment` raises; OSError.
+    """
+    from nnfuzz.compare.criterion import Criterion
+
+    plugins = list(plugins)
+    criterion = Criterion.parse(tolerance) if tolerance else None
+    watch("reading the model")
+    case = model
+    if not isinstance(case, TestCase):
+        case = TestCase.from_onnx(case, inputs, seed=seed, plugins=plugins)
+    registry = operator_registry(plugins)
+    with Experiment(targets or installed_compilers(plugins), plugins) as run:
+        watch(f"running {', '.join(spec.label for spec in run.specs)}")
+        result = run(case)
+        view = View(case, registry, criterion)
+        values: tuple[Output, ...] = ()
+        place = Places(run, view, localise, watch)
+        if nodes or place.needed(result):
+            watch("looking at every value")
+            values = place.look()
+        places = tuple(place.of(failure) for failure in result.failures)
+    return ModelCheck(
+        case,
+        result,
+        view.outputs(result),
+        values,
+        places,
+        str(criterion or ""),
+        tuple(_notes(result)),
+        {label(o.target): _said(o) for o in result.outcomes if o.outputs is None},
+    )
+
+
+def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:
+    """The backends that are installed and compute what an ONNX model means: no optimiser, which
+    is held against a level of its own, and no checker, which computes nothing.
+    """
+    registry = BackendRegistry.discover(known_plugins(plugins))
+    classes = [registry.get(name) for name in registry.usable()]
+    return [c.name for c in classes if c.reads == ONNX and not c.baseline and len(c.levels) > 1]
+
+
+def _said(outcome: Outcome) -> str:
+    return trimmed(" ".join(f"{outcome.kind}: {outcome.message}".split()), MESSAGE)
+
+
+def _notes(result: engine.Result) -> Iterable[str]:
+    for event in result.events:
+        if event.kind in ("fault", "undefined"):
+            yield f"note: {event.message}"
+    for failure in result.flaky:
+        done, tried = result.repeats[failure.signature.hash]
+        yield f"note: flaky, {done} of {tried} times: {failure.signature.title}"

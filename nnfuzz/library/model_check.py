@@ -1,0 +1,299 @@
+"""What comes of checking a model: per output, per node and per failure, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
+from nnfuzz.library.case import TestCase
+from nnfuzz.library.experiment import Result
+from nnfuzz.library.finding import Finding
+
+SCHEMA = 1
+"""Of the JSON form."""
+
+
+class State(StrEnum):
+    """What a target makes of an output; the others are kinds of outcomes, of the whole model."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NOT_COMPARED = "not compared"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What one target makes of one output.
+
+    state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
+    differs; None where it does not. ulp: the largest distance of a comparable element from the
+    reference, in units in the last place; None without outputs. beyond: elements outside of the
+    user's own criterion; None without one.
+    """
+
+    target: str
+    state: str
+    wrong: Mismatch | None = None
+    ulp: float | None = None
+    beyond: int | None = None
+
+    def __str__(self) -> str:
+        told = self.state
+        if self.wrong:
+            told = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
+        elif self.state == State.RIGHT and self.ulp:
+            told = f"right, at most {_brief(self.ulp)} units in the last place from the reference"
+        if self.beyond is not None:
+            own = f"{self.beyond} elements beyond" if self.beyond else "within"
+            told += f"; {own} your tolerance"
+        return told
+
+
+def _ulps(wrong: Mismatch) -> str:
+    """How far outside the worst element is."""
+    excess: Number = wrong.worst.excess if wrong.worst else 0.0
+    known = isinstance(excess, float) and excess > 0
+    return f", the worst {_brief(excess)} units in the last place outside" if known else ""
+
+
+def _brief(number: Number) -> str:
+    return f"{number:.2g}" if isinstance(number, float) and number < 100 else f"{number:,.0f}"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output, or the value that one node computes.
+
+    share: of its elements that can be compared. why: the reasons why not the rest. computed: of
+    every target. groups: names of targets that agree with each other, the largest group first;
+    more than one where some differ. operator, node: what computes it; "" where that is not told.
+    """
+
+    name: str
+    type: str
+    share: float
+    why: tuple[str, ...] = ()
+    computed: tuple[Computed, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    operator: str = ""
+    node: str = ""
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """The targets that are wrong."""
+        return tuple(c.target for c in self.computed if c.state == State.WRONG)
+
+    @property
+    def disputed(self) -> bool:
+        """Whether targets differ where nobody knows who is right."""
+        return len(self.groups) > 1 and not self.wrong
+
+    @property
+    def coverage(self) -> str:
+        """How much is compared, and why not the rest."""
+        if self.share >= 1:
+            return "all of it compared"
+        why = f" ({'; '.join(self.why)})" if self.why else ""
+        return f"{shown_share(self.share)} compared{why}" if self.share else f"not compared{why}"
+
+    @property
+    def maker(self) -> str:
+        """What computes it, for people."""
+        return f"node {self.node!r} ({self.operator})" if self.node else self.operator
+
+    def lines(self) -> Iterator[str]:
+        """A headline, and a line per target; targets that do the same share one."""
+        yield f"{self.name} {self.type}: {self.coverage}"
+        told: dict[str, list[str]] = {}
+        for own in self.computed:
+            told.setdefault(str(own), []).append(own.target)
+        for text, targets in told.items():
+            yield f"  {', '.join(targets)}: {text}"
+        if len(self.groups) > 1:
+            yield f"  who agrees: {' | '.join(', '.join(group) for group in self.groups)}"
+        if self.disputed:
+            first, second = self.groups[0][0], self.groups[1][0]
+            yield f"  {first} and {second} differ, and nobody knows who is right"
+
+
+def shown_share(share: float) -> str:
+    """A share in whole per cent, never rounded up to what it is not."""
+    return "less than 1 %" if 0 < share < 0.01 else f"{int(100 * share)} %"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a failure comes from.
+
+    value, operator, node: the first wrong value, and what computes it; "" where no value is wrong
+    or the failure is an error. wrong: how the value differs. before: a sentence on what the node
+    reads. fused: whether it is wrong only if it is compiled together with nodes in front of it.
+    accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with all of
+    this. folder: where it was saved; "" if it was not.
+    """
+
+    finding: Finding
+    targets: tuple[str, ...]
+    value: str = ""
+    operator: str = ""
+    node: str = ""
+    wrong: Mismatch | None = None
+    before: str = ""
+    fused: bool = False
+    accused: str = ""
+    passes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    folder: str = ""
+
+    @property
+    def maker(self) -> str:
+        """What computes the first wrong value, for people."""
+        return f"node {self.node!r} ({self.operator})" if self.node else self.operator
+
+    def lines(self) -> Iterator[str]:
+        yield f"{', '.join(self.targets)}: {self.finding.signature.title}"
+        if self.value:
+            yield f"  first wrong: {self.value}, which {self.maker} computes"
+            if self.wrong:
+                yield f"    {self.wrong}"
+            yield f"    {self.before}"
+        if self.accused:
+            yield f"  accused: {self.accused}"
+        yield from (f"    {sentence}" for sentence in self.evidence)
+        if self.folder:
+            yield f"  saved: {self.folder}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelCheck:
+    """What compilers make of a model; str() is for people.
+
+    case: the model with its inputs. result: of the experiment. outputs: of the model; those that
+    the reference does not reach have a share of 0. values: of every node in topological order, if
+    that was asked for or something is wrong. places: one per failure. criterion: the user's own,
+    as text. notes: what else should be known, one line each.
+    """
+
+    case: TestCase
+    result: Result
+    outputs: tuple[Output, ...]
+    values: tuple[Output, ...] = ()
+    places: tuple[Place, ...] = ()
+    criterion: str = ""
+    notes: tuple[str, ...] = ()
+    errors: Mapping[str, str] = field(default_factory=dict)
+    """By target: what it says where the model did not run."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a target is wrong or fails, or beyond the user's own criterion."""
+        beyond = any(own.beyond for output in self.outputs for own in output.computed)
+        return bool(self.result.failures or self.result.flaky or beyond)
+
+    @property
+    def compared(self) -> bool:
+        """Whether some target ran, and of every output at least `ENOUGH` was compared."""
+        ran = any(o.outputs is not None for o in self.result.outcomes)
+        return ran and all(output.share >= ENOUGH for output in self.outputs)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything was compared and is right."""
+        return self.compared and not self.failed
+
+    def summary(self) -> str:
+        """One line."""
+        total = len(self.result.outcomes)
+        bad = {t for f in (*self.result.failures, *self.result.flaky) for t in f.targets}
+        idle = total - len(bad) - sum(o.outputs is not None for o in self._others(bad))
+        parts = [f"{len(bad)} of {total} targets fail"] if bad else []
+        parts += [f"{idle} of {total} targets do not run it"] if idle else []
+        few = [output for output in self.outputs if output.share < ENOUGH]
+        parts += [f"{output.name} is {output.coverage}" for output in few]
+        if self.failed and not bad:
+            parts.append(f"some targets are beyond your tolerance {self.criterion}")
+        verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
+        return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
+
+    def _others(self, bad: set[Any]) -> list[Any]:
+        return [o for o in self.result.outcomes if o.target not in bad]
+
+    def lines(self, nodes: bool = False) -> Iterator[str]:
+        """The report. nodes: with what every target makes of every node."""
+        yield self.summary()
+        yield f"inputs: {', '.join(_shown(n, a) for n, a in self.case.inputs.items()) or 'none'}"
+        if self.criterion:
+            yield f"your tolerance, beside the error envelope: {self.criterion}"
+        yield from self.notes
+        for output in self.outputs:
+            yield ""
+            yield from output.lines()
+        if nodes:
+            yield ""
+            yield "nodes, in order:"
+            yield from (f"  {line}" for line in map(_of_node, self.values))
+        if self.places:
+            yield from ("", "failures:")
+            yield from (f"  {line}" for place in self.places for line in place.lines())
+        if told := {t: m for t, m in self.errors.items() if m}:
+            yield from ("", "does not run:")
+            yield from (f"  {target}: {message}" for target, message in told.items())
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    __repr__ = __str__
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the arrays, as values that JSON has."""
+        from dataclasses import asdict
+
+        def place(own: Place) -> dict[str, Any]:
+            kept = {k: v for k, v in vars(own).items() if k not in ("finding", "wrong")}
+            wrong = asdict(own.wrong) if own.wrong else None
+            return {**kept, "wrong": wrong, "signature": own.finding.signature.to_json()}
+
+        return {
+            "schema": SCHEMA,
+            "ok": self.ok,
+            "failed": self.failed,
+            "compared": self.compared,
+            "summary": self.summary(),
+            "inputs": {n: [str(a.dtype), list(a.shape)] for n, a in self.case.inputs.items()},
+            "tolerance": self.criterion,
+            "targets": [o.to_json() for o in self.result.outcomes],
+            "outputs": [asdict(output) for output in self.outputs],
+            "nodes": [asdict(value) for value in self.values],
+            "failures": [place(own) for own in self.places],
+            "notes": list(self.notes),
+        }
+
+    def save(self, folder: str | Path) -> ModelCheck:
+        """Writes every failure as a finding's folder inside of `folder`; returns the same check
+        with their paths. Raises: OSError.
+        """
+        from dataclasses import replace
+
+        saved = [replace(p, folder=str(p.finding.save(folder))) for p in self.places]
+        return replace(self, places=tuple(saved))
+
+
+def _shown(name: str, array: Any) -> str:
+    return f"{name} {array.dtype}{list(array.shape)}"
+
+
+def _of_node(value: Output) -> str:
+    """A node with the states of all targets, those that are in the same one together."""
+    told: dict[str, list[str]] = {}
+    for own in value.computed:
+        told.setdefault("WRONG" if own.wrong else own.state, []).append(own.target)
+    states = "; ".join(
+        f"{state}: {', '.join(targets)}" if len(told) > 1 else state
+        for state, targets in told.items()
+    )
+    part = "" if value.share >= 1 or not value.share else f" ({shown_share(value.share)} compared)"
+    return f"{value.maker} -> {value.name} {value.type}: {states}{part}"

@@ -1,0 +1,135 @@
+"""What targets make of the values of a model, held against the error envelope of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnfuzz.compare.mismatch import Mismatch
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.target import CPU, Target
+from nnfuzz.experiment import result as engine
+from nnfuzz.library.model_check import Computed, Output, State
+from nnfuzz.testcase.case import TestCase
+
+if TYPE_CHECKING:
+    from nnfuzz.compare.criterion import Criterion
+    from nnfuzz.compare.envelope import Envelope
+    from nnfuzz.ir.graph import Graph
+    from nnfuzz.spec.registry import OpRegistry
+
+PYTORCH = "PyTorch"
+
+
+def label(target: Target) -> str:
+    """A target for people: the compiler, its device if that is not the CPU, and the pipeline."""
+    parts = (target.compiler, "" if target.device == CPU else target.device, target.pipeline)
+    return " ".join(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class View:
+    """A test case with what is needed to say how right its outputs are."""
+
+    case: TestCase
+    registry: OpRegistry
+    criterion: Criterion | None = None
+
+    def graph(self, case: TestCase) -> Graph:
+        from nnfuzz.ir.graph import Graph
+
+        return Graph.of(case.graph, self.registry.get)
+
+    def outputs(self, result: engine.Result, made: bool = False) -> tuple[Output, ...]:
+        """What the targets make of the outputs of a result's case.
+
+        made: with the nodes that compute them, and without the reasons for what is not compared.
+        """
+        from nnfuzz.compare.edges import enclosure
+        from nnfuzz.compare.losses import losses
+
+        case = result.case
+        graph, params = self.graph(case), {**case.inputs, **case.weights}
+        bounds = enclosure(graph, params, case.expected).envelopes
+        shares = {
+            name: float(own.comparable.mean()) if own.ref.size else 1.0
+            for name, own in bounds.items()
+        }
+        why = losses(graph, params, [n for n, share in shares.items() if share < 1 and not made])
+        types = {v.name: f"{v.dtype}{list(v.shape)}" for v in case.graph.values}
+        found = [
+            Output(
+                name,
+                types[name],
+                shares[name],
+                tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in why.get(name, ()))),
+                tuple(self._computed(name, o, bounds[name], result) for o in result.outcomes),
+                self._groups(name, bounds[name], result),
+                *(self._maker(name) if made else ()),
+            )
+            for name in bounds
+        ]
+        return (*found, *(() if made else self._unreached(bounds)))
+
+    def _computed(
+        self, name: str, outcome: Outcome, bounds: Envelope, result: engine.Result
+    ) -> Computed:
+        from nnfuzz.compare.criterion import distance
+
+        who, given = label(outcome.target), (outcome.outputs or {}).get(name)
+        if outcome.outputs is None:
+            return Computed(who, _fate(outcome))
+        wrong = mismatch_of(result, outcome.target, name)
+        beyond = None
+        if self.criterion and given is not None:
+            beyond = self.criterion.beyond(bounds, given)
+        if wrong:
+            return Computed(who, State.WRONG, wrong, beyond=beyond)
+        state = (
+            State.RIGHT if bounds.comparable.any() or not bounds.ref.size else State.NOT_COMPARED
+        )
+        ulp = distance(bounds, given) if given is not None else None
+        return Computed(who, state, None, ulp, beyond)
+
+    def _groups(
+        self, name: str, bounds: Envelope, result: engine.Result
+    ) -> tuple[tuple[str, ...], ...]:
+        from nnfuzz.compare.groups import grouped
+
+        ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
+        arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
+        arrays[PYTORCH] = result.case.expected[name]
+        return tuple(map(tuple, grouped(arrays, bounds)))
+
+    def _maker(self, value: str) -> tuple[str, str]:
+        """The operator and the name of the node that computes a value, as in the model."""
+        from nnfuzz.testcase.foreign import node_of
+        from nnfuzz.untrusted import parsed_model
+
+        node = node_of(parsed_model(self.case.model), value)
+        if node is not None:
+            return node.op_type, node.name
+        return self.case.graph.makers[value].op, ""
+
+    def _unreached(self, bounds: Iterable[str]) -> list[Output]:
+        """The outputs of the model that the reference does not compute."""
+        from nnfuzz.execute.backend import read_interface
+
+        known = {*bounds, *self.case.inputs}
+        names = [name for name in read_interface(self.case.model)[1] if name not in known]
+        why = ("it needs what only a compiler can compute, or no input decides on it",)
+        return [Output(name, "", 0.0, why) for name in names]
+
+
+def _fate(outcome: Outcome) -> str:
+    if outcome.kind is OutcomeKind.OK:
+        return "built, and not run"
+    unsupported = outcome.kind is OutcomeKind.UNSUPPORTED
+    return f"{'not supported' if unsupported else outcome.kind} in {outcome.stage}"
+
+
+def mismatch_of(result: engine.Result, target: Target, output: str) -> Mismatch | None:
+    """How an output of a target is wrong; None if it is not."""
+    found = result.verdict.mismatches.get(target, ()) if result.verdict else ()
+    return next((wrong for wrong in found if wrong.output == output), None)
