@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import ONNX, Target
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.case import TestCase, operator_registry
 from nnfuzz.library.experiment import Experiment
-from nnfuzz.library.model_check import ModelCheck, Output
+from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.library.places import Places, Watch
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.library.values import View, label
 from nnfuzz.report.text import trimmed
+from nnfuzz.testcase import case as testcase
+from nnfuzz.testcase.client import ProducerError
 
 if TYPE_CHECKING:
     import onnx
@@ -68,11 +70,9 @@ def check_model(
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
         view = View(case, registry, criterion)
-        values: tuple[Output, ...] = ()
-        place = Places(run, view, localise, watch)
-        if nodes or place.needed(result):
-            watch("looking at every value")
-            values = place.look()
+        place = Places(run, view, localise, watch, _exposed(run, view.case))
+        wrong = any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
+        values = place.look() if nodes or wrong else ()
         places = tuple(place.of(failure) for failure in result.failures)
     return ModelCheck(
         case,
@@ -93,6 +93,14 @@ def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:
     registry = BackendRegistry.discover(known_plugins(plugins))
     classes = [registry.get(name) for name in registry.usable()]
     return [c.name for c in classes if c.reads == ONNX and not c.baseline and len(c.levels) > 1]
+
+
+def _exposed(run: Experiment, case: testcase.TestCase) -> testcase.TestCase | None:
+    """The case with every value as an output; None if it cannot be written so."""
+    try:
+        return run.exposed(case)
+    except ProducerError:
+        return None
 
 
 def _said(outcome: Outcome) -> str:

@@ -157,7 +157,8 @@ class Place:
     def lines(self) -> Iterator[str]:
         yield f"{', '.join(self.targets)}: {self.finding.signature.title}"
         if self.value:
-            yield f"  first wrong: {self.value}, which {self.maker} computes"
+            kind = "first wrong" if self.wrong else "fails first at"
+            yield f"  {kind}: {self.value}, which {self.maker} computes"
             if self.wrong:
                 yield f"    {self.wrong}"
             yield f"    {self.before}"

@@ -1,4 +1,5 @@
-"""Where the failures of a model begin: the first wrong value, and the passes that are to blame."""
+"""Where the failures of a model begin: the first wrong value or failing node, and the passes that
+are to blame."""
 
 from __future__ import annotations
 
@@ -7,45 +8,45 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.target import Target
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.experiment import Experiment
 from nnfuzz.library.finding import Failure
 from nnfuzz.library.model_check import Output, Place
 from nnfuzz.library.values import View, label, mismatch_of
+from nnfuzz.testcase.case import TestCase
 
 Watch = Callable[[str], None]
+FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
+ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
 @dataclass
 class Places:
-    """Looks for the nodes and passes at which failures begin."""
+    """Looks for the nodes and passes at which failures begin.
+
+    exposed: the case with every value as an output, None if that cannot be had. shown: what the
+    targets make of it, if that was asked for; values: the same, as reports have it.
+    """
 
     run: Experiment
     view: View
     localise: bool
     watch: Watch
+    exposed: TestCase | None = None
     shown: engine.Result | None = None
     values: tuple[Output, ...] = ()
 
-    def needed(self, result: engine.Result) -> bool:
-        """Whether every value must be looked at: something is wrong."""
-        return any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
-
     def look(self) -> tuple[Output, ...]:
         """What every target makes of every value, in topological order; () if that is not known."""
-        from nnfuzz.testcase.client import ProducerError
-
-        try:
-            self.shown = self.run.once(self.run.exposed(self.view.case))
-        except ProducerError:
+        if self.exposed is None:
             return ()
+        self.watch("looking at every value")
+        self.shown = self.run.once(self.exposed)
         self.values = self.view.outputs(self.shown, made=True)
         return self.values
 
     def of(self, failure: Failure) -> Place:
         """The place of a failure, at the least optimised target that fails."""
-        targets = tuple(label(target) for target in failure.targets)
         finding, told = failure.finding, {}
         if self.localise:
             self.watch(f"looking for the cause: {failure.signature.title}")
@@ -53,84 +54,77 @@ class Places:
             told = dict(finding.localisation or {})
         place = Place(
             finding,
-            targets,
-            accused=told.get("party", "") or self.run_blame(failure),
+            tuple(label(target) for target in failure.targets),
+            accused=told.get("party", "") or finding.blame.accused,
             passes=tuple(told.get("passes", ())),
             evidence=tuple(told.get("evidence", ())),
         )
-        if failure.kind is not OutcomeKind.MISMATCH or self.shown is None:
+        if failure.kind is OutcomeKind.MISMATCH and (first := self._first(failure)):
+            return self._at(place, *first, before=self._sure(first[0]))
+        if self.exposed is None or failure.kind is OutcomeKind.TIMEOUT:
             return place
-        return self._first(place, failure.targets[0], failure)
-
-    def run_blame(self, failure: Failure) -> str:
-        return failure.finding.blame.accused
-
-    def _first(self, place: Place, target: Target, failure: Failure) -> Place:
-        """The place with the first wrong value of a target."""
-        assert self.shown is not None
-        for value in self.values:
-            if wrong := mismatch_of(self.shown, self._twin(target), value.name):
-                return self._at(place, value, wrong, "")
-        found = self._fused(target, failure)
-        if found is None:
+        self.watch(f"looking for the node: {failure.signature.title}")
+        last = self._last(failure, self.exposed)
+        if last is None:
             return place
-        value, wrong = found
-        return replace(
-            self._at(place, value, wrong, "right if every value is an output: it takes a fusion"),
-            fused=True,
-        )
+        fused = failure.kind is OutcomeKind.MISMATCH
+        return replace(self._at(place, *last, before=FUSED if fused else ENDS), fused=fused)
 
-    def _twin(self, target: Target) -> Target:
-        """The same target in the run with every value as an output, which may differ in form."""
-        assert self.shown is not None
-        twins = (o.target for o in self.shown.outcomes if label(o.target) == label(target))
-        return next(twins, target)
+    def _first(self, failure: Failure) -> tuple[str, Mismatch] | None:
+        """The first wrong value of a failure's first target where every value is an output."""
+        if self.shown is None:
+            return None
+        mine = label(failure.targets[0])
+        target = next(o.target for o in self.shown.outcomes if label(o.target) == mine)
+        found = ((own.name, mismatch_of(self.shown, target, own.name)) for own in self.values)
+        return next(((name, wrong) for name, wrong in found if wrong), None)
 
-    def _at(self, place: Place, value: Output, wrong: Mismatch, before: str) -> Place:
-        node = self.view.case.graph.makers[value.name]
-        shares = {v.name: v.share for v in self.values}
-        unsure = [n for n in node.inputs if shares.get(n, 1.0) < 1]
-        told = before or "what it reads is right"
-        if unsure and not before:
-            told = (
-                f"what it reads is right as far as it is compared: {', '.join(unsure)} is not whole"
-            )
-        return replace(
-            place,
-            value=value.name,
-            operator=value.operator,
-            node=value.node,
-            wrong=wrong,
-            before=told,
-        )
+    def _sure(self, value: str) -> str:
+        """A sentence on what the node reads that computes the first wrong value."""
+        shares = {own.name: own.share for own in self.values}
+        read = self.view.case.graph.makers[value].inputs
+        unsure = [name for name in read if shares.get(name, 1.0) < 1]
+        if not unsure:
+            return "what it reads is right"
+        return f"what it reads is right as far as it can be compared, {', '.join(unsure)} in part"
 
-    def _fused(self, target: Target, failure: Failure) -> tuple[Output, Mismatch] | None:
-        """The last node of the shortest beginning of the model that is wrong at a target.
+    def _at(self, place: Place, value: str, wrong: Mismatch | None, before: str) -> Place:
+        operator, node = self.view.maker(value)
+        return replace(place, value=value, operator=operator, node=node, wrong=wrong, before=before)
 
-        Bisection over the number of nodes: values that no node of a beginning reads are outputs.
+    def _last(self, failure: Failure, exposed: TestCase) -> tuple[str, Mismatch | None] | None:
+        """The value that ends the shortest beginning of the model that fails in the same way, and
+        how it is wrong if it is; by bisection over the number of nodes.
+        """
+        right, wrong = 0, len(self.view.case.graph.nodes)
+        found = self._fails(failure, exposed, wrong)
+        while found is not None and wrong - right > 1:
+            middle = (right + wrong) // 2
+            if ends := self._fails(failure, exposed, middle):
+                wrong, found = middle, ends
+            else:
+                right = middle
+        return found
+
+    def _fails(
+        self, failure: Failure, exposed: TestCase, count: int
+    ) -> tuple[str, Mismatch | None] | None:
+        """The last value of a beginning of so many nodes, or its first wrong one, if it fails as
+        the model does; None if it does not. What none of its nodes reads is an output.
         """
         from nnfuzz.testcase.foreign import with_outputs
 
-        assert self.shown is not None
-        case, expected = self.view.case, self.shown.case.expected
-        graph = self.view.graph(case)
-        right, wrong, found = 0, len(graph.nodes), None
-        while wrong - right > 1 or found is None:
-            count = (right + wrong) // 2 if wrong - right > 1 else wrong
-            read = {name for node in graph.nodes[:count] for name in node.inputs}
-            made = [name for node in graph.nodes[:count] for name in node.outputs]
-            ends = [n for n in made if n not in read or (n in graph.outputs)]
-            cut = with_outputs(case, graph, ends, expected)
-            if cut is None:
-                return None
-            done = self.run.once(cut, {failure.backend: [target.level]})
-            (outcome,) = done.outcomes
-            bad = [m for m in map(lambda n: mismatch_of(done, outcome.target, n), ends) if m]
-            if bad:
-                wrong, found = count, bad[0]
-            elif count == wrong:
-                return None
-            else:
-                right = count
-        value = next(v for v in self.values if v.name == found.output)
-        return value, found
+        graph = self.view.graph(self.view.case)
+        nodes = graph.nodes[:count]
+        read = {name for node in nodes for name in node.inputs} - {*graph.outputs}
+        ends = [name for node in nodes for name in node.outputs if name not in read]
+        cut = with_outputs(self.view.case, graph, ends, exposed.expected)
+        if cut is None:
+            return None
+        done = self.run.once(cut, {failure.backend: failure.levels[:1]})
+        (outcome,) = done.outcomes
+        if failure.kind is not OutcomeKind.MISMATCH:
+            same = (outcome.kind, outcome.stage) == (failure.kind, failure.stage)
+            return (ends[-1], None) if same else None
+        wrong = ((name, mismatch_of(done, outcome.target, name)) for name in ends)
+        return next(((name, own) for name, own in wrong if own), None)

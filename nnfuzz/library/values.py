@@ -66,7 +66,7 @@ class View:
                 tuple(dict.fromkeys(f"{loss.why}, at {loss.value}" for loss in why.get(name, ()))),
                 tuple(self._computed(name, o, bounds[name], result) for o in result.outcomes),
                 self._groups(name, bounds[name], result),
-                *(self._maker(name) if made else ()),
+                *(self.maker(name) if made else ()),
             )
             for name in bounds
         ]
@@ -102,7 +102,7 @@ class View:
         arrays[PYTORCH] = result.case.expected[name]
         return tuple(map(tuple, grouped(arrays, bounds)))
 
-    def _maker(self, value: str) -> tuple[str, str]:
+    def maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
         from nnfuzz.testcase.foreign import node_of
         from nnfuzz.untrusted import parsed_model
