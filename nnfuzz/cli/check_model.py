@@ -93,8 +93,9 @@ def check(
     who agrees with whom; of what is wrong, the first wrong node, its worst element with the
     interval that was expected, and the pass that is to blame if it can be found.
 
-    Inputs are searched under which no value is NaN or infinite. What operators without a spec
-    compute is not compared, but differences between compilers are shown.
+    The model runs as it is, and once more with every value as an output: what later nodes hide of a
+    wrong value shows then. Inputs are searched under which no value is NaN or infinite. What
+    operators without a spec compute is not compared, but differences between compilers are shown.
 
     Exit codes: 0 every output was compared and is right, 1 something is wrong or fails, 2 wrong
     usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not compared, or less than nine
@@ -111,7 +112,6 @@ def check(
             _targets(backend or [], listed(level), plugin or []),
             _inputs(inputs, file) if inputs else None,
             tolerance=tolerance,
-            nodes=every_node,
             localise=localise,
             seed=seed,
             plugins=plugin or [],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import ONNX, Target
 from nnfuzz.experiment import result as engine
@@ -35,7 +35,7 @@ def check_model(
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     tolerance: str = "",
-    nodes: bool = False,
+    values: bool = True,
     localise: bool = True,
     seed: int = 0,
     plugins: Iterable[str | Path] = (),
@@ -50,9 +50,10 @@ def check_model(
     model: a file, its bytes, a ModelProto, or a test case. targets: as in `Experiment`; default:
     the installed compilers that read ONNX. inputs: arrays by name; default: valid ones are
     searched, a function of the model and `seed`. tolerance: a criterion of your own, such as
-    "rtol=1e-3,atol=1e-5" or "ulp=4", beside the error envelope. nodes: whether all values are
-    looked at even if all outputs are right. localise: whether the passes that are to blame are
-    looked for. watch: called before each step with what it is.
+    "rtol=1e-3,atol=1e-5" or "ulp=4", beside the error envelope. values: whether the model runs once
+    more with every value as an output, which names the first wrong node, and finds what later nodes
+    hide. localise: whether the passes that are to blame are looked for. watch: called before each
+    step with what it is.
 
     Raises: ModelError if the model cannot be imported, or has no valid inputs; CriterionError;
     what `Experiment` raises; OSError.
@@ -70,16 +71,16 @@ def check_model(
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
         view = View(case, registry, criterion)
-        place = Places(run, view, localise, watch, _exposed(run, view.case))
-        wrong = any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
-        values = place.look() if nodes or wrong else ()
-        places = tuple(place.of(failure) for failure in result.failures)
+        places = Places(run, view, localise, watch, _exposed(run, view.case) if values else None)
+        seen = places.look()
+        found = [places.of(failure) for failure in result.failures]
+        found += [places.of(failure, hidden=True) for failure in places.hidden(result)]
     return ModelCheck(
         case,
         result,
         view.outputs(result),
-        values,
-        places,
+        seen,
+        tuple(found),
         str(criterion or ""),
         tuple(_notes(result)),
         {label(o.target): _said(o) for o in result.outcomes if o.outputs is None},

@@ -130,8 +130,9 @@ class Place:
     """Where a failure comes from.
 
     value, operator, node: the first wrong value, and what computes it; "" where no value is wrong
-    or the failure is an error. wrong: how the value differs. before: a sentence on what the node
-    reads. fused: whether it is wrong only if it is compiled together with nodes in front of it.
+    or it is unknown where an error begins. wrong: how the value differs. before: a sentence on what
+    the node reads. fused: whether it is wrong only if it is compiled together with nodes in front of it.
+    hidden: whether no output of the model is wrong, because later nodes hide it.
     accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with all of
     this. folder: where it was saved; "" if it was not.
     """
@@ -144,6 +145,7 @@ class Place:
     wrong: Mismatch | None = None
     before: str = ""
     fused: bool = False
+    hidden: bool = False
     accused: str = ""
     passes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
@@ -162,6 +164,8 @@ class Place:
             if self.wrong:
                 yield f"    {self.wrong}"
             yield f"    {self.before}"
+        if self.hidden:
+            yield "    no output of the model shows it: later nodes may round by as much"
         if self.accused:
             yield f"  accused: {self.accused}"
         yield from (f"    {sentence}" for sentence in self.evidence)
@@ -175,7 +179,7 @@ class ModelCheck:
 
     case: the model with its inputs. result: of the experiment. outputs: of the model; those that
     the reference does not reach have a share of 0. values: of every node in topological order, if
-    that was asked for or something is wrong. places: one per failure. criterion: the user's own,
+    they were looked at. places: one per failure. criterion: the user's own,
     as text. notes: what else should be known, one line each.
     """
 
@@ -193,7 +197,7 @@ class ModelCheck:
     def failed(self) -> bool:
         """Whether a target is wrong or fails, or beyond the user's own criterion."""
         beyond = any(own.beyond for output in self.outputs for own in output.computed)
-        return bool(self.result.failures or self.result.flaky or beyond)
+        return bool(self.places or self.result.flaky or beyond)
 
     @property
     def compared(self) -> bool:
@@ -208,20 +212,18 @@ class ModelCheck:
 
     def summary(self) -> str:
         """One line."""
-        total = len(self.result.outcomes)
-        bad = {t for f in (*self.result.failures, *self.result.flaky) for t in f.targets}
-        idle = total - len(bad) - sum(o.outputs is not None for o in self._others(bad))
+        targets = {own.target for output in self.outputs for own in output.computed}
+        bad = {target for place in self.places for target in place.targets}
+        idle = self.errors.keys() - bad
+        total = len(targets)
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
-        parts += [f"{idle} of {total} targets do not run it"] if idle else []
+        parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
         few = [output for output in self.outputs if output.share < ENOUGH]
         parts += [f"{output.name} is {output.coverage}" for output in few]
         if self.failed and not bad:
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
         verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
         return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
-
-    def _others(self, bad: set[Any]) -> list[Any]:
-        return [o for o in self.result.outcomes if o.target not in bad]
 
     def lines(self, nodes: bool = False) -> Iterator[str]:
         """The report. nodes: with what every target makes of every node."""

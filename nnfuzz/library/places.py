@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.experiment import result as engine
-from nnfuzz.library.experiment import Experiment
+from nnfuzz.library.experiment import Experiment, Result
 from nnfuzz.library.finding import Failure
 from nnfuzz.library.model_check import Output, Place
 from nnfuzz.library.values import View, label, mismatch_of
@@ -25,7 +24,7 @@ class Places:
     """Looks for the nodes and passes at which failures begin.
 
     exposed: the case with every value as an output, None if that cannot be had. shown: what the
-    targets make of it, if that was asked for; values: the same, as reports have it.
+    targets make of it; values: the same, as reports have it.
     """
 
     run: Experiment
@@ -33,7 +32,7 @@ class Places:
     localise: bool
     watch: Watch
     exposed: TestCase | None = None
-    shown: engine.Result | None = None
+    shown: Result | None = None
     values: tuple[Output, ...] = ()
 
     def look(self) -> tuple[Output, ...]:
@@ -41,12 +40,26 @@ class Places:
         if self.exposed is None:
             return ()
         self.watch("looking at every value")
-        self.shown = self.run.once(self.exposed)
+        self.shown = self.run(self.exposed)
         self.values = self.view.outputs(self.shown, made=True)
         return self.values
 
-    def of(self, failure: Failure) -> Place:
-        """The place of a failure, at the least optimised target that fails."""
+    def hidden(self, result: Result) -> list[Failure]:
+        """The wrong values of targets on which no output of the model is wrong: later nodes hide
+        them, whose own rounding may be as large."""
+        known = {label(target) for failure in result.failures for target in failure.targets}
+        return [
+            failure
+            for failure in (self.shown.failures if self.shown else ())
+            if failure.kind is OutcomeKind.MISMATCH
+            and known.isdisjoint(map(label, failure.targets))
+        ]
+
+    def of(self, failure: Failure, hidden: bool = False) -> Place:
+        """The place of a failure, at the least optimised target that fails.
+
+        hidden: whether it shows in the run with every value as an output alone.
+        """
         finding, told = failure.finding, {}
         if self.localise:
             self.watch(f"looking for the cause: {failure.signature.title}")
@@ -58,6 +71,7 @@ class Places:
             accused=told.get("party", "") or finding.blame.accused,
             passes=tuple(told.get("passes", ())),
             evidence=tuple(told.get("evidence", ())),
+            hidden=hidden,
         )
         if failure.kind is OutcomeKind.MISMATCH and (first := self._first(failure)):
             return self._at(place, *first, before=self._sure(first[0]))
