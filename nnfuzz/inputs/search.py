@@ -47,6 +47,8 @@ class SearchConfig:
     steps: gradient steps per restart, fewer in graphs below 25 nodes; 0: no descent. patience:
     steps for one operator without progress after which a restart is given up. rate: of Adam,
     relative to a parameter's magnitude.
+    moderate: whether draws leave regimes of magnitude and wrap-around alone, under which much of a
+    model may compute next to nothing.
     seconds: of CPU time, so that it is the same on a busy machine; last resort against pathological
     graphs, checked between steps.
     """
@@ -59,6 +61,7 @@ class SearchConfig:
     redraws: int = 2
     nudges: int = 2
     steady: float = 0.99
+    moderate: bool = False
     seconds: float = 20.0
 
 
@@ -188,11 +191,12 @@ class _Search:
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
         """All parameters anew; in the first draw, tamed one after the other where that must be."""
         self.draws += 1
+        calm = max(restart, int(self.settings.moderate))
         values: Values = {}
         for name in self.program.parameters:
             array = self.given.get(name)
             if array is None:
-                array = draw(self.rng, self.graph.type(name), wanted.get(name), restart)
+                array = draw(self.rng, self.graph.type(name), wanted.get(name), calm)
             values[name] = tensor(array)
         violation = self._run(values)
         free = set(self.program.parameters) - self.given.keys() if restart == 0 else set()

@@ -31,8 +31,8 @@ class Computed:
 
     state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
     differs; None where it does not. ulp: the largest distance of a comparable element from the
-    reference, in units in the last place; None without outputs. beyond: elements outside of the
-    user's own criterion; None without one.
+    reference, in units in the last place of the largest one; None without outputs. beyond:
+    elements outside of the user's own criterion; None without one.
     """
 
     target: str
@@ -46,7 +46,7 @@ class Computed:
         if self.wrong:
             told = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
         elif self.state == State.RIGHT and self.ulp:
-            told = f"right, at most {_brief(self.ulp)} units in the last place from the reference"
+            told = f"right, {_brief(self.ulp)} units in the last place at most"
         if self.beyond is not None:
             own = f"{self.beyond} elements beyond" if self.beyond else "within"
             told += f"; {own} your tolerance"
@@ -131,8 +131,8 @@ class Place:
 
     value, operator, node: the first wrong value, and what computes it; "" where no value is wrong
     or it is unknown where an error begins. wrong: how the value differs. before: a sentence on what
-    the node reads. fused: whether it is wrong only if it is compiled together with nodes in front of it.
-    hidden: whether no output of the model is wrong, because later nodes hide it.
+    the node reads. fused: whether it is wrong only if it is compiled together with nodes in front
+    of it. hidden: whether no output of the model is wrong, because later nodes hide it.
     accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with all of
     this. folder: where it was saved; "" if it was not.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from nnfuzz.inputs.draws import draw
 from nnfuzz.inputs.program import Cause, Program, index_ranges
-from nnfuzz.inputs.search import NotFound, search
+from nnfuzz.inputs.search import NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.module import execute, tensors
@@ -29,6 +29,8 @@ STAND_IN = 1e4
 every dtype, as exp(-inf) is."""
 TRIALS = 24
 """Draws in which the values around a node are looked at that no inputs suit."""
+MODERATE = SearchConfig(moderate=True)
+"""Inputs of the usual kind: a wrong kernel must show, and one check has one set of inputs."""
 KEPT = 2 / 3
 """The share of the last axis that a mask keeps: padding stands at the end."""
 
@@ -50,16 +52,18 @@ def found_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
     failed: NotFound | Exception | None = None
     for given in _attempts(graph, weights):
         try:
-            found = search(graph, random.Random(seed), given=given)
+            found = search(graph, random.Random(seed), MODERATE, given)
         except Exception as error:  # weights or inputs that an operator cannot take
             failed = failed or error
             continue
         if isinstance(found, NotFound):
             failed = failed or found
-        elif _finite(graph, {**found.inputs, **weights}):
-            return found.inputs
-        else:
-            second = second or found.inputs
+            continue
+        ends = _with_ends(graph, found.inputs)
+        for inputs in (ends, found.inputs):
+            if _finite(graph, {**inputs, **weights}):
+                return inputs
+        second = second or found.inputs
     if second is not None:
         return second
     if isinstance(failed, NotFound) and failed.violations:
@@ -108,6 +112,17 @@ def _masks(graph: Graph) -> dict[str, np.ndarray]:
                 mask[..., math.ceil(mask.shape[-1] * KEPT) :] = 0
             found[name] = mask
     return found
+
+
+def _with_ends(graph: Graph, inputs: Arrays) -> Arrays:
+    """The inputs, with the least and the greatest index in those that are indices."""
+    ranges = index_ranges(graph)
+    made = dict(inputs)
+    for name in made.keys() & ranges.keys():
+        made[name] = np.array(made[name])
+        if made[name].size > 2:
+            made[name].flat[0], made[name].flat[-1] = ranges[name]
+    return made
 
 
 def _finite(graph: Graph, params: Arrays) -> bool:
