@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Attribute, Choice, Real, Sym
+from nnfuzz.spec.attributes import REQUIRED, Attribute, Choice, Real, Sym
 from nnfuzz.spec.operator import OpSpec
 
 PASSES = 4
@@ -89,8 +89,6 @@ def _offered(declared: Choice, op: OpSpec, takes: Sequence[TensorType]) -> list[
 
 
 def _given(declared: Choice) -> bool:
-    from nnfuzz.spec.attributes import REQUIRED
-
     return declared.default is not REQUIRED
 
 

@@ -108,7 +108,7 @@ def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None
     graph.input.extend(onnx.ValueInfoProto(name=name, type=found.types[name]) for name in needed)
     try:
         ReferenceEvaluator(protos.typed(protos.model(graph, found.opset)))
-    except NotImplementedError:
+    except Exception:  # unknown operators and versions each have an exception of their own
         found.uncomputed.update(node.output)
 
 
@@ -141,8 +141,8 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
     found.constants.update(results)
     for (name, array), dtype in zip(results.items(), dtypes):
         found.types[name] = tensor_type(dtype.onnx, array.shape)
-    if node.op_type not in PLAIN:
-        found.computed.update(results)
+    if node.op_type not in PLAIN:  # a graph cannot hold what is empty, so it is a plain constant
+        found.computed.update(name for name, array in results.items() if array.size)
     return True
 
 

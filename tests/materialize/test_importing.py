@@ -311,3 +311,29 @@ def test_a_transposed_convolution_is_not_read_with_padding_below_nothing():
     text = "m (float[1, 1, 4] x, float[1, 1, 1] w) => (float[1, 1, M] y) "
     graph = read(text + '{ y = ConvTranspose<auto_pad = "SAME_UPPER", strides = [2]>(x, w) }')
     assert opaque_nodes(graph) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18])
+def test_what_the_reference_evaluator_lacks_at_an_opset_is_read_by_its_spec(opset):
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]> m (float[3, 4] x) => (float[3, 4] y)
+        <float scale = {{0.05}}, int8 zero = {{3}}> {{
+            q = QuantizeLinear(x, scale, zero)
+            y = DequantizeLinear(q, scale, zero)
+        }}"""
+    )
+    graph = import_onnx(model, REGISTRY, opset).graph
+    assert [node.op.name for node in graph.nodes] == ["QuantizeLinear", "DequantizeLinear"]
+
+
+def test_an_empty_part_of_a_shape_is_a_constant():
+    graph = read(
+        """m (float[2, 6] x) => (float[3, 4] y)
+        <int64[1] two = {2}, int64[1] far = {99}, int64[2] sizes = {3, 4}> {
+            shape = Shape(x)
+            rest = Slice(shape, two, far)
+            all = Concat<axis = 0>(sizes, rest)
+            y = Reshape(x, all)
+        }"""
+    )
+    assert [node.op.name for node in graph.nodes] == ["Reshape"]
