@@ -51,12 +51,13 @@ class View:
 
         case = result.case
         graph, params = self.graph(case), {**case.inputs, **case.weights}
-        bounds = enclosure(graph, params, case.expected).envelopes
+        enclosed = enclosure(graph, params, case.expected)
+        bounds = enclosed.envelopes
         shares = {
             name: float(own.comparable.mean()) if own.ref.size else 1.0
             for name, own in bounds.items()
         }
-        why = losses(graph, params, [n for n, share in shares.items() if share < 1 and not made])
+        why = losses(enclosed, [n for n, share in shares.items() if share < 1 and not made])
         types = {v.name: f"{v.dtype}{list(v.shape)}" for v in case.graph.values}
         found = [
             Output(
@@ -114,7 +115,7 @@ class View:
 
     def _unreached(self, bounds: Iterable[str]) -> list[Output]:
         """The outputs of the model that the reference does not compute."""
-        from nnfuzz.execute.backend import read_interface
+        from nnfuzz.execute.interface import read_interface
 
         known = {*bounds, *self.case.inputs}
         names = [name for name in read_interface(self.case.model)[1] if name not in known]
