@@ -18,7 +18,7 @@ from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.execute.issue_form import IssueForm
-    from nnfuzz.report.finding import Finding
+    from nnfuzz.execute.registry import BackendRegistry
     from nnfuzz.report.issue import Issue
 
 GH = "gh"
@@ -51,13 +51,15 @@ def file(
     without a yes.
     """
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import chosen_model, open_finding
+    from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
     from nnfuzz.report.issue import issue
     from nnfuzz.untrusted import read_text
 
     folder = chosen_model(finding, original)
-    found = open_finding(folder, Consent(folder, plugin or []))
-    form = _form(found, tracker, plugin or [])
+    consent = Consent(folder, plugin or [])
+    found = open_finding(folder, consent)
+    name = tracker or found.failure.backend
+    form = _form(name, backends_of(found, plugin or [], consent, name))
     script = folder / "repro.py"
     made = issue(found, form, read_text(script) if script.is_file() else "")
     typer.echo(f"{made.title}\n\n{made.body}")
@@ -68,12 +70,9 @@ def file(
     raise typer.Exit(OK)
 
 
-def _form(found: Finding, tracker: str, plugins: list[Path]) -> IssueForm:
+def _form(name: str, backends: BackendRegistry) -> IssueForm:
     """Raises: UsageError if the adapter names no tracker; RegistryError."""
-    from nnfuzz.cli.findings import backends_of
-
-    name = tracker or found.failure.backend
-    form = backends_of(found, plugins).get(name).issue_form
+    form = backends.get(name).issue_form
     if form is None:
         raise UsageError(
             f"the adapter of {name} names no tracker (Backend.issue_form): paste report.md, or "

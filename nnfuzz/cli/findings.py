@@ -63,16 +63,22 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     return found
 
 
-def backends_of(found: Finding, plugins: Iterable[Path]) -> BackendRegistry:
+def backends_of(
+    found: Finding, plugins: Iterable[Path], consent: Consent, needed: str = ""
+) -> BackendRegistry:
     """All backends: those of these files and of the finding's own plug-ins as well.
 
-    Raises: RegistryError.
+    needed: name of a backend that must be there.
+    Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
     """
     from nnfuzz.execute.registry import BackendRegistry
 
     own = found.backend
     stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
-    return BackendRegistry.discover([*plugins, *stored])
+    registry = BackendRegistry.discover([*plugins, *stored])
+    if needed and consent.refused and needed not in registry.names():
+        raise consent.error()
+    return registry
 
 
 def backend_of(
@@ -83,14 +89,13 @@ def backend_of(
     plugins: files besides those of the finding. None if neither names a backend.
     Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
-    own = found.backend
-    registry = backends_of(found, plugins)
     for plugin in consent.refused:
         typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
+    own = found.backend
+    needed = own.name if own and not text else ""
+    registry = backends_of(found, plugins, consent, needed)
     if text:
         return registry.parse(text)
     if own is None:
         return None
-    if consent.refused and own.name not in registry.names():
-        raise consent.error()
     return replace(registry.spec(own.name, own.options, own.release), label=own.label)

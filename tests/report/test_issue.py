@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from nnfuzz.cli import file as command
+from nnfuzz.cli.consent import remember
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from nnfuzz.execute.issue_form import IssueForm
@@ -17,6 +21,7 @@ from nnfuzz.reading import Unreadable
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.report.issue import Issue
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FORMS = {
     "onnxruntime": ("microsoft/onnxruntime", "ONNX Runtime Version or Commit ID"),
     "tvm": ("apache/tvm", "Steps to reproduce"),
@@ -146,3 +151,17 @@ def test_what_is_no_finding_and_who_names_no_tracker(finding, tmp_path):
     assert isinstance(done.exception, Unreadable)
     code, told = run(finding, "--tracker", "onnxslim")
     assert code == 2 and "names no tracker" in told
+
+
+def test_the_plugin_of_a_finding_names_the_tracker(tmp_path, finding_of):
+    plugin = tmp_path / "hasty.py"
+    shutil.copy(EXAMPLES / "hasty.py", plugin)
+    found = finding_of("planted,bug=value")
+    spec = BackendRegistry.discover([plugin]).spec("hasty")
+    found = replace(found, backend=replace(spec, plugins=(str(plugin),)))
+    folder = write_finding(tmp_path / "finding", found, "")
+    code, told = run(folder, "--tracker", "hasty")
+    assert code == 2 and f"add --plugin {plugin} if you trust it" in told
+    remember([plugin])
+    code, told = run(folder, "--tracker", "hasty")
+    assert code == 0 and "### What happens\n" in told
