@@ -24,6 +24,8 @@ REGIONS = ((0.0, 0.75), (0.25, 0.5), (0.125, 0.875), (0.75, 0.25), (0.5, 0.5))
 """What to crop to; never beyond the tensor, where a constant begins all of a sudden."""
 ENDS = ("align_corners", "tf_crop_and_resize")
 """Transformations that depend on how many elements come out."""
+LONGEST = 4096
+"""Elements along an axis up to which a ratio of two sizes is known from its nearest float."""
 TRANSFORMATIONS = ("half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", *ENDS)
 
 
@@ -48,7 +50,9 @@ class Resizing(DataMovement):
     """What lies beyond the tensor, where no region reaches."""
 
     def _factors(self):
-        return [Fraction(s) for s in self.scales]
+        """The scales; those that sizes imply are ratios of sizes, which no float may hold."""
+        exact = [Fraction(s) for s in self.scales]
+        return [s.limit_denominator(LONGEST) for s in exact] if self.by_size else exact
 
     def requires(self, x):
         yield len(self.scales) == x.rank - 2
@@ -118,11 +122,19 @@ class ResizeNearest(Resizing):
         lambda op: (
             ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
             if 3 not in op.scales
-            else ("round_prefer_floor", "round_prefer_ceil")
-            if op.transformation != "asymmetric"
-            else ("round_prefer_floor", "round_prefer_ceil", "floor")
+            else op._modes_by_thirds()
         )
     )
+
+    def _modes_by_thirds(self):
+        to_nearest = ("round_prefer_floor", "round_prefer_ceil")
+        return (*to_nearest, "floor") if self.transformation == "asymmetric" else to_nearest
+
+    def requires(self, x):
+        yield from super().requires(x)
+        # Models of others may have positions that rounding moves to another element.
+        yield set(self.scales) <= {1, 2, 3, 4, 0.5, 0.25} and self.transformation not in ENDS
+        yield 3 not in self.scales or self.nearest_mode in self._modes_by_thirds()
 
     def torch(self, x):
         if (self.transformation, self.nearest_mode) != ("asymmetric", "floor"):

@@ -117,6 +117,16 @@ def _pool(
     for type_ in (*gives, *takes):
         yield type_.dtype
         yield type_.sizes
+    yield from _ratios(takes, gives)
     yield from range(2, 9)
     for type_ in (*takes, *gives):
         yield from type_.sizes
+
+
+def _ratios(takes: Sequence[TensorType], gives: Sequence[TensorType]) -> Iterator[Any]:
+    """By what the sizes of the first input grow, where the first output has as many axes."""
+    pairs = [tuple(zip(one.sizes, other.sizes)) for one, other in zip(takes[:1], gives[:1])]
+    for sizes in pairs:
+        if takes[0].rank == gives[0].rank and all(before for before, _ in sizes):
+            grown = tuple(after / before for before, after in sizes)
+            yield from (grown, grown[2:]) if set(grown) != {1.0} else ()

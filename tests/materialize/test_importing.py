@@ -337,3 +337,26 @@ def test_an_empty_part_of_a_shape_is_a_constant():
         }"""
     )
     assert [node.op.name for node in graph.nodes] == ["Reshape"]
+
+
+def test_a_resize_to_sizes_has_the_ratios_of_sizes_as_its_scales():
+    graph = read(
+        """m (float[2, 3, 5, 4] x) => (float[2, 3, 7, 6] y) <int64[4] sizes = {2, 3, 7, 6}> {
+            y = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(x,,,sizes)
+        }"""
+    )
+    (node,) = graph.nodes
+    x = torch.rand(2, 3, 5, 4, dtype=torch.float64)
+    resized = torch.nn.functional.interpolate(x, (7, 6), mode="bilinear", align_corners=True)
+    assert node.op.name == "ResizeLinear"
+    torch.testing.assert_close(node.op.torch(x), resized)
+
+
+def test_a_resize_whose_positions_rounding_moves_stays_opaque():
+    graph = read(
+        """m (float[1, 1, 8] x) => (float[1, 1, 14] y) <int64[3] sizes = {1, 1, 14}> {
+            y = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric",
+                nearest_mode = "floor">(x,,,sizes)
+        }"""
+    )
+    assert opaque_nodes(graph) == ["Resize"]
