@@ -1,7 +1,6 @@
-"""Do two compilers compute my model right? python check_my_model.py MODEL.onnx [COMPILER ...]
+"""Do compilers compute my model right? python check_my_model.py MODEL.onnx [COMPILER ...]
 
-Right is what lies in the envelope: an interval around a float64 reference, with room for the
-rounding errors that a correct compiler may make, and no more.
+`nnfuzz check MODEL.onnx` does the same and more; this is for programs of your own.
 """
 
 import sys
@@ -11,15 +10,12 @@ import nnfuzz
 if __name__ == "__main__":
     path, *compilers = sys.argv[1:]
     # Inputs are searched under which no value is NaN or infinite. To choose them yourself:
-    # TestCase.from_onnx(path, {"image": numpy.zeros((1, 3, 8, 8), "float32")})
+    # check_model(path, compilers, {"image": numpy.zeros((1, 3, 8, 8), "float32")})
     try:
-        case = nnfuzz.TestCase.from_onnx(path)
+        check = nnfuzz.check_model(path, compilers)  # none: all that are installed
     except nnfuzz.ModelError as error:
         sys.exit(f"{path}: {error}")
-    with nnfuzz.Experiment(compilers or ["onnxruntime", "tvm"]) as run:
-        result = run(case)
-    print(result)  # one line per compiler and level
-    for failure in result.failures:
-        print(failure, "-- accused:", result.blame(failure).accused or "nobody")
-        print("  ->", failure.finding.save("out"))
-    sys.exit(not result.ok)
+    print(check)
+    for place in check.save("out").places:
+        print(place.folder, "-- first wrong:", place.maker or "unknown")
+    sys.exit(not check.ok)

@@ -26,12 +26,11 @@ from onnx import parser
 import nnfuzz
 from nnfuzz.execute.target import Target
 
-SCRIPTS = Path(__file__).parent
-sys.path.insert(0, str(SCRIPTS))
+sys.path.insert(0, str(Path(__file__).parent))
 from check_imports import exported
 from modules import MODULES
 
-PLUGIN = SCRIPTS / "planted" / "one_node.py"
+PLUGIN = Path(__file__).parent / "planted" / "one_node.py"
 TORCHSCRIPT, DYNAMO, BY_HAND = ("torchscript", 17), ("dynamo", 20), ("", 0)
 WRITTEN = {
     "normalise": "float[2, 6] x) => (float[2, 6] y) { m = ReduceMean<axes = [1]>(x) d = Sub(x, m) "

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from onnx import parser
 
 from nnfuzz.cli.main import application
 from tests.command import nnfuzz
@@ -49,6 +50,11 @@ ONLY_PARSED = {
     "scripts/test": "makes .venv and runs these tests",
 }
 """What no test runs, by its beginning, and why."""
+
+MINE = parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> mine (float[2, 3] x) => (float[2, 3] y)'
+    "{ a = Relu(x)  y = Softmax(a) }"
+)
 
 BROKEN = '''
 from nnfuzz.backends.onnxruntime import OnnxRuntime
@@ -139,6 +145,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess:
 def folder(tmp_path):
     """What the commands of the pages take for granted: models, and a place for pictures."""
     (tmp_path / "docs").mkdir()
+    (tmp_path / "mine.onnx").write_bytes(MINE.SerializeToString())
     made = run("nnfuzz generate --count 1 --nodes 2 --exporter direct --out zoo", tmp_path)
     assert made.returncode == 0, made.stderr
     return tmp_path

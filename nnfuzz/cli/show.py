@@ -37,7 +37,7 @@ def show(
 
     One line per input, weight, node and output, with dtypes and shapes; symbolic dimensions have
     their names, what ONNX cannot infer is "?". A model need not be one that nnfuzz has operators
-    for.
+    for. Whether compilers compute it right says nnfuzz check.
     """
     from nnfuzz.report.draw import draw
 

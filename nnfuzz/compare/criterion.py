@@ -54,7 +54,7 @@ class Criterion:
         unit = envelope.ulp if envelope.dtype.is_float else np.zeros(wanted.shape)
         with np.errstate(invalid="ignore", over="ignore"):
             limit = np.maximum(self.atol + self.rtol * np.abs(expected), self.ulp * unit)
-            within = np.abs(given - expected) <= limit
+            within = (np.abs(given - expected) <= limit) & np.isfinite(expected)
         same = (given == expected) | (np.isnan(given) & np.isnan(expected))
         return int(np.count_nonzero(~(within | same)))
 

@@ -19,7 +19,6 @@ from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.library.places import Places, Watch
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.library.values import View, label
-from nnfuzz.report.text import trimmed
 from nnfuzz.testcase import case as testcase
 from nnfuzz.testcase.client import ProducerError
 
@@ -105,7 +104,8 @@ def _exposed(run: Experiment, case: testcase.TestCase) -> testcase.TestCase | No
 
 
 def _said(outcome: Outcome) -> str:
-    return trimmed(" ".join(f"{outcome.kind}: {outcome.message}".split()), MESSAGE)
+    whole = " ".join(f"{outcome.kind}: {outcome.message}".split())
+    return whole if len(whole) <= MESSAGE else f"{whole[:MESSAGE]}..."
 
 
 def _notes(result: engine.Result) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -108,16 +108,20 @@ class Output:
     def lines(self) -> Iterator[str]:
         """A headline, and a line per target; targets that do the same share one."""
         yield f"{self.name} {self.type}: {self.coverage}"
-        told: dict[str, list[str]] = {}
-        for own in self.computed:
-            told.setdefault(str(own), []).append(own.target)
-        for text, targets in told.items():
-            yield f"  {', '.join(targets)}: {text}"
+        yield from _together((own.target, str(own)) for own in self.computed)
         if len(self.groups) > 1:
             yield f"  who agrees: {' | '.join(', '.join(group) for group in self.groups)}"
         if self.disputed:
             first, second = self.groups[0][0], self.groups[1][0]
             yield f"  {first} and {second} differ, and nobody knows who is right"
+
+
+def _together(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A line per text, with all targets of which it is said."""
+    told: dict[str, list[str]] = {}
+    for target, text in rows:
+        told.setdefault(text, []).append(target)
+    return (f"  {', '.join(targets)}: {text}" for text, targets in told.items())
 
 
 def shown_share(share: float) -> str:
@@ -168,7 +172,8 @@ class Place:
             yield "    no output of the model shows it: later nodes may round by as much"
         if self.accused:
             yield f"  accused: {self.accused}"
-        yield from (f"    {sentence}" for sentence in self.evidence)
+        said = f"the first wrong one is {self.value}," if self.value else "nothing"
+        yield from (f"    {sentence}" for sentence in self.evidence if said not in sentence)
         if self.folder:
             yield f"  saved: {self.folder}"
 
@@ -242,9 +247,9 @@ class ModelCheck:
         if self.places:
             yield from ("", "failures:")
             yield from (f"  {line}" for place in self.places for line in place.lines())
-        if told := {t: m for t, m in self.errors.items() if m}:
+        if self.errors:
             yield from ("", "does not run:")
-            yield from (f"  {target}: {message}" for target, message in told.items())
+            yield from _together(self.errors.items())
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -120,7 +120,7 @@ class View:
         known = {*bounds, *self.case.inputs}
         names = [name for name in read_interface(self.case.model)[1] if name not in known]
         why = ("it needs what only a compiler can compute, or no input decides on it",)
-        return [Output(name, "", 0.0, why) for name in names]
+        return [Output(name, "of unknown type", 0.0, why) for name in names]
 
 
 def _fate(outcome: Outcome) -> str:

@@ -61,9 +61,10 @@ def found_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
             continue
         ends = _with_ends(graph, found.inputs)
         for inputs in (ends, found.inputs):
-            if _finite(graph, {**inputs, **weights}):
+            share = _finite(graph, {**inputs, **weights})
+            if share == 1:
                 return inputs
-        second = second or found.inputs
+            second = second or (inputs if share else None)
     if second is not None:
         return second
     if isinstance(failed, NotFound) and failed.violations:
@@ -125,11 +126,12 @@ def _with_ends(graph: Graph, inputs: Arrays) -> Arrays:
     return made
 
 
-def _finite(graph: Graph, params: Arrays) -> bool:
-    """Whether all outputs are finite on the model's own weights."""
+def _finite(graph: Graph, params: Arrays) -> float:
+    """The share of the outputs' elements that are finite on the model's own weights."""
     values = execute(graph, tensors({n: params[n] for n in (*graph.inputs, *graph.weights)}))
-    outputs = (array(values[n], graph.type(n).dtype) for n in graph.outputs)
-    return all(np.isfinite(plain(a)).all() for a in outputs if DType.of(a.dtype).is_float)
+    outputs = (plain(array(values[n], graph.type(n).dtype)).ravel() for n in graph.outputs)
+    told = np.concatenate([np.isfinite(a) for a in outputs])
+    return float(told.mean()) if told.size else 1.0
 
 
 # -- what stands in the way -----------------------------------------------------------------------
@@ -142,7 +144,10 @@ def _obstacle(graph: Graph, weights: Arrays, position: int, seed: int) -> str:
     ranges = [bounds[name] for name in node.inputs]
     if not node.op.feasible(*ranges) and (told := _described(node, ranges)):
         return f"{told} whatever the inputs are, and it is not defined there"
+    tamed = {name: _tamed(value, graph.type(name).dtype) for name, value in weights.items()}
     seen, cause = _observed(graph, weights, position, seed)
+    if not seen:
+        seen, cause = _observed(graph, tamed, position, seed)
     why = "its result is not finite" if cause is Cause.FINITE else "it is not defined there"
     told = _described(node, seen)
     return f"{told} in each of {TRIALS} trials, and {why}" if told else ""
@@ -174,15 +179,12 @@ def _observed(
 ) -> tuple[list[Range], Cause | None]:
     """The ranges that a node's inputs have in draws that get to it, and why it was not valid."""
     program, dice = Program(graph), np.random.default_rng(seed)
-    hints, tamed = (
-        index_ranges(graph),
-        {n: _tamed(w, graph.type(n).dtype) for n, w in weights.items()},
-    )
+    hints = index_ranges(graph)
     found: list[Range] = []
     cause = None
     for trial in range(TRIALS):
         drawn = {n: draw(dice, graph.type(n), hints.get(n), trial) for n in graph.inputs}
-        values = {name: tensor(value) for name, value in {**tamed, **drawn}.items()}
+        values = {name: tensor(value) for name, value in {**weights, **drawn}.items()}
         violation = program.run(values)
         if violation is None or violation.position != position:
             continue
@@ -204,7 +206,7 @@ def _described(node: Node, ranges: Sequence[Range]) -> str:
 
 
 def _spoken(range_: Range) -> str:
-    lo, hi = range_
+    lo, hi = (end + 0.0 for end in range_)  # no -0
     if lo == hi:
         return f"{lo:.6g}"
     if math.isfinite(lo) and math.isfinite(hi):

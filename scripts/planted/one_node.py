@@ -1,6 +1,6 @@
 """A compiler that computes one node of a model wrong when it optimises, and is right otherwise.
 
-    nnfuzz check mine.onnx --plugin scripts/planted/one_node.py -b one-node,fault=missing_bias,value=y
+    nnfuzz check mine.onnx --plugin scripts/planted/one_node.py -b one-node,fault=half,value=y
 
 The node is the one that computes the value, in any model that has it. The faults are those that
 kernels of real compilers have had: an attribute that is not read, operands or sides in another
@@ -72,7 +72,6 @@ with_attributes(
     "flat_window", "The first axis of a window is 1.", "MaxPool", kernel_shape=[1, 2, 2]
 )
 with_attributes("exclusive", "A sum without the element itself.", "CumSum", exclusive=1)
-with_attributes("untransposed", "transB is not read.", "Gemm", transB=0)
 on_results("off_by_a_thousandth", "Off by a thousandth.", "Conv", "Exp", change=lambda y: y * 1.001)
 on_results("half", "Computed in float16.", "Sigmoid", "MatMul", change=in_dtype(np.float16))
 on_results(

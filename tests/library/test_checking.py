@@ -1,0 +1,135 @@
+"""Models of users are checked: what is wrong is found at its node, what is right not accused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+import nnfuzz
+from nnfuzz.execute.target import Target
+
+PLUGIN = Path(__file__).with_name("strange.py")
+ONE_NODE = Path(__file__).parents[2] / "scripts" / "planted" / "one_node.py"
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> m '
+
+
+def parsed(text: str) -> onnx.ModelProto:
+    """A model whose nodes are called OPERATOR_POSITION."""
+    model = parser.parse_model(HEAD + text)
+    for i, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{i}"
+    return model
+
+
+MODEL = parsed(
+    "(float[2, 6] x) => (float[2, 6] y) { a = Tanh(x)  m = Mul(a, a)  s = Add(m, x)  e = Erf(s)  "
+    "y = Softmax(e) }"
+)
+
+
+@pytest.fixture(scope="module")
+def right():
+    return nnfuzz.check_model(MODEL, ["onnxruntime", "fusing/O0"], plugins=[PLUGIN])
+
+
+def test_a_right_model_is_right_at_every_node(right):
+    assert right.ok and right.compared and not right.failed and not right.places
+    assert right.summary() == "right: all outputs on all 3 targets"
+    (output,) = right.outputs
+    assert (output.name, output.share) == ("y", 1.0)
+    assert [own.target for own in output.computed] == [
+        "onnxruntime O0",
+        "onnxruntime O3",
+        "fusing O0",
+    ]
+    assert all(own.state == "right" and own.ulp < 100 for own in output.computed)
+    assert [(v.name, v.operator, v.node) for v in right.values] == [
+        ("a", "Tanh", "Tanh_0"),
+        ("m", "Mul", "Mul_1"),
+        ("s", "Add", "Add_2"),
+        ("e", "Erf", "Erf_3"),
+        ("y", "Softmax", "Softmax_4"),
+    ]
+    assert "node 'Mul_1' (Mul) -> m float32[2, 6]: right" in "\n".join(right.lines(nodes=True))
+    json.dumps(right.to_json())
+
+
+def planted(model: onnx.ModelProto, fault: str, value: str) -> nnfuzz.ModelCheck:
+    target = Target(f"one-node,fault={fault},value={value}")
+    return nnfuzz.check_model(model, ["onnxruntime/O0", target], plugins=[ONE_NODE])
+
+
+def test_a_wrong_kernel_is_found_at_its_node(tmp_path):
+    check = planted(MODEL, "cheap_erf", "e")
+    assert check.failed and not check.ok and check.summary() == "WRONG: 1 of 3 targets fail"
+    (place,) = check.places
+    assert (place.node, place.operator, place.value) == ("Erf_3", "Erf", "e")
+    assert place.before == "what it reads is right" and not place.hidden and not place.fused
+    assert place.accused == "optimiser" and "O0: ok" in place.evidence[0]
+    (output,) = check.outputs
+    assert output.groups == (
+        ("onnxruntime O0", "one-node O0,fault=cheap_erf,value=e", "PyTorch"),
+        ("one-node O3,fault=cheap_erf,value=e",),
+    )
+    (saved,) = check.save(tmp_path).places
+    again = nnfuzz.Finding.load(saved.folder, plugins=[ONE_NODE])
+    assert again.signature == place.finding.signature
+    assert again.localisation and again.localisation["value"] == "e"
+
+
+def test_what_later_nodes_hide_is_found():
+    model = parsed(
+        "(float[2, 6] x) => (float[2] y) { a = Sigmoid(x)  b = Floor(a)  "
+        "y = ReduceMax<axes = [1], keepdims = 0>(b) }"
+    )
+    check = planted(model, "half", "a")
+    (place,) = check.places
+    assert place.hidden and place.node == "Sigmoid_0" and check.failed
+    assert not check.result.failures and "no output of the model shows it" in str(check)
+
+
+def test_a_wrong_fusion_is_found_at_the_node_that_ends_it():
+    check = nnfuzz.check_model(MODEL, ["fusing"], plugins=[PLUGIN])
+    (place,) = check.places
+    assert place.fused and (place.node, place.value) == ("Add_2", "s")
+    assert place.wrong is not None and "it takes a fusion" in str(check)
+    assert all(own.state == "right" for value in check.values for own in value.computed)
+
+
+def test_of_an_error_the_node_is_told_with_which_it_begins():
+    check = nnfuzz.check_model(MODEL, ["raising/O0", "onnxruntime/O0"], plugins=[PLUGIN])
+    (place,) = check.places
+    assert place.node == "Erf_3" and place.wrong is None
+    assert "fails first at: e" in str(check) and "no such kernel" in str(check)
+    assert {own.state for own in check.outputs[0].computed} == {"exception in compile", "right"}
+
+
+def test_an_output_that_only_a_compiler_can_compute_is_not_compared():
+    text = '<ir_version: 8, opset_import: ["" : 17, "com.acme" : 1]> m (float[2] x) => '
+    model = parser.parse_model(text + "(float[2] y, float[2] z) { y = com.acme.F(x)  z = Relu(x) }")
+    check = nnfuzz.check_model(model, ["onnxruntime/O0"])
+    assert {output.name: output.share for output in check.outputs} == {"z": 1.0, "y": 0.0}
+    assert not check.compared and not check.failed and check.summary().startswith("not compared")
+
+
+def test_a_tolerance_of_ones_own_counts_beside_the_envelope():
+    given = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(2, 6)}
+    wide, narrow = (
+        nnfuzz.check_model(MODEL, ["onnxruntime/O0"], given, tolerance=t, values=False)
+        for t in ("rtol=1e-3,atol=1e-5", "ulp=0.001")
+    )
+    assert wide.ok and wide.outputs[0].computed[0].beyond == 0 and wide.values == ()
+    assert narrow.failed and not narrow.places and "beyond your tolerance ulp=0.001" in str(narrow)
+
+
+def test_without_targets_all_installed_compilers_run():
+    from nnfuzz.library.checking import installed_compilers
+
+    found = installed_compilers()
+    assert "onnxruntime" in found
+    assert not {"torch", "onnx-checker", "onnxslim", "exporter-dynamo"}.intersection(found)
