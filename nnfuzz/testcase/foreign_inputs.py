@@ -148,7 +148,11 @@ def _obstacle(graph: Graph, weights: Arrays, position: int, seed: int) -> str:
     seen, cause = _observed(graph, weights, position, seed)
     if not seen:
         seen, cause = _observed(graph, tamed, position, seed)
-    why = "its result is not finite" if cause is Cause.FINITE else "it is not defined there"
+    why = (
+        "its result is not finite"
+        if cause is Cause.FINITE
+        else "it is undefined there or overflows"
+    )
     told = _described(node, seen)
     return f"{told} in each of {TRIALS} trials, and {why}" if told else ""
 
@@ -201,8 +205,8 @@ def _union(one: Range, other: Range) -> Range:
 
 def _described(node: Node, ranges: Sequence[Range]) -> str:
     """Which inputs of a node are in which ranges; "" if nothing is known of any."""
-    told = [(name, _spoken(range_)) for name, range_ in zip(node.inputs, ranges)]
-    return " and ".join(f"its input {name!r} is {spoken}" for name, spoken in told if spoken)
+    told = {name: _spoken(range_) for name, range_ in zip(node.inputs, ranges)}
+    return " and ".join(f"its input {n!r} is {spoken}" for n, spoken in told.items() if spoken)
 
 
 def _spoken(range_: Range) -> str:
