@@ -132,6 +132,7 @@ class Places:
         nodes = graph.nodes[:count]
         read = {name for node in nodes for name in node.inputs} - {*graph.outputs}
         ends = [name for node in nodes for name in node.outputs if name not in read]
+        ends = [name for name in ends if name in exposed.expected]
         cut = with_outputs(self.view.case, graph, ends, exposed.expected)
         if cut is None:
             return None

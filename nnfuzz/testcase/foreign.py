@@ -137,6 +137,12 @@ def _lost(lost: Sequence[tuple[str, str]], model: onnx.ModelProto) -> str:
     )
 
 
+def computed(model: bytes) -> frozenset[str]:
+    """The values that nodes of a model's main graph compute."""
+    nodes = onnx.load_model_from_string(model).graph.node
+    return frozenset(name for node in nodes for name in node.output)
+
+
 def with_outputs(
     case: TestCase, graph: Graph, names: Sequence[str], values: Arrays
 ) -> TestCase | None:

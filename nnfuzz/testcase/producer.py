@@ -31,7 +31,7 @@ from nnfuzz.spec.motif import load_motifs
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
-from nnfuzz.testcase.foreign import with_outputs
+from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary
 from nnfuzz.testcase.test_id import Foreign, Numbered, Probe, TestId
@@ -162,14 +162,17 @@ class Producer:
     def expose(self, case: TestCase) -> TestCase:
         """The same model with every computed value as an output, in topological order.
 
-        A model of somebody else keeps its own nodes. Raises: ExportError, and as the exporters do.
+        A model of somebody else keeps its own nodes, and the outputs of nodes that it leaves out.
+        Raises: ExportError, and as the exporters do.
         """
         graph = self.load(case)
         names = [name for node in graph.nodes for name in node.outputs]
         if isinstance(case.id, Foreign):
             values = execute(graph, tensors({**case.inputs, **case.weights}))
-            arrays = {name: array(values[name], graph.type(name).dtype) for name in names}
-            if (own := with_outputs(case, graph, names, arrays)) is not None:
+            theirs = computed(case.model)
+            arrays = {n: array(values[n], graph.type(n).dtype) for n in names if n in theirs}
+            own = with_outputs(case, graph, list(arrays), arrays)
+            if own is not None and all(theirs.intersection(node.outputs) for node in graph.nodes):
                 return own
         graph.outputs = names
         return self._exported(case, graph)

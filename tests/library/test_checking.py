@@ -101,6 +101,18 @@ def test_a_wrong_fusion_is_found_at_the_node_that_ends_it():
     assert all(own.state == "right" for value in check.values for own in value.computed)
 
 
+def test_a_recurrent_cell_without_its_last_output_keeps_its_node():
+    """The spec has an output that the model leaves out."""
+    text = "(float[4, 1, 3] x) => (float[4, 1, 1, 2] y) "
+    model = parsed(text + "{ h = GRU<hidden_size = 2>(x, w, r)  y = Erf(h) }")
+    for name, shape in (("w", (1, 6, 3)), ("r", (1, 6, 2))):
+        array = np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    check = nnfuzz.check_model(model, ["raising/O0"], plugins=[PLUGIN])
+    assert [value.node for value in check.values] == ["GRU_0", "Erf_1"]
+    assert [place.node for place in check.places] == ["Erf_1"]
+
+
 def test_of_an_error_the_node_is_told_with_which_it_begins():
     check = nnfuzz.check_model(MODEL, ["raising/O0", "onnxruntime/O0"], plugins=[PLUGIN])
     (place,) = check.places
