@@ -3,13 +3,11 @@
 FROM python:3.11-slim
 
 COPY . /src
-# The public package index has PyTorch for Linux with CUDA only, some gigabytes. Wheels for processors
-# alone (versions "+cpu") are in an index of PyTorch's own, whose address its installation page gives:
-#   docker build --build-arg TORCH_INDEX=ADDRESS -t nnfuzz .
-# pip takes them by itself from any index that has them, as it takes "2.13.0+cpu" before "2.13.0".
-ARG TORCH_INDEX=""
-RUN python -m pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
-        "/src[onnxruntime,tvm,openvino]" \
+# The public package index has PyTorch for Linux with CUDA only, some gigabytes. uv knows where PyTorch
+# has its other builds: "cpu" is for processors alone; for a GPU, --build-arg TORCH=auto or such as cu130.
+ARG TORCH=cpu
+RUN python -m pip install --no-cache-dir uv \
+    && uv pip install --system --no-cache --torch-backend "$TORCH" "/src[onnxruntime,tvm,openvino]" \
     && rm -rf /src
 
 RUN useradd --create-home fuzzer && install -d -o fuzzer /work

@@ -86,14 +86,16 @@ def test_the_action_installs_what_is_asked_for(tmp_path, stub):
     assert done.stdout.split() == ["-m", "pip", "install", "--quiet", "nnfuzz[tvm]", "onnx"]
 
 
-@pytest.mark.parametrize("index", ["", "https://example.org/cpu"])
-def test_the_image_installs_extras_that_there_are(stub, index):
+@pytest.mark.parametrize("torch", ["cpu", "auto"])
+def test_the_image_installs_extras_that_there_are(stub, torch):
     (command,) = re.findall(r"^RUN (python .*?) *&& rm", DOCKERFILE, re.MULTILINE)
-    env = {**stub, "TORCH_INDEX": index}
-    done = subprocess.run(["sh", "-ec", command], env=env, capture_output=True, text=True)
+    (uv,) = re.findall(r"&& uv (.*)", command)
+    assert re.findall(r"^ARG TORCH=(.*)$", DOCKERFILE, re.MULTILINE) == ["cpu"]
+    env = {**stub, "TORCH": torch}
+    done = subprocess.run(["sh", "-ec", f"python {uv}"], env=env, capture_output=True, text=True)
     words = done.stdout.split()
-    assert words[:4] == ["-m", "pip", "install", "--no-cache-dir"]
-    assert words[4:-1] == (["--extra-index-url", index] if index else [])
+    assert words[:4] == ["pip", "install", "--system", "--no-cache"]
+    assert words[4:-1] == ["--torch-backend", torch]
     extras = re.fullmatch(r"/src\[(.*)\]", words[-1])[1].split(",")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(extras) <= project["optional-dependencies"].keys()

@@ -262,10 +262,10 @@ def markdown_line(line: str) -> Markup:
 
 
 def page_script(name: str) -> str:
-    """A page's script, which is no template: it is put in as it is."""
+    """A page's script with the one that all pages have. They are no templates, and put in as is."""
     env = environment(html=True)
     assert env.loader
-    return env.loader.get_source(env, name)[0]
+    return "".join(env.loader.get_source(env, part)[0] for part in ("copy.js.jinja", name))
 
 
 def script_hash(script: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import platform
 from pathlib import Path
 from typing import Any
@@ -263,10 +264,23 @@ def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
         if worst:
             detail += f", {worst.actual} for {worst.expected}"
         return row | {"outcome": "mismatch", "stage": "compare", "detail": detail}
+    if right := _value_beside(finding, outcome):
+        return row | {"outcome": outcome.kind.value, "detail": right}
     message = outcome.message.strip().partition("\n")[0]
     error = outcome.error_type.rpartition(".")[2]
     said = outcome.signal or ": ".join(part for part in (error, message) if part)
     return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, MAX_DETAIL)}
+
+
+def _value_beside(finding: Finding, outcome: Outcome) -> str:
+    """ "y: 0.5 there": what a level that is right returns where the failing one is wrong; or ""."""
+    wrong = first_wrong(finding)
+    array = (outcome.outputs or {}).get(wrong.output) if wrong else None
+    if wrong is None or wrong.worst is None or array is None:
+        return ""
+    index = tuple(wrong.worst.index)
+    inside = len(index) == array.ndim and all(map(operator.lt, index, array.shape))
+    return f"{wrong.output}: {array[index]} there" if inside else ""
 
 
 def _ablation(finding: Finding) -> list[dict[str, str]]:

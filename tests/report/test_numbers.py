@@ -97,7 +97,12 @@ def test_a_compiled_module_is_held_against_pytorch_at_default_tolerances(
 
 def test_levels_are_told_only_where_there_are_several(finding_of):
     finding = finding_of("planted,bug=value")
-    assert "## Levels" in tracker_report(finding)
+    report = tracker_report(finding)
+    assert "## Levels" in report
+    (good,) = (o for o in finding.outcomes if o.target not in finding.failure.targets)
+    wrong = next(w for w in wrong_outputs(finding.verdict) if w.target in finding.failure.targets)
+    value = good.outputs[wrong.output][tuple(wrong.worst.index)]
+    assert f"| {good.level} | ok | {good.stage} | `{wrong.output}: {value} there` |" in report
     alone = replace(finding, outcomes=finding.outcomes[1:])
     report = tracker_report(alone)
     assert "## Levels" not in report and "planted returns wrong values" in report

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -293,6 +294,24 @@ def test_a_search_looks_at_names_and_not_at_what_files_hold(browser, page):
     assert browser.run(TITLES) == ["exception 3"]  # its pattern is Relu, Conv (float32)
     browser.open(page.as_uri() + "#text=import")  # repro.py has it
     assert browser.run(TITLES) == []
+
+
+@pytest.mark.parametrize(
+    "clipboard", ["", "Object.defineProperty(navigator, 'clipboard', {value: 0});"]
+)
+def test_a_button_copies_a_file_or_selects_it(browser, page, clipboard):
+    browser.open(page.as_uri())
+    opened = "document.querySelectorAll('details').forEach(function (d) { d.open = true; });"
+    browser.run(f"{clipboard} {opened} document.querySelector('button.copy').click()")
+    said = "return document.querySelector('button.copy').textContent"
+    for _ in range(50):
+        if not browser.run(said).startswith("copy "):
+            break
+        time.sleep(0.1)
+    assert browser.run(said).startswith(("copied", "selected"))
+    if clipboard:
+        text = "document.querySelector('button.copy').parentNode.querySelector('pre').textContent"
+        assert browser.run(f"return String(getSelection()).trim() === {text}.trim()")
 
 
 def test_findings_are_sorted_by_click_and_by_key(browser, page):
