@@ -25,7 +25,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """A page of docs/ with its links to the top as they are in the site."""
-    return linked(markdown.replace("](../", "](")) if "/" not in page.file.src_uri else markdown
+    up = "../" * page.file.src_uri.count("/")
+    return linked(markdown.replace(f"]({up}../", f"]({up}"))
 
 
 def linked(text: str) -> str:

@@ -77,3 +77,18 @@ def test_the_plugin_for_tinygrad_keeps_the_contract():
     lacking = {name: fate for name, fate in fates.items() if fate != "ok"}
     assert all("unsupported at import" in fate for fate in lacking.values()), lacking
     assert lacking.keys() <= {dtype.value for dtype in (*INT4S, *FLOAT8S)}
+
+
+TOUR = [ROOT / "docs" / "HOW_IT_WORKS.md", *sorted((ROOT / "docs" / "rooms").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", TOUR, ids=lambda page: page.stem)
+def test_the_tour_names_files_that_there_are(page):
+    places = [ROOT / room for room in ("nnfuzz", "opspecs", "backends", "scripts", "tests")]
+    names = {path.name for place in places for path in place.rglob("*.py")}
+    for named in re.findall(r"`([\w/]+\.py)`", page.read_text()):
+        assert (ROOT / named).exists() or named in names, f"{page.name} names {named}"
+
+
+def test_the_tour_is_short():
+    assert len(TOUR[0].read_text().split()) <= 2000
