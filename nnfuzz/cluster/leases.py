@@ -1,14 +1,15 @@
-"""Who tests which indexes: ranges that are lent to nodes, in one small SQLite file.
+"""Leases: which node tests which range of indexes, kept in one small SQLite file.
 
-A range that was lent is a row until its rows and findings are published; so the file stays as small
-as what is under way, and every index below `frontier` is in exactly one row or kept. A node that is
-silent for too long loses its ranges, which the next one that asks gets: a test is a function of its
-index, so it does not matter who ran it, nor how often. What a node says late is true all the same.
+A lent range is a row until its tests and findings are published. So the file holds only work in
+progress, and every index below `frontier` is either in exactly one row or published. A node that
+stays silent for too long loses its ranges to the next node that asks. A test is a function of its
+index, so it does not matter which node runs it, or how often, and a late report is still true.
 
-Time is a parameter, and what was heard when is not stored: whoever opens the file again gives every
-node the whole term anew. No kill loses an answer that was given. A power cut may lose the last
-ones, with every session that has got them: what they lent is then lent once more. So nothing waits
-for the disk, which would answer a hundred reports a second.
+Time is a parameter, and the time of the last report is not stored: a process that opens the file
+again gives every node a whole term. A killed process loses no answer that it has given. A power
+cut may lose the latest answers, but also ends the sessions that received them; their ranges are
+lent again. For that reason nothing waits for the disk, which would limit it to a hundred reports a
+second.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from nnfuzz.campaign.lending import Lease, Lent, Report
 from nnfuzz.campaign.schedule import LONGEST, begins, epoch_of
 
 TERM = 60.0
-"""Seconds of silence after which a node's ranges are lent to others; nodes report every few."""
-LOOKS = 20
-"""For silent nodes, in a term."""
+"""Seconds without a report after which a node's ranges are lent to other nodes."""
+CHECKS = 20
+"""How often silent nodes are looked for in one term."""
 PACE, LEAST_PACE = 0.01, 0.2
-"""Seconds between reports, for each node, and at least: 100 reports a second of nodes that wait."""
+"""Seconds between two reports of a node: PACE times the number of nodes, and at least LEAST_PACE.
+"""
 LEAST, MOST = 4, 1024
-"""Tests in a range, but for the end of an epoch: half a minute of work of two cores at most, and a
-few reports."""
-SHARES = 2
-"""Ranges per epoch and node, so that the last ones end at about the same time."""
+"""Fewest and most tests in a range (fewer at the end of an epoch). MOST is about half a minute of
+work for two cores."""
+RANGES_PER_NODE = 2
+"""Ranges of an epoch for each node, so that the last ones end at about the same time."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS ranges (first INTEGER PRIMARY KEY, end INTEGER NOT NULL, holder TEXT,
@@ -47,8 +49,10 @@ CREATE INDEX IF NOT EXISTS reducing ON reductions (cluster) WHERE NOT done;
 
 
 class Leases:
-    """limit: of the indexes; None for no end. term: see TERM. longest: epoch. closed: whether
-    nothing more is lent, since the time is over.
+    """Lends ranges of indexes to nodes.
+
+    limit: the first index that is not tested; None for no end. term: see TERM. longest: tests in
+    the longest epoch. closed: whether the time is over, so that nothing more is lent.
     """
 
     closed = False
@@ -65,7 +69,7 @@ class Leases:
         self._term = term
         self._longest = longest
         self._heard: dict[str, float] = {}
-        self._looks = -math.inf  # when it is looked for silent nodes again
+        self._next_check = -math.inf  # when silent nodes are looked for again
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -85,7 +89,7 @@ class Leases:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- what is asked ------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------
 
     @property
     def frontier(self) -> int:
@@ -94,18 +98,18 @@ class Leases:
 
     @property
     def begun(self) -> int:
-        """The last epoch that is decided; -1 before the first one is."""
+        """The last epoch whose configuration is decided; -1 before the first."""
         return int(self._fact("begun", -1))
 
     @property
     def told(self) -> int:
-        """The index below which it can be read what tests have shown."""
+        """All tests below this index have published their observations."""
         found = self._db.execute("SELECT min(first) FROM ranges WHERE NOT told").fetchone()[0]
         return self.frontier if found is None else int(found)
 
     @property
     def kept(self) -> int:
-        """How many tests are published."""
+        """Number of published tests."""
         query = "SELECT coalesce(sum(end - first), 0) FROM ranges"
         return self.frontier - int(self._db.execute(query).fetchone()[0])
 
@@ -122,16 +126,16 @@ class Leases:
         return float(self._fact("spent", 0.0))
 
     def spend(self, seconds: float) -> None:
-        """Takes how long it has run by now, to the second."""
+        """Records how long the campaign has run, in steps of a second."""
         if seconds >= self.spent + 1:
             self._set("spent", seconds)
 
     def findings(self) -> dict[str, str]:
-        """Titles by signature, in the order of their discovery; nothing is merged yet."""
+        """Titles by signature, in the order of discovery and before merging."""
         return dict(self._db.execute("SELECT signature, title FROM findings ORDER BY rowid"))
 
     def nodes(self) -> list[str]:
-        """Those that were heard within the term."""
+        """Names of the nodes that have reported within the term."""
         return sorted(self._heard)
 
     def held(self, node: str) -> tuple[Lease, ...]:
@@ -140,9 +144,10 @@ class Leases:
         return tuple(Lease(first, end, bool(ran)) for first, end, ran in rows)
 
     def sync(self, report: Report, now: float) -> Lent:
-        """Takes what a node says and lends it what it wants, as far as there is something.
+        """Records the report of a node and lends it the tests that it asks for, as far as there are
+        any.
 
-        now: seconds of a clock that does not go back. Raises: sqlite3.Error; nothing is taken then.
+        now: seconds of a monotonic clock. Raises: sqlite3.Error; then nothing was recorded.
         """
         node = report.node
         self._db.execute("BEGIN IMMEDIATE")
@@ -174,7 +179,7 @@ class Leases:
         return lent
 
     def lose(self, node: str) -> None:
-        """Lends what a node holds to others: it is known to be gone, or said so itself."""
+        """Makes the ranges of a node that is gone free for other nodes."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._lose(node)
@@ -182,7 +187,7 @@ class Leases:
     # -- in a transaction ---------------------------------------------------------------------
 
     def _take(self, report: Report) -> None:
-        """What holds whoever says it, and however late: it is there for all to read."""
+        """Records what is true even if the node has lost its ranges since."""
         ran, kept = ([(first,) for first in firsts] for firsts in (report.ran, report.kept))
         self._db.executemany("UPDATE ranges SET told = 1 WHERE first = ?", ran)
         own = [(first, report.node) for first in report.ran]
@@ -214,7 +219,9 @@ class Leases:
             have += len(lease)
 
     def _free(self) -> Lease | None:
-        """What somebody has lost, else the next range of the epochs that are decided."""
+        """A range that a node has lost, else the next new range of a decided epoch; None if there
+        is none.
+        """
         lost = "SELECT first, end FROM ranges WHERE holder IS NULL ORDER BY first LIMIT 1"
         for first, end in self._db.execute(lost):
             return Lease(first, end)
@@ -227,11 +234,14 @@ class Leases:
         epoch = epoch_of(first, self._longest)
         after = begins(epoch + 1, self._longest)
         length = after - begins(epoch, self._longest)
-        size = max(LEAST, min(MOST, length // (SHARES * max(1, len(self._heard)))))
+        size = max(LEAST, min(MOST, length // (RANGES_PER_NODE * max(1, len(self._heard)))))
         return Lease(first, min(first + size, after, end))
 
     def _claim(self, node: str, claims: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-        """Of one cluster one is reduced at a time: then it turns out what else it explains."""
+        """(signatures that this node reduces, signatures that another node has reduced).
+
+        One finding of a cluster is reduced at a time, since its pattern may explain the others.
+        """
         mine, taken = [], []
         for signature, cluster in claims:
             query = "SELECT holder, done FROM reductions WHERE signature = ?"
@@ -247,14 +257,14 @@ class Leases:
         return mine, taken
 
     def _is_reduced(self, cluster: str) -> bool:
-        """Whether somebody is at it."""
+        """Whether a finding of the cluster is being reduced."""
         query = "SELECT 1 FROM reductions WHERE cluster = ? AND NOT done"
         return self._db.execute(query, [cluster]).fetchone() is not None
 
     def _expire(self, now: float) -> None:
-        if now < self._looks:
+        if now < self._next_check:
             return
-        self._looks = now + self._term / LOOKS
+        self._next_check = now + self._term / CHECKS
         for node in self._silent:
             self._heard.setdefault(node, now)
         self._silent = []

@@ -1,4 +1,4 @@
-"""A node of a cluster: a campaign on its own disk, of the indexes that a coordinator lends it."""
+"""A node of a cluster: a campaign on the node's own disk, over indexes lent by a coordinator."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from nnfuzz.execute.registry import BackendRegistry
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What people see of a node. place: which one it is, for whoever has started it. notes: what it
-    has to say since its last report.
+class NodeStatus:
+    """The state of a node as it is displayed. place: its name in the cluster. notes: messages since
+    its last report.
     """
 
     host: str
@@ -46,20 +46,20 @@ class Shown:
 
 
 class Link:
-    """Between a node's campaign, which it watches, and its coordinator.
+    """The observer of a node's campaign, and its connection to the coordinator.
 
-    call: takes a report with what is to be shown. Raises: OSError, if that cannot be said now.
+    call: sends a report and a status to the coordinator. Raises: OSError if that fails for now.
     """
 
-    def __init__(self, call: Callable[[Report, Shown], Lent], host: str, place: str) -> None:
+    def __init__(self, call: Callable[[Report, NodeStatus], Lent], host: str, place: str) -> None:
         self._call = call
-        self._shown = Shown(host, place)
+        self._shown = NodeStatus(host, place)
         self._lock = threading.Lock()  # reports come from a thread of their own
         self._found: list[tuple[str, str]] = []
         self._notes: list[str] = []
 
     def sync(self, report: Report) -> Lent:
-        """Raises: OSError."""
+        """Sends a report with all new findings and notes. Raises: OSError; they are then kept."""
         with self._lock:
             found, notes = tuple(self._found), tuple(self._notes)
         lent = self._call(replace(report, found=found), replace(self._shown, notes=notes))
@@ -68,7 +68,7 @@ class Link:
         return lent
 
     def update(self, s: Snapshot) -> None:
-        self._shown = Shown(
+        self._shown = NodeStatus(
             self._shown.host,
             self._shown.place,
             s.phase,
@@ -92,13 +92,14 @@ class Link:
 
 
 def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) -> int:
-    """Runs the campaign of a node until the coordinator says that it is over, and goes on with one
-    that has died in the same folder; returns how many tests it has.
+    """Runs the campaign of a node until the coordinator says that it is over; returns its tests.
 
-    settings: a CampaignConfig as JSON, with `workers` 0 for as many processes as suit the cores.
-    Its `share` is where segments go. folder: in one of the campaign's own, in which each of the
-    machine's nodes has another one. It is removed once all of it is published, and so is what nodes
-    have left there that are gone: others run their ranges.
+    A campaign that an earlier process has left in the same folder goes on.
+
+    settings: a CampaignConfig as JSON, with `workers` 0 for as many processes as suit the cores;
+    segments go to its `share`. folder: of this node alone, below a folder that all nodes of this
+    machine and campaign share. It is removed once all of it is published, and so are the folders of
+    nodes that are gone, whose ranges other nodes run.
 
     Raises: OSError if the coordinator does not answer, and what run_campaign raises.
     """
@@ -117,20 +118,20 @@ def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) 
             result = run_campaign(store, config, registry, link, cache, coordinator=link)
         shutil.rmtree(folder)
     tidy(folder.parent)
-    with contextlib.suppress(OSError):  # others are at work
+    with contextlib.suppress(OSError):  # other nodes still use it
         folder.parent.rmdir()
     return int(result.summary["tests"])
 
 
 def tidy(folders: Path) -> None:
-    """Removes the folders of nodes that are gone: those that no process holds."""
+    """Removes the folders of nodes that are gone: those that no process has locked."""
     for left in folders.iterdir():
         with contextlib.suppress(StoreError), hold(left):
             shutil.rmtree(left)
 
 
 def _held(folder: Path) -> IO[str]:
-    """Makes the folder of a node and holds it. Raises: StoreError if another process does."""
+    """Makes and locks the folder of a node. Raises: StoreError if another process has locked it."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -141,4 +142,4 @@ def _held(folder: Path) -> IO[str]:
             continue
         if (folder / LOCK).exists():
             return lock
-        lock.close()  # somebody has just removed it
+        lock.close()  # another process has just removed it

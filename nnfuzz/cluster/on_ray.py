@@ -1,10 +1,11 @@
 """A campaign on the nodes of a Ray cluster.
 
-One actor per node runs nnfuzz.cluster.node, with all cores of it; one beside this process lends
-ranges (nnfuzz.cluster.leases), its state in a file. Ray starts both again when they die, and this
-process starts one on every node that joins. What a node that is gone has not published is lent to
-others. Only reports go through Ray: rows and findings are published to a folder or address that all
-nodes see, and are put together at the end (nnfuzz.campaign.merging).
+One actor per node runs nnfuzz.cluster.node on all of its cores. One more actor, the coordinator,
+runs beside this process and lends ranges of indexes (nnfuzz.cluster.leases); its state is a file.
+Ray restarts actors that die, and this process starts one on every node that joins. Ranges that a
+lost node has not published are lent to other nodes. Only reports go through Ray: rows and findings
+are published to a folder or address that all nodes can read, and merged at the end
+(nnfuzz.campaign.merging).
 """
 
 from __future__ import annotations
@@ -31,31 +32,34 @@ from nnfuzz.campaign.lending import Lent, Report
 from nnfuzz.campaign.observer import Observer, Snapshot
 from nnfuzz.campaign.session import AHEAD
 from nnfuzz.cluster.leases import Leases
-from nnfuzz.cluster.node import Link, Shown, run_node
+from nnfuzz.cluster.node import Link, NodeStatus, run_node
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 CALL_SECONDS = 10.0
-"""Until a call counts as lost; Ray may be starting the actor anew."""
+"""Seconds until a call counts as lost; Ray may be restarting the actor."""
 LOOK_SECONDS = 0.5
 FAILURES, FAILURES_SECONDS = 3, 600.0
-"""Of a node's campaign within that time, after which it is not tried again."""
+"""A node's campaign that fails more than FAILURES times in FAILURES_SECONDS is given up."""
 PROCESS_BYTES = 1 << 30
-"""That a core's processes take: a node with little memory uses fewer of its cores."""
+"""Memory for the processes of one core: a node with little memory uses fewer cores."""
 LEASES = "leases.sqlite"
 
 
 @dataclass(frozen=True)
 class State:
-    """Where a campaign stands. nodes: what each has shown last, by its name. titles: of findings,
-    by signature. pid: of the coordinator. spent: seconds of all sessions, as far as they are known.
+    """Progress of a campaign.
+
+    kept: published tests. frontier: see Leases. over: whether nothing is left to do. nodes: the
+    latest status by node. titles: of findings, by signature. pid: of the coordinator. spent:
+    seconds of all sessions.
     """
 
     kept: int
     frontier: int
     over: bool
-    nodes: dict[str, Shown]
+    nodes: dict[str, NodeStatus]
     titles: dict[str, str]
     notes: tuple[str, ...]
     pid: int
@@ -64,7 +68,7 @@ class State:
 
 @dataclass(frozen=True)
 class Place:
-    """A node of the cluster. cores: that a campaign may use."""
+    """A node of the cluster. cores: how many a campaign may use."""
 
     name: str
     host: str
@@ -73,7 +77,7 @@ class Place:
 
 
 def _answering(method: Callable[P, T]) -> Callable[P, T]:
-    """Makes of an error of the file one that whoever asks can wait for."""
+    """Turns errors of the file into OSError, after which callers try again."""
 
     @wraps(method)
     def answer(*args: P.args, **named: P.kwargs) -> T:
@@ -86,15 +90,17 @@ def _answering(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class CoordinatorActor:
-    """Lends ranges; what it knows is in the file, so that it may be killed at any moment.
+    """Lends ranges. Its state is in a file, so it can be killed at any moment.
 
-    While nothing can be written there, every answer is an OSError.
+    While the file cannot be written, every method raises OSError.
     """
 
     def __init__(self, path: str, limit: int | None, longest: int) -> None:
         self._open = partial(Leases, path, limit, longest=longest)
-        self._opened: Leases | None = None  # Ray begins no actor anew that cannot be made
-        self._shown: dict[str, Shown] = {}
+        self._opened: Leases | None = (
+            None  # in __init__ an error would keep Ray from restarting the actor
+        )
+        self._shown: dict[str, NodeStatus] = {}
         self._notes: list[str] = []
 
     @property
@@ -104,7 +110,7 @@ class CoordinatorActor:
         return self._opened
 
     @_answering
-    def sync(self, report: Report, shown: Shown) -> Lent:
+    def sync(self, report: Report, shown: NodeStatus) -> Lent:
         lent = self._leases.sync(report, time.monotonic())
         self._shown[report.node] = shown
         self._notes += [f"{shown.host}: {note}" for note in shown.notes]
@@ -112,13 +118,16 @@ class CoordinatorActor:
 
     @_answering
     def lose(self, place: str) -> None:
-        """Takes that a node of Ray's is gone."""
+        """Frees the ranges of the nodes at a place that is gone."""
         for name in [name for name, shown in self._shown.items() if shown.place == place]:
             self._leases.lose(name)
 
     @_answering
     def state(self, closes: bool, seconds: float) -> State:
-        """closes: whether the time is over. seconds: of all sessions by now."""
+        """The progress of the campaign.
+
+        closes: whether the time is over, so that nothing more is lent. seconds: of all sessions.
+        """
         leases = self._leases
         leases.spend(seconds)
         leases.closed |= closes
@@ -130,12 +139,12 @@ class CoordinatorActor:
 
 
 class NodeActor:
-    """Runs a node; when Ray has started it anew, it goes on in its folder."""
+    """Runs a node; a restarted actor continues in the folder of the one before."""
 
     def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Place) -> int:
-        """campaign: its name on the disks of nodes. Returns the number of tests."""
+        """Returns the number of tests. campaign: its name on the disks of nodes."""
 
-        def call(report: Report, shown: Shown) -> Lent:
+        def call(report: Report, shown: NodeStatus) -> Lent:
             try:
                 return ray.get(coordinator.sync.remote(report, shown), timeout=CALL_SECONDS)
             except (RayActorError, GetTimeoutError) as error:
@@ -151,8 +160,10 @@ class NodeActor:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """To the cluster at an address; "" for the one that this machine belongs to, or a new one of it
-    alone. Nothing changes where this process is connected already. Raises: ConfigError.
+    """Connects this process to a Ray cluster, unless it is connected already.
+
+    address: "" for the cluster that this machine belongs to, or else a new one of this machine
+    alone. Raises: ConfigError.
     """
     if "://" in address:
         raise ConfigError(
@@ -174,12 +185,12 @@ def connected(address: str) -> Iterator[None]:
 
 
 def machines() -> int:
-    """How many the cluster has, whatever runs on them."""
+    """Number of machines in the cluster."""
     return len({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
 
 
 def places(on_gpu: bool) -> list[Place]:
-    """The nodes that are there and can take part. on_gpu: whether a compiler needs a device."""
+    """The live nodes that can take part. on_gpu: whether a compiler needs a GPU."""
     found = []
     for node in ray.nodes():
         resources = node["Resources"]
@@ -192,10 +203,10 @@ def places(on_gpu: bool) -> list[Place]:
 
 
 class Cluster:
-    """The coordinator and the nodes of a campaign. note: for people.
+    """The coordinator and the nodes of a campaign.
 
-    work: a folder of this machine for what is durable. config: with its `share`; `workers` 0 for as
-    many processes on each node as suit its cores.
+    config: with its `share`. settings: config as JSON; `workers` 0 for as many processes on each
+    node as suit its cores. work: a folder of this machine for durable state. on_gpu: see places.
     """
 
     def __init__(
@@ -212,13 +223,13 @@ class Cluster:
         actor = ray.remote(CoordinatorActor).options(num_cpus=0, scheduling_strategy=here, **again)
         self.coordinator = actor.remote(path, config.tests_limit, config.epoch)
         self.running: dict[Any, Place] = {}
-        """Of each node that runs, the result that is to come."""
+        """The future result of each running node."""
         self.actors: dict[str, Any] = {}
-        """By the name of the node."""
+        """Actors by the name of their node."""
         self._failed: defaultdict[str, list[float]] = defaultdict(list)
 
     def staff(self) -> None:
-        """Starts an actor on every node that has none yet."""
+        """Starts an actor on every node that has none."""
         for place in places(self._on_gpu):
             if place.name not in self.actors:
                 there = NodeAffinitySchedulingStrategy(place.name, soft=False)
@@ -237,7 +248,9 @@ class Cluster:
         self.running[self.actors[place.name].run.remote(*args)] = place
 
     def again(self, place: Place) -> bool:
-        """Has a node that failed go on, since it may have been the machine; not without end."""
+        """Runs a node that failed once more, and returns whether it does: not after FAILURES in a
+        row.
+        """
         failed = self._failed[place.name]
         failed.append(time.monotonic())
         if len(failed) > FAILURES and failed[-1] - failed[-1 - FAILURES] < FAILURES_SECONDS:
@@ -246,7 +259,7 @@ class Cluster:
         return True
 
     def ended(self) -> Iterator[tuple[Place, Exception | None]]:
-        """The nodes that have come to an end meanwhile, with the reason if it was no good one."""
+        """The nodes that have ended since the last call, each with its error or None."""
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         for result, place in [*self.running.items()]:
             if place.name not in alive:
@@ -271,7 +284,7 @@ class Cluster:
                 yield place, error
 
     def state(self, closes: bool = False, seconds: float = 0.0) -> State | None:
-        """None while the coordinator does not answer. seconds: of all sessions by now."""
+        """The progress; None while the coordinator does not answer. See CoordinatorActor.state."""
         with contextlib.suppress(RayActorError, GetTimeoutError, OSError):
             found: State = ray.get(
                 self.coordinator.state.remote(closes, seconds), timeout=CALL_SECONDS
@@ -280,7 +293,7 @@ class Cluster:
         return None
 
     def close(self) -> None:
-        """Ends what is left of it."""
+        """Kills all actors."""
         for actor in (*self.actors.values(), self.coordinator):
             ray.kill(actor)
 
@@ -294,10 +307,11 @@ def run(
     stopped: Callable[[], bool] = lambda: False,
     watch: Callable[[Cluster, State], None] = lambda cluster, state: None,
 ) -> None:
-    """Runs a campaign on the cluster that Ray is connected to, until a limit is reached or the user
-    stops it; its segments are then in config.share. watch: is called every while.
+    """Runs a campaign on the connected Ray cluster until a limit is reached or the user stops it.
 
-    Raises: ConfigError if it cannot run there; what has ended the last node.
+    Its segments are then in config.share. watch: called about twice a second.
+
+    Raises: ConfigError if no node can take part; the error of the last node that failed.
     """
     first = places(on_gpu)
     if not first:
@@ -350,7 +364,7 @@ def run(
 
 
 def snapshot(config: CampaignConfig, state: State, seconds: float, running: int) -> Snapshot:
-    """The sum over all nodes that are heard. tests: those that are published, lost nodes' too."""
+    """The sum over all nodes that report. Its tests include published ones of lost nodes."""
     nodes, outcomes = [*state.nodes.values()], Counter[str]()
     for node in nodes:
         outcomes.update(node.outcomes)
