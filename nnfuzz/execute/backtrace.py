@@ -52,6 +52,8 @@ _PLACE = re.compile(
 )
 """Behind a function: its module, file, offset."""
 _NOISE = re.compile(r"::h[0-9a-f]{16}$|(?:::\{\{closure\}\})+$|::\{[^{}]*\}|::<[^<>]*>(?=::)")
+_GENERIC = re.compile(r"(?<=[\w:])<[^<>]*>|(?<=.)::<[^<>]*>|::\{[^{}]*\}")
+_SELF = re.compile(r"<+(?:&(?:mut )?)?(?P<type>\w+(?:::\w+)+)(?: as [^<>]*)?>+::(?P<method>[\w:]+)")
 _GO = re.compile(r"(?:[\w.@~-]+/)+[\w-]+\.|\w+\.\(\*")
 
 
@@ -123,11 +125,20 @@ def function(signature: str) -> str:
     if _GO.match(text):
         return re.sub(r"\((?!\*).*$", "", text).rpartition("/")[2]
     if text.startswith("<"):
-        return text.partition("(")[0]
+        return _method(text.partition("(")[0])
     text = text.replace("(anonymous namespace)", "anonymous")
     text = normalise(text).replace("operator()", "operator-call")
     text = re.sub(r"\s*\(.*$", "", text)
     return text.rsplit(" ", 1)[-1].strip("*&") if text else ""
+
+
+def _method(text: str) -> str:
+    """Rust's "<a::T<X> as Trait>::run" as "a::T::run"; unchanged where the type has no path."""
+    plain = text
+    while (shorter := _GENERIC.sub("", plain)) != plain:
+        plain = shorter
+    found = _SELF.fullmatch(plain)
+    return f"{found['type']}::{found['method']}" if found else text
 
 
 def _name(line: str, inside: bool) -> str | None:

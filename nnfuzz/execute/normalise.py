@@ -30,11 +30,16 @@ _NO_RANK = re.compile(r"\b(ndim|rank) -1\b")
 _SHAPE = re.compile(
     r"[\[({]\s*[N?][N.]*(?:\s*[,x]\s*[N?][N.]*)*\s*,?\s*[\])}]|\{\}|\[\]|(?<=\bshape )\(\)"
 )
+_LIST = re.compile(r"(?<![\w.<])N(?:\s*,\s*N)+(?![\w.])")
+"""A shape or an index without brackets, of any rank."""
 _NAMES = re.compile(r"<name>(?:\s*,\s*<name>)+")
 _DTYPE = re.compile(
     r"(?:u?int(?:2|4|8|16|32|64)|b?float(?:16|32|64)?|float[48]_?e\w*|double|half|bool|string"
     r"|complex(?:64|128)|[fiu](?:8|16|32|64)|tensor)(?:x\d+)?(?:_t)?"
+    r"|[FIU](?:8|16|32|64)|BF16|Bool|U?Int(?:8|16|32|64)|(?:[Bb]f|F)loat(?:16|32|64)"
 )
+_SHAPE_OF = re.compile(rf"(?<![\w.<])N\s*,\s*(?=(?:{_DTYPE.pattern})(?!\w))")
+"""The only dimension of a shape that is followed by a dtype."""
 _KEPT = re.compile(
     r"[A-Z][A-Za-z]*(?:[1-3]d)?|\w+(?:\.\w+)+|[a-z]+"  # operator types, intrinsics, key words
 )
@@ -64,7 +69,8 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
     text = _without_templates(text)
     text = _without_names(text, names)
     text = _TOKEN.sub(_token, text)
-    text = _NAMES.sub("<name>", _SHAPE.sub("<shape>", _NUMBER.sub("N", text)))
+    text = _LIST.sub("<shape>", _SHAPE.sub("<shape>", _NUMBER.sub("N", text)))
+    text = _SHAPE_OF.sub("<shape>,", _NAMES.sub("<name>", text))
     return " ".join(text.split())[:MAX_CHARACTERS].rstrip()
 
 

@@ -18,6 +18,7 @@ _CLASS = re.compile(r"Unsupported|Not_?(?:Yet)?(?:Supported|Implemented)|Unimple
 _OF_PYTHON = ("io.UnsupportedOperation",)
 """Raised for streams that are no files."""
 _BE = r"(?:is|are|was|were|be|been)"
+_DTYPE = r"(?:u?int|b?float|bool|string|complex|bf|fp|[fiu])\d*(?:_?e\dm\d\w*)?"
 _NOT = r"(?:not(?: (?:yet|currently|fully|directly))?|never)"
 _WORDS = re.compile(
     # unsupported, UNSUPPORTED_NODE, not yet implemented, NotSupportedError, "Not support: Not"
@@ -36,7 +37,11 @@ _WORDS = re.compile(
     r"|\b(?:not|n't) (?:exists? or )?registered\b"
     r"|\bcan(?: ?not|'t) resolve (?:op|operator|operation|layer)\b"
     r"|\b(?:conversion|implementation|converter|kernel|lowering) (?:is |was )?not found\b"
-    r"|\bfailed to legalize\b",
+    r"|\bfailed to legalize\b"
+    # every input of ONNX may be computed: who wants a constant has not implemented the rest
+    rf"|\b(?:must be|needs to be|should be|requires?|{_BE} not|isn't|aren't) (?:an? )?"
+    r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)(?= *(?:$|[.,;:)]|but\b|input|tensor))"
+    rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(

@@ -14,13 +14,14 @@ _RUNTIMES = (
     r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|strn?(?:len|cpy|cmp|cat|dup)|(?:m|c|re)alloc"
     r"|free",
     r"std::.*|__gnu_cxx::.*|operator (?:new|delete).*|operator\(\)|absl::.*|google::.*",
-    r"<.*|rust_\w+|rustc\w*|(?:backtrace|anyhow|std_\w+|pyo3|tokio)::.*"
+    r"<.*|rust_\w+|rustc\w*|(?:backtrace|anyhow|eyre|std_\w+|pyo3|tokio)::.*"
     r"|core::(?:panicking|result|option|ops|fmt|iter|slice|str|num|ptr|mem|array|intrinsics)::.*"
     r"|alloc::(?:alloc|boxed|collections|fmt|raw_vec|rc|slice|str|string|sync|vec)::.*",
     r"runtime\.\w.*|main\.main|reflect\..*|syscall\..*|panic",
     r"(?:java|javax|jdk|sun|scala|kotlin|android|dalvik|akka)[./].*|node:.*|eval|async",
     r"\$s.*|_?swift_\w+|_assertionFailure|_dispatch_\w+",
-    r"_?Py\w*|cfunction_\w+|vectorcall\w*|method_\w+|slot_\w+|_run_code|_run_module_as_main",
+    r"_?Py\w*|cfunction_\w+|vectorcall\w*|method_\w+|slot_\w+|_run_code|_run_module_as_main"
+    r"|gen_\w+|builtin_\w+|pymain_\w+|_ctypes_\w+|_call_function_pointer|ffi_\w+",
     r".*(?:Signal_?Handlers?|segfault_handler|Stack_?Trace|Backtrace)\w*",
     r"(?:.*[.:_])?(?:fatal\w*|assert(?:ion)?(?:_fail\w*)?|panic\w*|LogMessage\w*|Unimplemented)",
     r"(?:.*(?:::|\.))?(?:[Ee]rrors?|Exception|panicking|Log(?:Fatal|Message)|Status)(?:::|\.).*",

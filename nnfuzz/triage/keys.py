@@ -25,6 +25,8 @@ from nnfuzz.triage.signature import OTHERS, Failure
 
 CLAUSE_WORDS = 4
 """Words that make a clause telling: shorter ones are a value or a name."""
+_PLACEHOLDER = re.compile(r"<(?:dtype|shape|address|name)>")
+_PHRASE = re.compile(r"[A-Za-z_][\w.:']*\w")
 _CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
 
 
@@ -96,7 +98,8 @@ def error_keys(
     first = (parts.get("message", ""), parts.get("location", ""))
     for message, location in (first, *parts.get(OTHERS, ())):
         if clause := last_clause(message):
-            found.add(Key(KeyKind.CLAUSE, general_message(clause, {*graph.dtypes.values()}, ())))
+            plain = general_message(clause, {*graph.dtypes.values()}, ())
+            found.add(Key(KeyKind.CLAUSE, wording(plain)))
         if location:
             found.add(Key(KeyKind.LOCATION, location))
     if line:
@@ -126,6 +129,14 @@ def last_clause(message: str) -> str:
     clauses = [clause.strip() for clause in _CLAUSES.split(message)]
     telling = [c for c in clauses if len(re.findall(r"[A-Za-z]{2,}", c)) >= CLAUSE_WORDS]
     return telling[-1] if telling else ""
+
+
+def wording(clause: str) -> str:
+    """The words of a clause without numbers, placeholders and symbols, which change with shapes and
+    values; the clause itself if it has hardly any words.
+    """
+    words = _PHRASE.findall(_PLACEHOLDER.sub(" ", clause))
+    return " ".join(words) if len(words) >= CLAUSE_WORDS else clause
 
 
 def same(one: Collection[Key], other: Collection[Key]) -> bool:

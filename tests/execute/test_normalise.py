@@ -18,9 +18,13 @@ SAME = [
     ("call: R.matmul(gv21, alloc19, out_dtype=None)", "call: R.matmul(x, md[0]) # omitted"),
     ("\x1b[1;31m2026-11-21 11:12:31.57 bad\x1b[m", "bad"),
     ("T_add_3 and var12", "T_add_15 and var4"),
+    ("expected 1,U8 got 1,1,U8", "expected 4,1,1,U8 got 7,1,1,1,U8"),
+    ("cannot join 1, 2 and 3, 4, 5", "cannot join 8, 8, 8 and 3, 4"),
 ]
 DIFFERENT = [
     ("cast to float16", "cast to float32"),
+    ("cast to F16", "cast to F32"),
+    ("cast to 1,U8", "cast to 1,I8"),
     ("Type 'tensor(int8)' is invalid", "Type 'tensor(int64)' is invalid"),
     ("no kernel for 'Conv'", "no kernel for 'Relu'"),
     ("unknown intrinsic 'tirx.acos'", "unknown intrinsic 'tirx.atan'"),

@@ -69,7 +69,10 @@ onnxruntime.Fail: no
     [
         ("   7:     0x73ac08bf - toy::lower::run::h896a0727a1a943f9", "toy::lower::run"),
         ("  12: toy::lower::run::{{closure}}", "toy::lower::run"),
-        ("  12: <toy::Add as toy::Op>::call", None),
+        ("  12: <toy::Add as toy::Op>::call", "toy::Add::call"),
+        ("  12: <toy::Add<u8> as toy::Op<X>>::call::<u8>", "toy::Add::call"),
+        ("  12: <T as toy::Op>::call", None),
+        ("  12: <alloc::boxed::Box<dyn toy::Op> as core::ops::FnOnce>::call", None),
         ("  12: core::panicking::panic_fmt", None),
         ("  12: core::Graph::run(int)", "core::Graph::run"),
         ("#1 0x55d013 in stride /src/toy.c:70:3", "stride"),

@@ -132,6 +132,12 @@ def test_dtypes_of_the_model_are_parameters_and_operators_are_not():
     assert not same(keys("cannot lower the node Gather"), keys("cannot lower the node Abs", "Abs"))
 
 
+def test_what_a_message_says_of_shapes_and_values_is_no_part_of_its_words():
+    one = keys("expected dim and value, got ,I64 N and <shape>,I64", dtype="int64")
+    assert same(one, keys("expected dim and value, got ,F32 and <shape>,F32"))
+    assert not same(one, keys("expected dim and value, found ,F32 and <shape>,F32"))
+
+
 def test_one_line_of_the_compiler_that_says_the_same_is_one_cause():
     one = keys("'Elu'", "Elu", line="lower.py:12", said="'<operator>'")
     assert same(one, keys("'Celu'", "Celu", line="lower.py:12", said="'<operator>'"))

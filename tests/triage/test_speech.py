@@ -74,6 +74,11 @@ def refuses(message, error_type="RuntimeError", stage=Stage.COMPILE, **more):
         "UnsupportedLayer(Foo)",
         "there is no converter for Foo",
         "layer Foo is not registered",
+        "scale must be a const",
+        "the parameters are not constant",
+        "Foo requires constant input 'axes'",
+        "Unknown DatumType Bfloat16",
+        "unknown type 'float8e4m3fn'",
     ],
 )
 @pytest.mark.parametrize("stage", [Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE])
@@ -94,6 +99,9 @@ def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage
         ("the supported range is 0 to 3", "RuntimeError"),
         ("unknown shape of x", "RuntimeError"),
         ("there is no kernel name", "RuntimeError"),
+        ("the constant value must be broadcastable", "RuntimeError"),
+        ("the shape is not a constant expression of rank 2", "RuntimeError"),
+        ("unknown type of x", "RuntimeError"),
     ],
 )
 def test_false_friends(message, error_type):
