@@ -23,6 +23,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError
 from nnfuzz.ir.dtypes import DType, is_floating
+from nnfuzz.text import one_line
 
 OPSET, IR_VERSION = 21, 10
 _DRAWN = 5  # pipelines that are tried
@@ -200,6 +201,12 @@ def _check_pipelines(runner: BackendRunner, probe: Probe) -> None:
             _check_outputs(where, probe, outcome, outcome)
 
 
+def _reason(outcome: Outcome) -> str:
+    """What the compiler says is wrong, without backtraces and on one line."""
+    subject = outcome.complaint.subject if outcome.complaint else ""
+    return one_line(subject or outcome.message)
+
+
 def _check_probe(runner: BackendRunner, probe: Probe) -> str:
     levels = runner.backend.levels
     try:
@@ -221,7 +228,7 @@ def _check_probe(runner: BackendRunner, probe: Probe) -> str:
                 f"{where}: this model must run, but {one.kind} at {one.stage}: "
                 f"{one.error_type} {one.message}\n{one.traceback}{one.captured}"
             )
-        fates.append("ok" if one.ok else f"{one.level}: {one.kind} at {one.stage}: {one.message}")
+        fates.append("ok" if one.ok else f"{one.level}: {one.kind} at {one.stage}: {_reason(one)}")
     return next((fate for fate in fates if fate != "ok"), "ok")
 
 
