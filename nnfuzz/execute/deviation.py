@@ -64,6 +64,8 @@ CONSIDERED = (
     Deviation("uint32", "int32"),
     Deviation("int64", "float32"),
     Deviation("int64", "float64"),
+    *(Deviation("bool", to) for to in ("uint8", "int8", "int32", "int64", "float32")),
     *(Deviation(d.value, SATURATES) for d in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)),
 )
-"""What every compiler is asked for: narrower types that hardware prefers, and SIMD's saturation."""
+"""What every compiler is asked for: narrower types that hardware prefers, numbers in place of truth
+values, and the saturation of SIMD instructions."""

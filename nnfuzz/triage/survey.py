@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -29,6 +30,7 @@ Arrays = Mapping[str, np.ndarray]
 Run = Callable[[bytes, Arrays], Arrays | None]
 """Runs a model; None where the compiler does not take it or fails."""
 OPERATORS = ("Add", "Sub", "Mul", "Max")
+LOGICAL = ("And", "Or", "Xor")
 LEAST_SECONDS, HANGS = 1.0, 20.0
 """A model hangs that takes as many seconds, and as many times as long as all before it."""
 FIRST_SECONDS = 5.0
@@ -49,7 +51,8 @@ def survey(run: Run) -> tuple[Deviation, ...]:
     for dtype in dict.fromkeys(habit.dtype for habit in CONSIDERED):
         considered = [habit for habit in CONSIDERED if habit.dtype == dtype]
         rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES)]
-        found += _shown(run, dtype, rounding, OPERATORS, _numbers(dtype))
+        operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
+        found += _shown(run, dtype, rounding, operators, _numbers(dtype))
         if Deviation(dtype, SATURATES) in considered:
             habit = Deviation(dtype, SATURATES)
             found += _shown(run, dtype, [habit], ("Add",), _limits(dtype), addend=1)
@@ -168,15 +171,22 @@ def _results(
     run: Run, operators: tuple[str, ...], x: np.ndarray, addend: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Truth and result of each operator that the compiler takes, on operands that leave x as it is
-    but for the addend.
+    but for the addend; of a Cast to the dtype, where the compiler takes no inputs of it.
     """
+    taken = False
     for operator in operators:
         y = _neutral(operator, x, addend)
         with np.errstate(over="ignore"):
             truth = x + y if operator == "Add" else x
         outputs = run(_model(operator, x.dtype.name, x.shape), {"x": x, "w": y})
+        taken |= outputs is not None
         if outputs and outputs["y"].shape == x.shape:
             yield truth, outputs["y"]
+    source = np.ones(x.shape, np.int32 if x.dtype.kind in "iu" else np.float32)
+    if not taken and not addend and source.dtype != x.dtype:
+        outputs = run(_cast(source.dtype.name, x.dtype.name, source.shape), {"x": source})
+        if outputs and outputs["y"].shape == source.shape:
+            yield source.astype(x.dtype), outputs["y"]
 
 
 def _neutral(operator: str, x: np.ndarray, addend: int) -> np.ndarray:
@@ -184,7 +194,7 @@ def _neutral(operator: str, x: np.ndarray, addend: int) -> np.ndarray:
         return x.copy()
     if operator == "MatMul":
         return np.eye(len(x), dtype=x.dtype)
-    return np.full_like(x, 1 if operator == "Mul" else addend)
+    return np.full_like(x, 1 if operator in ("Mul", "And") else addend)
 
 
 def _fits(
@@ -222,6 +232,8 @@ def _roundoff(to: str) -> float:
 def _numbers(dtype: str) -> np.ndarray:
     """Numbers that narrower types do not hold, each type others; all are exact in the dtype."""
     kind = DType(dtype)
+    if kind is DType.BOOL:
+        return np.array([True, False])
     if kind.is_float:
         bits = (4, 9, 13, 20, 40)  # float16 has 10 bits of mantissa, bfloat16 7, float32 23
         held = [b for b in bits if 2.0**-b >= 2 * kind.unit_roundoff]
@@ -237,13 +249,29 @@ def _limits(dtype: str) -> np.ndarray:
 
 @cache
 def _model(operator: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    """A serialized ONNX model of one operator, y = operator(x, w)."""
+    """A serialized ONNX model of one operator, y = operator(x, w), of one dtype."""
     from onnx import helper
 
-    type_ = helper.np_dtype_to_tensor_dtype(DType(dtype).numpy)
-    x, w, y = (helper.make_tensor_value_info(name, type_, shape) for name in "xwy")
-    node = helper.make_node(operator, ["x", "w"], ["y"])
-    graph = helper.make_graph([node], "survey", [x, w], [y])
+    return _serialized(helper.make_node(operator, ["x", "w"], ["y"]), dtype, dtype, shape)
+
+
+@cache
+def _cast(source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
+    """A serialized ONNX model of a Cast, y = dtype(x)."""
+    from onnx import helper
+
+    to = helper.np_dtype_to_tensor_dtype(DType(dtype).numpy)
+    return _serialized(helper.make_node("Cast", ["x"], ["y"], to=to), source, dtype, shape)
+
+
+def _serialized(node: Any, source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
+    """A model of one node. source, dtype: of its inputs, and of its output."""
+    from onnx import helper
+
+    types = [helper.np_dtype_to_tensor_dtype(DType(t).numpy) for t in (source, dtype)]
+    inputs = [helper.make_tensor_value_info(name, types[0], shape) for name in node.input]
+    output = helper.make_tensor_value_info(node.output[0], types[1], shape)
+    graph = helper.make_graph([node], "survey", inputs, [output])
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     return model.SerializeToString()

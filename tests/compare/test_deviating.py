@@ -126,6 +126,15 @@ def test_a_wrong_shape_or_a_missing_output_is_no_matter_of_numbers(chain):
         assert not explains([F32], graph, params, outputs)
 
 
+def test_truth_values_may_be_numbers_but_not_others(chain):
+    graph, params, name = chain(np.array([True, False]), "Not")
+    habit = Deviation("bool", "int32")
+    assert explains([habit], graph, params, {name: np.array([0, 1], np.int32)})
+    assert not explains([habit], graph, params, {name: np.array([1, 0], np.int32)})
+    assert not explains([habit], graph, params, {name: np.array([0, 2], np.int32)})
+    assert not explains([habit], graph, params, {name: np.array([0, 1], np.int64)})
+
+
 @pytest.mark.parametrize("habit", CONSIDERED, ids=str)
 def test_what_is_right_is_right_under_any_habit(chain, habit):
     graph, params, name = chain(X.astype(np.float32), "Exp")

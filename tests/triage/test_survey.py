@@ -18,6 +18,7 @@ from nnfuzz.execute.target import Target
 from nnfuzz.triage.survey import learn_habits, reading_onnx, survey, usual_seconds
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
+OPERATORS |= {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
 
 
 def compiler(before=lambda a, op: a, after=lambda a, op, wide: a):
@@ -79,6 +80,24 @@ def test_a_narrower_type_is_told_by_what_it_loses(old, new):
 def test_the_result_may_be_of_the_narrower_type():
     habits = survey(compiler(through("float64", np.float32, back=False)))
     assert habits == (Deviation("float64", "float32"),)
+
+
+@pytest.mark.parametrize("to", ["uint8", "int32", "float32"])
+def test_truth_values_may_come_out_as_numbers(to):
+    def numbers(found, op, wide):
+        return found.astype(to) if found.dtype == bool else found
+
+    assert survey(compiler(after=numbers)) == (Deviation("bool", to),)
+
+
+def test_a_compiler_without_inputs_of_a_type_is_asked_by_a_cast():
+    def run(model, inputs):
+        (node,) = onnx.load_model_from_string(model).graph.node
+        return {"y": inputs["x"]} if node.op_type == "Cast" else None
+
+    found = survey(run)
+    assert Deviation("float64", "float32") in found and Deviation("int64", "int32") in found
+    assert Deviation("bool", "float32") in found and len({h.dtype for h in found}) == len(found)
 
 
 def test_saturation_and_short_factors():
