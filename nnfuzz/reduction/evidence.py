@@ -15,6 +15,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
@@ -185,7 +186,7 @@ def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
         return next((alone for alone in _one_by_one(slots, question, best) if _wrong(alone)), None)
     alone: Tried | None = None if direct else whole
     if whole.case and len(_nodes(whole)) > 1:
-        alone = _first_alone(slots, question, _exposed(slots, question, whole.case))
+        alone = _first_alone(slots, question, exposed(slots, question, whole))
     return alone
 
 
@@ -215,7 +216,7 @@ def _before(
         return inside or _plainly(best, failure)
     if _alone_as_well(slots, question, tried, failure):
         return None
-    found = _shortest(slots, whole, tried.case, failure.stage)
+    found = _shortest(slots, whole, tried, failure.stage)
     if found is None:
         return _plainly(best, failure)
     alone = _first_alone(slots, whole, found) or found
@@ -233,14 +234,14 @@ def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried
     return next(((t, wrong[0]) for t in parts if (wrong := causing(t, failure.stage))), None)
 
 
-def _shortest(slots: Slots, question: Question, case: TestCase, stage: Stage) -> Tried | None:
+def _shortest(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried | None:
     """The fewest first nodes, but not all, in which something fails that an error at a stage may
     follow from. More of them show it as well.
     """
-    found, fine, failing = None, 0, len(first_copy(case.graph))
+    found, fine, failing = None, 0, len(_nodes(tried))
     while failing - fine > 1:
         middle = (fine + failing) // 2
-        part = _exposed(slots, question, case, middle)
+        part = exposed(slots, question, tried, middle)
         if causing(part, stage):
             found, failing = part, middle
         else:
@@ -276,13 +277,6 @@ def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
         return None
     errors = (found for found, _ in best.failing if found.kind in FAILURES)
     return next(((best, found) for found in errors if first in found.levels), None)
-
-
-def _exposed(slots: Slots, question: Question, case: TestCase, count: int | None = None) -> Tried:
-    """The first nodes of a case with all that they compute as outputs."""
-    nodes = first_copy(case.graph)[:count]
-    names = [name for node in nodes for name in node.outputs]
-    return slots.run(case, (Edit("outputs", value=names),), question)
 
 
 def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None:

@@ -30,6 +30,7 @@ from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
+from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
 from nnfuzz.reduction.explain import explained, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
@@ -135,6 +136,8 @@ class ReduceService(ProducerService):
             header, blobs = case.to_frame()
             return {"case": header, **answer}, blobs
         written, failed = self._exported(case, subject)
+        if written.model and (why := invalid(written.model)) and not invalid(case.model):
+            raise Inapplicable(f"ONNX's checker rejects the model: {why}")
         subject = replace(subject, exporter=written.form)
         answer = {"measure": subject.measure(), "digest": subject.digest()}
         opset = self._opset(case, subject)
