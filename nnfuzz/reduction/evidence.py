@@ -17,6 +17,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
+from nnfuzz.reduction.healing import healing, in_words, shared
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
@@ -44,12 +45,13 @@ MOST_INSIDE = 24
 class Evidence:
     """explanations: hypotheses that predict what is wrong, the first the most general. keys: of
     causes that the case was found to share. follows: the refined signature of the failure that this
-    one only follows from; it is known by that alone.
+    one only follows from; it is known by that alone. heals: see nnfuzz.reduction.healing.
     """
 
     explanations: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
     follows: str = ""
+    heals: tuple[str, ...] = ()
 
 
 def gather(
@@ -88,8 +90,11 @@ def _own(
 ) -> Evidence:
     """The same for a failure that follows from no other one."""
     best = history[-1]
-    told = _explanations(slots, question, history, failure)
+    told, operands = _explanations(slots, question, history, failure)
     keys = {Key(KeyKind.CAUSE, _explained(failure, told[text])) for text in list(told)[:1]}
+    heals, operator = healing(slots, question, best, failure), _nodes(best)[-1].op
+    if not told and (text := shared(heals, operator, operands)):
+        keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
@@ -100,7 +105,8 @@ def _own(
     alike = next(_alike(slots, question, history, failure, told, causes), None)
     if alike is not None:
         keys.add(Key(KeyKind.CAUSE, alike.finding))
-    return Evidence(tuple(told), tuple(sorted(keys)))
+    told = told or {text: text for text in [in_words(heals, operator)] if text}
+    return Evidence(tuple(told), tuple(sorted(keys)), heals=heals)
 
 
 def _explained(failure: Failure, told: str) -> str:
@@ -112,14 +118,15 @@ def _explained(failure: Failure, told: str) -> str:
 
 def _explanations(
     slots: Slots, question: Question, history: Sequence[Tried], failure: Failure
-) -> dict[str, str]:
+) -> tuple[dict[str, str], str]:
     """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
-    than chance, with their families. What is small may show too little: then a larger case of the
-    same operators tells.
+    than chance, with their families; and the family of an operator of many operands. What is small
+    may show too little: then a larger case of the same operators tells.
     """
     if failure.kind is not OutcomeKind.MISMATCH:
-        return {}
+        return {}, ""
     told: dict[str, str] = {}
+    operands = ""
     tried, seen, grown = 0, set[Shown](), True
     for case in _witnesses(history):
         for seed in range(MOST_REDRAWS + 1):
@@ -132,13 +139,14 @@ def _explanations(
                 continue
             found = slots.explain(again.case, wrong.outputs or {}, list(told))
             told, tried = found.explanations, max(tried, found.tried)
+            operands = found.operands
             more = {_apart(pair, seed) for pair in found.shown} - seen
             seen, grown = seen | more, bool(more)
             if not told:
-                return {}
+                return {}, operands
         if enough(seen, tried):
-            return told
-    return {}
+            return told, operands
+    return {}, operands
 
 
 def _apart(pair: Shown, seed: int) -> Shown:
@@ -201,12 +209,13 @@ def _before(
     slots: Slots, question: Question, best: Tried, failure: Failure
 ) -> tuple[Tried, Failure] | None:
     """What fails before the last operator of a case that raises, if anything does: the error only
-    follows from it, as it does not occur where right values are fed.
+    follows from it, as it does not occur where right values are fed. So does a wrong result from
+    one that is wrong in another way.
 
     What the least optimised level says of the model is the cause of what others say, too.
     """
     if failure.kind is OutcomeKind.MISMATCH:
-        return None
+        return _wrong_before(slots, question, best)
     whole = in_full(slots, question)
     tried, direct = best, best.case is None or best.case.exporter == DIRECT
     if best.case and (not direct or len(_nodes(best)) == 1):
@@ -223,6 +232,16 @@ def _before(
     inner = _inside(slots, whole, alone) or alone
     best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
     return best, causing(best, failure.stage)[0]
+
+
+def _wrong_before(slots: Slots, question: Question, best: Tried) -> tuple[Tried, Failure] | None:
+    """The operator before the last one of a mismatch that is wrong by itself, if one is: of another
+    shape, since reduction would have kept it alone otherwise.
+    """
+    if len(_nodes(best)) < 2:
+        return None
+    alone = _first_alone(slots, question, exposed(slots, question, best))
+    return (alone, _wrong(alone)[0]) if alone else None
 
 
 def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
@@ -411,7 +430,8 @@ def _shares(
 ) -> bool:
     """Whether what explains a case explains it with another operator as well."""
     swapped = [slots.run(case, edits, question) for case in _witnesses(history)]
-    return not _bare(told).isdisjoint(_bare(_explanations(slots, question, swapped[::-1], failure)))
+    explained, _ = _explanations(slots, question, swapped[::-1], failure)
+    return not _bare(told).isdisjoint(_bare(explained))
 
 
 def _bare(told: Iterable[str]) -> set[str]:

@@ -23,7 +23,7 @@ from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
 from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
 
-EXPLANATIONS, KEYS, FOLLOWS = "explanations", "keys", "follows"
+EXPLANATIONS, KEYS, FOLLOWS, HEALS = "explanations", "keys", "follows", "heals"
 """What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
 
 
@@ -164,6 +164,7 @@ def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Find
         EXPLANATIONS: list(done.evidence.explanations),
         KEYS: [str(key) for key in done.evidence.keys],
         FOLLOWS: done.evidence.follows,
+        HEALS: list(done.evidence.heals),
     }
     return replace(
         finding,
