@@ -49,8 +49,9 @@ def kept(
 
 
 def _culprit(slots: Slots, question: Question, tried: Tried, failure: Failure) -> NodeView | None:
-    """The first node that is wrong of those that the first wrong output depends on; None for a
-    single node, which reduction cannot lose, and where no node is wrong by itself.
+    """The node of the first wrong output if it is wrong when right values are fed; else the first
+    one that is wrong of those that the output depends on. None for a single node, which reduction
+    cannot lose, and where no node is wrong by itself.
     """
     assert tried.case is not None
     graph = tried.case.graph
@@ -60,6 +61,10 @@ def _culprit(slots: Slots, question: Question, tried: Tried, failure: Failure) -
     wrong = first_wrong(tried.verdict, failure.targets, order)
     if wrong is None or wrong.output not in graph.makers:
         return None
+    maker = graph.makers[wrong.output]
+    alone = slots.run(tried.case, (Edit("neighbourhoods", "input", [maker.outputs[0]]),), question)
+    if first_wrong(alone.verdict, failure.targets, maker.outputs):
+        return maker
     before = [name for node in upstream(graph, wrong.output).nodes for name in node.outputs]
     shown = exposed(slots, replace(question, silent=()), tried)
     first = first_wrong(shown.verdict, failure.targets, before)

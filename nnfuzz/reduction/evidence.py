@@ -17,7 +17,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
-from nnfuzz.reduction.healing import healing, in_words, shared
+from nnfuzz.reduction.healing import CONSTANT, healing, in_words, shared
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
@@ -91,10 +91,11 @@ def _own(
     """The same for a failure that follows from no other one."""
     best = history[-1]
     told, operands = _explanations(slots, question, history, failure)
-    keys = {Key(KeyKind.CAUSE, _explained(failure, told[text])) for text in list(told)[:1]}
     heals, operator = healing(slots, question, best, failure), _nodes(best)[-1].op
-    if not told and (text := shared(heals, operator, operands)):
-        keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
+    if CONSTANT in heals:
+        told = {}  # the operator itself is right, whatever its results look like
+    common = [*(told[text] for text in list(told)[:1]), shared(heals, operator, operands)]
+    keys = {Key(KeyKind.CAUSE, _explained(failure, text)) for text in common if text}
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]

@@ -164,6 +164,8 @@ class Known:
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.
             same = cause.refined == plain[cause.constant] and len(_nodes(tried)) <= len(cause.nodes)
+            if cause.follows and cause.kind == OutcomeKind.MISMATCH:
+                same = False  # its operators are those that happen to read a wrong result
             if same and cause.constant:
                 same = self._heals_without_constants(tried, question)
             if same or (cause.passes and self._cures(cause, tried, question)):

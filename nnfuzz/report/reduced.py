@@ -18,6 +18,7 @@ from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.packed_folder import unpack
 from nnfuzz.report.repro import first_wrong, program_of
+from nnfuzz.report.trial import tried
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
@@ -34,6 +35,7 @@ def reduce_folder(
     trusted: Trust = nobody,
 ) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
+    Its repro.py is run; where that does not fail at once, the title says how often it does.
 
     backend: see problem_of. Returns what reduction did, and the finding that was written.
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
@@ -41,15 +43,32 @@ def reduce_folder(
     folder = Path(folder)
     finding = read_finding(folder, trusted)
     unpack(folder)
-    found = reduce_finding(finding, config, backend)
-    program = repro_program(found[1], config.registry if config else None)
+    done, reduced = reduce_finding(finding, config, backend)
+    program = repro_program(reduced, config.registry if config else None)
     target = folder / REDUCED
     if target.is_symlink():
         target.unlink()
-    if target.exists():
-        shutil.rmtree(target)
-    write_finding(target, found[1], program)
-    return found
+    _written_anew(target, reduced, program)
+    if done.cause is None and (text := _trial(target, reduced, config)):
+        title = f"{reduced.signature.title} [{text}]"
+        signature = replace(reduced.signature, title=title)
+        reduced = replace(reduced, failure=replace(reduced.failure, signature=signature))
+        _written_anew(target, reduced, program)
+    return done, reduced
+
+
+def _written_anew(folder: Path, finding: Finding, program: str | None) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    write_finding(folder, finding, program)
+
+
+def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> str:
+    """What a title says of the script in a folder; "" where it fails as it should."""
+    plugins = reduced.backend.plugins if reduced.backend else ()
+    registry = (config and config.registry) or BackendRegistry.discover(plugins)
+    found = tried(folder, reduced, registry)
+    return str(found) if found else ""
 
 
 def reduce_finding(
