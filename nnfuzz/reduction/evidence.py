@@ -100,6 +100,8 @@ def _own(
         alone = _alone_as_well(slots, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
         keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
+    if wordless(failure.signature.parts):
+        keys |= _of_death(slots, question, best, failure)
     if text := _at_fault(slots, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
         told = told or {text: text}
@@ -108,6 +110,26 @@ def _own(
         keys.add(Key(KeyKind.CAUSE, alike.finding))
     told = told or {text: text for text in [in_words(heals, operator)] if text}
     return Evidence(tuple(told), tuple(sorted(keys)), heals=heals)
+
+
+def _of_death(slots: Slots, question: Question, best: Tried, failure: Failure) -> set[Key]:
+    """Keys of a death that says nothing: the operator of ONNX that dies by itself, if one of ours
+    became several, and the families of the operator, which share it for all that is known.
+    """
+    if len(_nodes(best)) != 1:
+        return set()
+    parts = _one_by_one(slots, question, best) if _written(best) > 1 else ()
+    alone = [(t, f) for t in parts for f, _ in t.failing if _same_words(f, failure, best, t)]
+    tried = alone[0][0] if alone else best
+    signal, stage = failure.signature.parts["signal"], failure.stage.value
+    families = slots.families(_nodes(tried)[-1].op)
+    texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
+    return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_refined(*p).hash for p in alone[:1])]}
+
+
+def _written(tried: Tried) -> int:
+    """How many operators of ONNX a case applies to its inputs."""
+    return len(data_operators(tried.case.model)) if tried.case and tried.case.model else 0
 
 
 def _explained(failure: Failure, told: str) -> str:

@@ -26,6 +26,7 @@ from nnfuzz.reduction.information import Explained, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.spec.operator import ConstraintError, OpSpec
+from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.triage.general import schema_defaults, shared_attribute
 
 Arrays = Mapping[str, np.ndarray]
@@ -33,6 +34,9 @@ Envelopes = Mapping[str, Envelope]
 Altered = Collection[tuple[str, Subject]]
 """Hypotheses, and the test case as it would be by them."""
 FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
+SMALL = 6
+"""Operators of a family of which one without words stands for another: larger ones have little in
+common."""
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
@@ -105,6 +109,20 @@ def families(subject: Subject, written: Altered = ()) -> dict[str, str]:
 def _of_attribute(node: Node, name: str) -> str:
     shared = shared_attribute(node.op.name, name)
     return ignores(shared) if shared else f"{_declaring(type(node.op), name)} ignores {name}"
+
+
+def small_families(operator: str, registry: OpRegistry) -> list[str]:
+    """The classes from which the spec of an operator and few others come: these are computed in the
+    same way. None for an operator that the registry does not have.
+    """
+    if operator not in registry:
+        return []
+    specs = registry.specs()
+    sizes = {
+        cls.__name__: sum(issubclass(other, cls) for other in specs)
+        for cls in registry.get(operator).__mro__
+    }
+    return [name for name, size in sizes.items() if 1 < size <= SMALL]
 
 
 def ignores(attribute: str) -> str:

@@ -5,6 +5,7 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
   prepare  {"case", "edits", "below": measure or None} with the case's blobs
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
+  families {"operator"} -> {"families": [class, ...]}, see nnfuzz.reduction.explain.small_families
   explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
            per output -> the fields of nnfuzz.reduction.information.Explained
 
@@ -33,7 +34,7 @@ from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduction.explain import explained, with_operator
+from nnfuzz.reduction.explain import explained, small_families, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
@@ -68,6 +69,8 @@ class ReduceService(ProducerService):
                 return self._prepared(case, edits, header["below"])
             except Inapplicable as error:
                 return {"rejected": str(error)}, {}
+        if header["do"] == "families":
+            return {"families": small_families(header["operator"], self.producer.registry)}, {}
         if header["do"] == "explain":
             case = TestCase.from_frame(header["case"], blobs)
             subject = self._subject(case)
