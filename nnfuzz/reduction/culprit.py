@@ -74,4 +74,5 @@ def _culprit(slots: Slots, question: Question, tried: Tried, failure: Failure) -
 def _is_of(culprit: NodeView, operator: str) -> bool:
     """Whether an operator is the culprit, its plain mode, or a step of a body that it holds."""
     held = re.findall(r"\w+", json.dumps(culprit.attributes))
-    return operator in (culprit.op, *held) or bool(onnx_type(culprit.op, [operator]))
+    mode = 2 * len(operator) > len(culprit.op) and onnx_type(culprit.op, [operator])
+    return operator in (culprit.op, *held) or bool(mode)  # ArgMax is no mode of Max

@@ -47,6 +47,7 @@ def test_a_mode_and_what_a_body_holds_stand_for_an_operator():
     assert _is_of(NodeView("Loop", attributes=body), "Softmax")
     assert _is_of(NodeView("RoiAlignMax"), "RoiAlign")
     assert not _is_of(NodeView("Loop", attributes=body), "Soft")
+    assert not _is_of(NodeView("ArgMax"), "Max")
 
 
 def quantized(output_dtype) -> bytes:
