@@ -157,6 +157,7 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
         messages(failure),
         failure.signature.parts.get("wrong", ""),
         told.constant,
+        tuple(reduced.campaign.get(HEALS, ())),
     )
 
 

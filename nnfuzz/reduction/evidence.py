@@ -17,7 +17,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
-from nnfuzz.reduction.healing import CONSTANT, healing, in_words, shared
+from nnfuzz.reduction.healing import CONSTANT, healing, in_words, narrowed, shared
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
@@ -91,15 +91,19 @@ def _own(
     """The same for a failure that follows from no other one."""
     best = history[-1]
     told, operands = _explanations(slots, question, history, failure)
-    heals, operator = healing(slots, question, best, failure), _nodes(best)[-1].op
+    heals, operator = _healing(slots, question, best, failure, causes), _nodes(best)[-1].op
     if CONSTANT in heals:
         told = {}  # the operator itself is right, whatever its results look like
-    common = [*(told[text] for text in list(told)[:1]), shared(heals, operator, operands)]
+    mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
+    one = narrowed(heals, [cause.heals for cause in mismatches])
+    common = [*(told[text] for text in list(told)[:1]), shared(one, operator, operands)]
     keys = {Key(KeyKind.CAUSE, _explained(failure, text)) for text in common if text}
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
         keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
+        same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
+        keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
     if wordless(failure.signature.parts):
         keys |= _of_death(slots, question, best, failure)
     if text := _at_fault(slots, question, best, failure):
@@ -110,6 +114,19 @@ def _own(
         keys.add(Key(KeyKind.CAUSE, alike.finding))
     told = told or {text: text for text in [in_words(heals, operator)] if text}
     return Evidence(tuple(told), tuple(sorted(keys)), heals=heals)
+
+
+def _healing(
+    slots: Slots, question: Question, best: Tried, failure: Failure, causes: Sequence[Cause]
+) -> tuple[str, ...]:
+    """What heals a case. An error while the model runs is asked only where the same operator has a
+    wrong result that one thing heals: they may be one cause.
+    """
+    if failure.kind is not OutcomeKind.MISMATCH:
+        wrong = [c for c in causes if len(c.heals) == 1 and c.operator == _nodes(best)[-1].op]
+        if failure.stage is not Stage.EXECUTE or not wrong:
+            return ()
+    return healing(slots, question, best, failure)
 
 
 def _of_death(slots: Slots, question: Question, best: Tried, failure: Failure) -> set[Key]:

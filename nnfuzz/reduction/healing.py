@@ -6,7 +6,7 @@ one cause; one operator that heals by different ones has several.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import Question, Tried
@@ -23,10 +23,11 @@ MOST = 6
 
 
 def healing(slots: Slots, question: Question, best: Tried, failure: Failure) -> tuple[str, ...]:
-    """What makes a reduced case right when it is gone: names of attributes of ONNX, CONSTANT where
-    constant operands become inputs, OPERANDS where the last of more than two is left out.
+    """What makes a reduced case of a single operator right when it is gone: names of attributes of
+    ONNX, CONSTANT where constant operands become inputs, OPERANDS where the last of more than two
+    is left out.
     """
-    if best.case is None or failure.kind is not OutcomeKind.MISMATCH:
+    if best.case is None or failure.kind is OutcomeKind.TIMEOUT:
         return ()
     tries = _tries(best)
     runs = {what: slots.run(best.case, edits, question) for what, edits in tries.items()}
@@ -53,6 +54,15 @@ def _right(tried: Tried, failure: Failure) -> bool:
     """Whether a case is right at the levels of a failure."""
     ran = {outcome.level for outcome in tried.outcomes if outcome.ok}
     return tried.case is not None and not tried.failing and ran.issuperset(failure.levels)
+
+
+def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[str]:
+    """Of several things that heal, the one by which alone a known cause heals, if that is only one:
+    who ignores dilations is right with other strides as well at times.
+    """
+    alone = {what for others in known if len(others) == 1 for what in others}
+    common = alone.intersection(heals)
+    return list(common) if len(heals) > 1 and len(common) == 1 else heals
 
 
 def shared(heals: Collection[str], operator: str, operands: str) -> str:

@@ -35,7 +35,7 @@ class Cause:
     failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
     nnfuzz.reduction.evidence.Evidence. messages: of an error; none if they are not known. wrong:
     what of a result is (nnfuzz.compare.mismatch.MismatchKind). constant: whether it takes an
-    operand that is constant.
+    operand that is constant. heals: see nnfuzz.reduction.healing.
     """
 
     refined: str
@@ -49,6 +49,7 @@ class Cause:
     messages: tuple[str, ...] = ()
     wrong: str = ""
     constant: bool = False
+    heals: tuple[str, ...] = ()
 
     def says(self, failure: Failure, graph: GraphView) -> bool:
         """Whether the failure of a graph may say the same, dtypes and operators aside."""

@@ -11,7 +11,7 @@ from nnfuzz.campaign.reduction import facts, keys_of, renewed
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduction.healing import CONSTANT, OPERANDS, in_words, shared
+from nnfuzz.reduction.healing import CONSTANT, OPERANDS, in_words, narrowed, shared
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.keys import same
@@ -86,6 +86,13 @@ def test_deaths_without_a_word_in_one_small_family_are_one(bench):
 )
 def test_one_thing_that_heals_is_shared_by_the_operators_that_have_it(heals, operator, text):
     assert shared(heals, operator, "a family") == text
+
+
+def test_of_several_things_that_heal_a_known_cause_chooses():
+    both, known = ("strides", "dilations"), [("dilations",), ("constant", "strides"), ()]
+    assert narrowed(both, known) == ["dilations"]
+    assert narrowed(both, [*known, ("strides",)]) == both
+    assert narrowed(("strides",), known) == ("strides",)
 
 
 def test_different_attributes_of_one_operator_are_different_causes():
