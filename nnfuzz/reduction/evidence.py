@@ -17,7 +17,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
-from nnfuzz.reduction.healing import CONSTANT, healing, in_words, narrowed, shared
+from nnfuzz.reduction.healing import CONSTANT, healing, narrowed, shared
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
@@ -112,7 +112,6 @@ def _own(
     alike = next(_alike(slots, question, history, failure, told, causes), None)
     if alike is not None:
         keys.add(Key(KeyKind.CAUSE, alike.finding))
-    told = told or {text: text for text in [in_words(heals, operator)] if text}
     return Evidence(tuple(told), tuple(sorted(keys)), heals=heals)
 
 

@@ -13,6 +13,7 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.healing import in_words
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
@@ -116,7 +117,8 @@ def _wrong(reduced: Finding) -> str:
     """What is wrong with the output of a mismatch, in the words of a title."""
     nodes = reduced.case.graph.nodes
     names = [*(node.op for node in nodes[:1]), *operator_types(reduced.case.model)]
-    told = [*reduced.campaign.get(EXPLANATIONS, ()), ""][0]
+    healed = in_words(reduced.campaign.get(HEALS, ()), nodes[-1].op) if nodes else ""
+    told = [*reduced.campaign.get(EXPLANATIONS, ()), healed][0]
     single = len(nodes) == 1
     said = without_operator(told, names if single else (), len(nodes[0].inputs) if single else 0)
     return wrong_in_words(reduced.signature.parts.get("wrong", ""), first_wrong(reduced), said)
