@@ -77,6 +77,8 @@ def gather(
     keys: tuple[Key, ...] = ()
     if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
         keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
+    if wordless(wrong.signature.parts):
+        keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
     told = f"follows from {cause.title}"  # but for what a part says by itself, it is the same
     return Evidence(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
 
@@ -267,10 +269,19 @@ def _before(
     found = _shortest(slots, whole, tried, failure.stage)
     if found is None:
         return _plainly(best, failure)
-    alone = _first_alone(slots, whole, found) or found
+    alone = _first_alone(slots, whole, found) or _last_alone(slots, whole, found, failure.stage)
     inner = _inside(slots, whole, alone) or alone
     best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
     return best, causing(best, failure.stage)[0]
+
+
+def _last_alone(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried:
+    """The last operator of a prefix that dies, if that dies alone; else the prefix."""
+    if tried.case is None or not any(f.kind is OutcomeKind.CRASH for f, _ in tried.failing):
+        return tried
+    last = Edit("neighbourhoods", "input", [*_nodes(tried)[-1].outputs[:1]])
+    alone = slots.run(tried.case, (last,), question)
+    return alone if causing(alone, stage) else tried
 
 
 def _wrong_before(slots: Slots, question: Question, best: Tried) -> tuple[Tried, Failure] | None:

@@ -25,6 +25,7 @@ from nnfuzz.ir.graph import Graph, GraphError, Node
 from nnfuzz.reduction.information import Explained, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
+from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.triage.general import schema_defaults, shared_attribute
@@ -34,7 +35,7 @@ Envelopes = Mapping[str, Envelope]
 Altered = Collection[tuple[str, Subject]]
 """Hypotheses, and the test case as it would be by them."""
 FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
-SMALL = 6
+SMALL = 10
 """Operators of a family of which one without words stands for another: larger ones have little in
 common."""
 MOST_NODES = 3
@@ -121,6 +122,7 @@ def small_families(operator: str, registry: OpRegistry) -> list[str]:
     sizes = {
         cls.__name__: sum(issubclass(other, cls) for other in specs)
         for cls in registry.get(operator).__mro__
+        if cls is not Composite  # a way to say what is computed
     }
     return [name for name, size in sizes.items() if 1 < size <= SMALL]
 
