@@ -27,11 +27,13 @@ from typing import Any
 import onnx
 
 from nnfuzz.compare.cheap import beyond
+from nnfuzz.execute.target import DIRECT
 from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
+from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
 from nnfuzz.reduction.explain import explained, small_families, with_operator
@@ -177,7 +179,10 @@ class ReduceService(ProducerService):
         weights = {name: subject.params[name] for name in subject.graph.weights}
         given = weights, subject.params, self._opset(case, subject)
         try:
-            return write(subject.exporter, self.exporters, subject.graph, *given), None
+            written = write(subject.exporter, self.exporters, subject.graph, *given)
+            if subject.exporter == DIRECT:
+                written = replace(written, model=without_dead_nodes(written.model))
+            return written, None
         except ExportError as error:
             return Written(b"", subject.exporter), describe(error)
         except (MaterializeError, OpsetError) as error:
