@@ -22,6 +22,8 @@ SECONDS = 300.0
 """For one run of a script, which loads the compiler."""
 RAISED = 3
 _DRIVER = """\
+from __future__ import annotations
+
 import sys
 import numpy as np
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,18 +65,22 @@ def tried(folder: Path, finding: Finding, registry: BackendRegistry) -> Trial | 
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Of a process in a group of its own, which is killed when its time is over."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-        start_new_session=True,
-    )
-    try:
-        return process.wait(SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return CANNOT
+    """Of a process in a group of its own, which is killed when its time is over. A script that ends
+    without a line could not run: what it expects or gets is printed before it says that it fails.
+    """
+    with tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return CANNOT
+        return CANNOT if code > 0 and not printed.tell() else code

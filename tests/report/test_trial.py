@@ -20,16 +20,17 @@ def finding(kind=OutcomeKind.MISMATCH):
     )
 
 
-POISONED = "import os, sys; sys.exit(os.environ.get('MALLOC_PERTURB_') == '170')"
+POISONED = "import os, sys; print(1); sys.exit(os.environ.get('MALLOC_PERTURB_') == '170')"
 
 
 @pytest.mark.parametrize(
     "script, found, words",
     [
-        ("raise SystemExit(1)", Trial(1, 1), ""),
+        ("print(1); raise SystemExit(1)", Trial(1, 1), ""),
         ("import os; os.abort()", Trial(1, 1), ""),
         ("", Trial(0, 3), "does not reproduce: repro.py failed in 0 of 3 runs"),
         (POISONED, Trial(1, 3, poisoned=True), "repro.py failed in 1 of 3 runs"),
+        ("raise NameError", Trial(0, 1, able=False), "repro.py cannot run here"),
         ("raise SystemExit(125)", Trial(0, 1, able=False), "repro.py cannot run here"),
     ],
 )
