@@ -70,12 +70,12 @@ class ReducerSettings:
     budget: candidates of one reduction, and seconds of one in a campaign that the clock ends, after
     which the best so far is taken. share: of the
     campaign's time that reductions may take beside it, which grows up to `most` with what waits; as
-    much, and at least `grace` seconds, is granted when it is over.
+    much, and at least `grace` seconds and `seconds` for each finding, is granted when it is over.
     """
 
     service: str = "nnfuzz.campaign.reduction:reduction_service"
     preload: tuple[str, ...] = ("numpy", "nnfuzz.campaign.reduction")
-    seconds: float = 60.0
+    seconds: float = 24.0
     budget: int = 800
     share: float = 0.2
     most: float = 0.5

@@ -234,18 +234,33 @@ class Loop:
         waiting = self.recorder.open()
         if not self.reducer.waiting() or self._stopped():
             return
-        settings = self.config.reducer
-        grace = max(settings.grace, self.reducer.share() * self.seconds())
+        workers, begun = os.cpu_count() or 1, time.monotonic()
+        least = max(self.config.reducer.grace, self.reducer.share() * self.seconds())
+        before = len(self.recorder.reductions)
+
+        def granted() -> float:
+            """Seconds in all: what is left may turn out to be more causes than it seemed."""
+            count = len(self.recorder.reductions) - before + self.recorder.open()
+            return max(least, count * self.config.reducer.seconds / workers)
+
+        grace = granted()
         self.observer.note(
             f"the campaign is over; reducing {counted(waiting, 'finding')}, at most {grace:.0f} s "
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
         )
-        self._reduce_until = time.monotonic() + grace
-        over = lambda: self._stopped() or not self._reducing_left()  # noqa: E731
-        self.reducer.finish(os.cpu_count() or 1, self._wait, over)
-        left = self.recorder.open()
-        if left:
-            self.observer.note(f"{counted(left, 'finding')} not reduced; nnfuzz reduce goes on")
+        self._reduce_until = begun + grace
+
+        def over() -> bool:
+            self._reduce_until = max(self._reduce_until or 0.0, begun + granted())
+            return self._stopped() or not self._reducing_left()
+
+        self.reducer.finish(workers, self._wait, over)
+        if left := self.recorder.open():
+            minutes = math.ceil(self.reducer.missing(workers) / 60)
+            self.observer.note(
+                f"{counted(left, 'finding')} not reduced, for want of about "
+                f"{counted(minutes, 'minute')}; nnfuzz reduce goes on"
+            )
 
     def _step(self, next_job: Callable[[], Job | None]) -> None:
         """next_job: of an idle producer; asked while the compilers do not have enough to do."""

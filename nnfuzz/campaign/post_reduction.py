@@ -81,6 +81,8 @@ def _mend_summary(store: Store) -> None:
     path = store.folder / SUMMARY
     if path.exists():
         content = {**read(dict[str, Any], read_json(path)), **findings_figures(store)}
+        if not content["unreduced"]:
+            content["reduce_seconds_missing"] = 0.0
         write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 

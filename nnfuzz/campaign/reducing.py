@@ -75,6 +75,7 @@ class Reducer:
         self._shared = shared
         self._still = RESTING_SECONDS + 2 * slowest
         self.spent = self.after_campaign = 0.0
+        self._finished = 0
         self._turn = 0
         self._note = note
         self._server: ForkServer | None = None
@@ -89,6 +90,14 @@ class Reducer:
     def waiting(self) -> int:
         """How many findings are not reduced yet."""
         return len(self.recorder.unreduced()) if self.config.reduce else 0
+
+    def missing(self, workers: int) -> float:
+        """Seconds that what waits would take if each took as long as the others did."""
+        if not self._finished:
+            mean = self.config.reducer.seconds
+        else:
+            mean = (self.spent + self.after_campaign) / self._finished
+        return self.recorder.open() * mean / workers if self.config.reduce else 0.0
 
     def dispatch(self, allowed: float, workers: int = 1) -> None:
         """Starts the next reductions, unless `allowed` seconds are spent.
@@ -184,6 +193,7 @@ class Reducer:
             self.spent += seconds
         else:
             self.after_campaign += seconds
+        self._finished += 1
         if not self._free:
             self._free = seconds
         if done.asked and isinstance(event, Reply) and event.value == _NOTHING:

@@ -27,12 +27,13 @@ from nnfuzz.execute.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
+from nnfuzz.reduction.healing import CONSTANT
 from nnfuzz.reduction.known import Cause, messages
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
-from nnfuzz.report.reduced import EXPLANATIONS, FOLLOWS, KEYS, reduce_folder
+from nnfuzz.report.reduced import EXPLANATIONS, FOLLOWS, HEALS, KEYS, reduce_folder
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.facts import facts_of
@@ -155,6 +156,8 @@ def cause_of(reduced: Finding, registry: BackendRegistry) -> Cause:
         reduced.campaign.get(FOLLOWS, ""),
         messages(failure),
         failure.signature.parts.get("wrong", ""),
+        told.constant,
+        tuple(reduced.campaign.get(HEALS, ())),
     )
 
 
@@ -238,6 +241,7 @@ def facts(reduced: Finding, registry: BackendRegistry) -> TriageFacts:
         passes=passes,
         apart=_apart(reduced, passes, registry),
         largest=largest_operand(reduced.case),
+        constant=CONSTANT in reduced.campaign.get(HEALS, ()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import secrets
 from collections import Counter
@@ -196,6 +197,7 @@ class _Session:
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
             "reduce_seconds_after_campaign": round(self.loop.reducer.after_campaign, 3),
+            "reduce_seconds_missing": round(self.loop.reducer.missing(os.cpu_count() or 1), 3),
             "cpu_ms": self.loop.cpu_ms(),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -213,8 +214,10 @@ def _next(result: Result) -> list[str]:
     folder = result.folder / result.findings[0].folder
     lines = [f"next: nnfuzz replay {shlex.quote(str(folder))}"]
     if result.summary["unreduced"] and "refusals" not in result.summary:
+        minutes = math.ceil(result.summary.get("reduce_seconds_missing", 0.0) / 60)
         lines.append(
             f"      nnfuzz reduce {shlex.quote(str(result.folder))} "
-            f"({counted(result.summary['unreduced'], 'finding')} not reduced yet)"
+            f"({counted(result.summary['unreduced'], 'finding')} not reduced yet"
+            + (f": about {counted(minutes, 'minute')})" if minutes else ")")
         )
     return lines

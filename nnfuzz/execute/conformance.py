@@ -22,6 +22,7 @@ import numpy as np
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError
+from nnfuzz.execute.script_conformance import check_script
 from nnfuzz.ir.dtypes import DType, is_floating
 from nnfuzz.text import one_line
 
@@ -58,6 +59,8 @@ def check_backend(
             fates[probe.name] = _check_probe(runner, probe)
         _check_pipelines(runner, standard_probes()[0])
         _check_errors(runner)
+        core = standard_probes()[0]
+        check_script(runner, core.model, core.model.replace(b"Add", b"Adx"), core.inputs)
         assert runner.sandbox.pid is not None, "the worker died although every test case was tame"
     return fates
 

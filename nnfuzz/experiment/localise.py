@@ -25,6 +25,7 @@ from nnfuzz.experiment.judgement import with_mismatches
 from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.experiment.procedure import OWN_FORMS
 from nnfuzz.experiment.result import Result, form_of
+from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.mismatch import wrong_outputs
@@ -313,13 +314,7 @@ def _invalid(case: TestCase, failure: Failure) -> str:
     refused = failure.stage in (Stage.IMPORT, Stage.COMPILE)
     if case.exporter in OWN_FORMS or failure.kind is not OutcomeKind.EXCEPTION or not refused:
         return ""
-    from onnx import checker, shape_inference
-
-    try:
-        checker.check_model(case.model, full_check=True)
-    except (checker.ValidationError, shape_inference.InferenceError, RuntimeError) as error:
-        return str(error).strip().partition("\n")[0]
-    return ""
+    return invalid(case.model)
 
 
 def _party(failure: Failure, accused: Blame, passes: Sequence[str], backend: type[Backend]) -> str:

@@ -14,13 +14,14 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import (
     FAILURES,
     OTHERS,
+    SWITCHES,
     Failure,
     answering,
     corrupted,
     level_pattern,
 )
 
-_VARYING = frozenset({OTHERS, "about", "operators"})
+_VARYING = frozenset({OTHERS, "about", "operators", SWITCHES})
 """Parts that follow from the message, and from what else it lists."""
 NUMBERS = frozenset({"value", "nonfinite"})
 

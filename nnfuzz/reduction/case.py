@@ -16,6 +16,7 @@ from nnfuzz.execute.target import Pipeline
 from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import Question, Tried, keyed
+from nnfuzz.reduction.culprit import kept
 from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
 from nnfuzz.reduction.evidence import Evidence, gather, wrong_inside
 from nnfuzz.reduction.known import Cause, Known
@@ -141,13 +142,15 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
         known = Known(config.causes, slots, question, wanted, problem.failure.stage)
         with slots.phase("known"):
             rest = known.without(found)
+            keeps = kept(slots, question, rest, wanted)
         limits = config.budget, config.watch, config.seconds
-        engine = Engine(slots, question, rest, wanted, *limits, known.recognises)
+        engine = Engine(slots, question, rest, wanted, *limits, known.recognises, keeps)
         if config.only_known and known.found is None:
             raise Unexplained("the failure has another cause than those that are known")
         with slots.phase("reduce"):
             best = engine.reduce()
             if known.found is None and (alone := wrong_inside(slots, whole, best, wanted)):
+                engine.keeps = bool  # the operators of ONNX have names of their own
                 engine.adopt(alone)
                 best = engine.reduce()
         confirmed = 0

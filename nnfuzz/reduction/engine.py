@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.ir.view import GraphView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import ORDER, Group
 from nnfuzz.reduction.slots import Slots
@@ -62,6 +63,7 @@ class Engine:
     found: the case as it failed in these slots; wanted: the failure key that candidates must keep.
     adopted: it and every better case since, the present one last.
     enough: asked of every better candidate; once it agrees, reduction is over.
+    keeps: whether a candidate may still have the cause; asked of its graph.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Engine:
         watch: Watch = lambda progress: None,
         seconds: float = math.inf,
         enough: Callable[[Tried], bool] = lambda tried: False,
+        keeps: Callable[[GraphView], bool] = bool,
     ) -> None:
         self._end = time.monotonic() + seconds
         self.slots, self.question, self.wanted = slots, question, wanted
@@ -83,7 +86,7 @@ class Engine:
         self.known = slots.known(question)
         self.spent: set[str] = {found.digest}
         self.progress = Progress(budget=budget, measure=found.measure, nodes=found.measure[0])
-        self._enough = enough
+        self._enough, self.keeps = enough, keeps
         self.over = enough(found)
 
     @property
@@ -104,8 +107,9 @@ class Engine:
         return self.best
 
     def interesting(self, tried: Tried) -> bool:
-        """Whether a candidate fails in the way that is wanted."""
-        return any(alike == self.wanted for _, alike in tried.failing)
+        """Whether a candidate fails in the way that is wanted, and for the cause that is."""
+        same = any(alike == self.wanted for _, alike in tried.failing)
+        return same and tried.case is not None and self.keeps(tried.case.graph)
 
     def _left(self) -> int:
         ended = self.over or time.monotonic() >= self._end

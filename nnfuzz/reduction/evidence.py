@@ -15,7 +15,9 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
+from nnfuzz.reduction.healing import CONSTANT, healing, narrowed, shared
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
@@ -43,12 +45,13 @@ MOST_INSIDE = 24
 class Evidence:
     """explanations: hypotheses that predict what is wrong, the first the most general. keys: of
     causes that the case was found to share. follows: the refined signature of the failure that this
-    one only follows from; it is known by that alone.
+    one only follows from; it is known by that alone. heals: see nnfuzz.reduction.healing.
     """
 
     explanations: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
     follows: str = ""
+    heals: tuple[str, ...] = ()
 
 
 def gather(
@@ -74,6 +77,8 @@ def gather(
     keys: tuple[Key, ...] = ()
     if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
         keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
+    if wordless(wrong.signature.parts):
+        keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
     told = f"follows from {cause.title}"  # but for what a part says by itself, it is the same
     return Evidence(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
 
@@ -87,19 +92,62 @@ def _own(
 ) -> Evidence:
     """The same for a failure that follows from no other one."""
     best = history[-1]
-    told = _explanations(slots, question, history, failure)
-    keys = {Key(KeyKind.CAUSE, _explained(failure, told[text])) for text in list(told)[:1]}
+    told, operands = _explanations(slots, question, history, failure)
+    heals, operator = _healing(slots, question, best, failure, causes), _nodes(best)[-1].op
+    if CONSTANT in heals:
+        told = {}  # the operator itself is right, whatever its results look like
+    mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
+    one = narrowed(heals, [cause.heals for cause in mismatches])
+    common = [*(told[text] for text in list(told)[:1]), shared(one, operator, operands)]
+    keys = {Key(KeyKind.CAUSE, _explained(failure, text)) for text in common if text}
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
         keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
+        same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
+        keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
+    if wordless(failure.signature.parts):
+        keys |= _of_death(slots, question, best, failure)
     if text := _at_fault(slots, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
         told = told or {text: text}
     alike = next(_alike(slots, question, history, failure, told, causes), None)
     if alike is not None:
         keys.add(Key(KeyKind.CAUSE, alike.finding))
-    return Evidence(tuple(told), tuple(sorted(keys)))
+    return Evidence(tuple(told), tuple(sorted(keys)), heals=heals)
+
+
+def _healing(
+    slots: Slots, question: Question, best: Tried, failure: Failure, causes: Sequence[Cause]
+) -> tuple[str, ...]:
+    """What heals a case. An error while the model runs is asked only where the same operator has a
+    wrong result that one thing heals: they may be one cause.
+    """
+    if failure.kind is not OutcomeKind.MISMATCH:
+        wrong = [c for c in causes if len(c.heals) == 1 and c.operator == _nodes(best)[-1].op]
+        if failure.stage is not Stage.EXECUTE or not wrong:
+            return ()
+    return healing(slots, question, best, failure)
+
+
+def _of_death(slots: Slots, question: Question, best: Tried, failure: Failure) -> set[Key]:
+    """Keys of a death that says nothing: the operator of ONNX that dies by itself, if one of ours
+    became several, and the families of the operator, which share it for all that is known.
+    """
+    if len(_nodes(best)) != 1:
+        return set()
+    parts = _one_by_one(slots, question, best) if _written(best) > 1 else ()
+    alone = [(t, f) for t in parts for f, _ in t.failing if _same_words(f, failure, best, t)]
+    tried = alone[0][0] if alone else best
+    signal, stage = failure.signature.parts["signal"], failure.stage.value
+    families = slots.families(_nodes(tried)[-1].op)
+    texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
+    return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_refined(*p).hash for p in alone[:1])]}
+
+
+def _written(tried: Tried) -> int:
+    """How many operators of ONNX a case applies to its inputs."""
+    return len(data_operators(tried.case.model)) if tried.case and tried.case.model else 0
 
 
 def _explained(failure: Failure, told: str) -> str:
@@ -111,14 +159,15 @@ def _explained(failure: Failure, told: str) -> str:
 
 def _explanations(
     slots: Slots, question: Question, history: Sequence[Tried], failure: Failure
-) -> dict[str, str]:
+) -> tuple[dict[str, str], str]:
     """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
-    than chance, with their families. What is small may show too little: then a larger case of the
-    same operators tells.
+    than chance, with their families; and the family of an operator of many operands. What is small
+    may show too little: then a larger case of the same operators tells.
     """
     if failure.kind is not OutcomeKind.MISMATCH:
-        return {}
+        return {}, ""
     told: dict[str, str] = {}
+    operands = ""
     tried, seen, grown = 0, set[Shown](), True
     for case in _witnesses(history):
         for seed in range(MOST_REDRAWS + 1):
@@ -131,13 +180,14 @@ def _explanations(
                 continue
             found = slots.explain(again.case, wrong.outputs or {}, list(told))
             told, tried = found.explanations, max(tried, found.tried)
+            operands = found.operands
             more = {_apart(pair, seed) for pair in found.shown} - seen
             seen, grown = seen | more, bool(more)
             if not told:
-                return {}
+                return {}, operands
         if enough(seen, tried):
-            return told
-    return {}
+            return told, operands
+    return {}, operands
 
 
 def _apart(pair: Shown, seed: int) -> Shown:
@@ -185,7 +235,7 @@ def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
         return next((alone for alone in _one_by_one(slots, question, best) if _wrong(alone)), None)
     alone: Tried | None = None if direct else whole
     if whole.case and len(_nodes(whole)) > 1:
-        alone = _first_alone(slots, question, _exposed(slots, question, whole.case))
+        alone = _first_alone(slots, question, exposed(slots, question, whole))
     return alone
 
 
@@ -200,12 +250,13 @@ def _before(
     slots: Slots, question: Question, best: Tried, failure: Failure
 ) -> tuple[Tried, Failure] | None:
     """What fails before the last operator of a case that raises, if anything does: the error only
-    follows from it, as it does not occur where right values are fed.
+    follows from it, as it does not occur where right values are fed. So does a wrong result from
+    one that is wrong in another way.
 
     What the least optimised level says of the model is the cause of what others say, too.
     """
     if failure.kind is OutcomeKind.MISMATCH:
-        return None
+        return _wrong_before(slots, question, best)
     whole = in_full(slots, question)
     tried, direct = best, best.case is None or best.case.exporter == DIRECT
     if best.case and (not direct or len(_nodes(best)) == 1):
@@ -215,13 +266,32 @@ def _before(
         return inside or _plainly(best, failure)
     if _alone_as_well(slots, question, tried, failure):
         return None
-    found = _shortest(slots, whole, tried.case, failure.stage)
+    found = _shortest(slots, whole, tried, failure.stage)
     if found is None:
         return _plainly(best, failure)
-    alone = _first_alone(slots, whole, found) or found
+    alone = _first_alone(slots, whole, found) or _last_alone(slots, whole, found, failure.stage)
     inner = _inside(slots, whole, alone) or alone
     best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
     return best, causing(best, failure.stage)[0]
+
+
+def _last_alone(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried:
+    """The last operator of a prefix that dies, if that dies alone; else the prefix."""
+    if tried.case is None or not any(f.kind is OutcomeKind.CRASH for f, _ in tried.failing):
+        return tried
+    last = Edit("neighbourhoods", "input", [*_nodes(tried)[-1].outputs[:1]])
+    alone = slots.run(tried.case, (last,), question)
+    return alone if causing(alone, stage) else tried
+
+
+def _wrong_before(slots: Slots, question: Question, best: Tried) -> tuple[Tried, Failure] | None:
+    """The operator before the last one of a mismatch that is wrong by itself, if one is: of another
+    shape, since reduction would have kept it alone otherwise.
+    """
+    if len(_nodes(best)) < 2:
+        return None
+    alone = _first_alone(slots, question, exposed(slots, question, best))
+    return (alone, _wrong(alone)[0]) if alone else None
 
 
 def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
@@ -233,14 +303,14 @@ def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried
     return next(((t, wrong[0]) for t in parts if (wrong := causing(t, failure.stage))), None)
 
 
-def _shortest(slots: Slots, question: Question, case: TestCase, stage: Stage) -> Tried | None:
+def _shortest(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried | None:
     """The fewest first nodes, but not all, in which something fails that an error at a stage may
     follow from. More of them show it as well.
     """
-    found, fine, failing = None, 0, len(first_copy(case.graph))
+    found, fine, failing = None, 0, len(_nodes(tried))
     while failing - fine > 1:
         middle = (fine + failing) // 2
-        part = _exposed(slots, question, case, middle)
+        part = exposed(slots, question, tried, middle)
         if causing(part, stage):
             found, failing = part, middle
         else:
@@ -276,13 +346,6 @@ def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
         return None
     errors = (found for found, _ in best.failing if found.kind in FAILURES)
     return next(((best, found) for found in errors if first in found.levels), None)
-
-
-def _exposed(slots: Slots, question: Question, case: TestCase, count: int | None = None) -> Tried:
-    """The first nodes of a case with all that they compute as outputs."""
-    nodes = first_copy(case.graph)[:count]
-    names = [name for node in nodes for name in node.outputs]
-    return slots.run(case, (Edit("outputs", value=names),), question)
 
 
 def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None:
@@ -417,7 +480,8 @@ def _shares(
 ) -> bool:
     """Whether what explains a case explains it with another operator as well."""
     swapped = [slots.run(case, edits, question) for case in _witnesses(history)]
-    return not _bare(told).isdisjoint(_bare(_explanations(slots, question, swapped[::-1], failure)))
+    explained, _ = _explanations(slots, question, swapped[::-1], failure)
+    return not _bare(told).isdisjoint(_bare(explained))
 
 
 def _bare(told: Iterable[str]) -> set[str]:

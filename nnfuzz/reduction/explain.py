@@ -25,35 +25,46 @@ from nnfuzz.ir.graph import Graph, GraphError, Node
 from nnfuzz.reduction.information import Explained, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
+from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import ConstraintError, OpSpec
-from nnfuzz.triage.general import schema_defaults
+from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.triage.general import schema_defaults, shared_attribute
 
 Arrays = Mapping[str, np.ndarray]
 Envelopes = Mapping[str, Envelope]
+Altered = Collection[tuple[str, Subject]]
+"""Hypotheses, and the test case as it would be by them."""
 FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
+SMALL = 10
+"""Operators of a family of which one without words stands for another: larger ones have little in
+common."""
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
 
-def explained(subject: Subject, outputs: Arrays, told: Collection[str] = ()) -> Explained:
+def explained(
+    subject: Subject, outputs: Arrays, told: Collection[str] = (), written: Altered = ()
+) -> Explained:
     """What explains the outputs: of hypotheses that are told, those that hold; else all that are
-    consistent.
+    consistent. written: further ones, of what the model has beside the graph's attributes.
     """
     try:
         truth = envelopes(subject.graph, subject.params)
     except ReferenceFault:
         return Explained({text: text for text in told}, 0, [])
     if told:
-        kept = holding(subject, truth, outputs, told)
+        kept = holding(subject, truth, outputs, told, written)
     else:
-        kept = consistent(subject, truth, outputs)
-    tried = [*_alternatives(subject), *_relations(subject, truth, outputs)]
-    family = families(subject)
+        kept = consistent(subject, truth, outputs, written)
+    tried = [*_alternatives(subject), *written, *_relations(subject, truth, outputs)]
+    family = families(subject, written)
     named = {text: family.get(text, text) for text in kept}
-    return Explained(named, len(tried), shown(truth, outputs))
+    return Explained(named, len(tried), shown(truth, outputs), operand_family(subject))
 
 
-def consistent(subject: Subject, truth: Envelopes, outputs: Arrays) -> list[str]:
+def consistent(
+    subject: Subject, truth: Envelopes, outputs: Arrays, written: Altered = ()
+) -> list[str]:
     """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
 
     Those that predict values come first: attributes and inputs in the order of nodes, then rounded
@@ -63,7 +74,8 @@ def consistent(subject: Subject, truth: Envelopes, outputs: Arrays) -> list[str]
     wrong = compare(truth, outputs)
     if not wrong or len(subject.graph.nodes) > MOST_NODES:
         return []
-    found = [text for text, other in _altered(subject) if _predicts(other, truth, outputs)]
+    altered = _altered(subject, written)
+    found = [text for text, other in altered if _predicts(other, truth, outputs)]
     if not found:
         found = [str(h) for h in CONSIDERED if _deviates(h, subject, truth, outputs)][:1]
     if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
@@ -75,15 +87,60 @@ def consistent(subject: Subject, truth: Envelopes, outputs: Arrays) -> list[str]
     return list(dict.fromkeys(found))
 
 
-def families(subject: Subject) -> dict[str, str]:
-    """What to call "Softmax ignores axis" where several operators have the attribute from one
-    class: the class that declares it stands for them, as one piece of code reads it in a compiler.
+def families(subject: Subject, written: Altered = ()) -> dict[str, str]:
+    """What to call "Softmax ignores axis" where operators share the code that does: by the
+    attribute alone where ONNX has one of that meaning, or else by the class that declares it; by
+    the class that takes any number of operands where these are ignored. What several operators
+    together round has no operator of its own.
     """
-    return {
-        f"{node.op.name} ignores {name}": f"{_declaring(type(node.op), name)} ignores {name}"
-        for node in subject.graph.nodes
-        for name in node.op.attributes
+    named = {text: _of_attribute(subject.graph.nodes[0], text.split()[-1]) for text, _ in written}
+    several = len(subject.graph.nodes) > 1
+    for node in subject.graph.nodes:
+        for name in node.op.attributes:
+            named[f"{node.op.name} ignores {name}"] = _of_attribute(node, name)
+        for i in range(2, len(node.inputs)):
+            if family := operand_family(subject):
+                named[f"{node.op.name} ignores input {i}"] = family
+        if several:
+            rounded = ((text, text.partition(" ")[2]) for text, _ in _roundings(subject))
+            named |= {text: f"a fusion {rest}" for text, rest in rounded}
+    return named
+
+
+def _of_attribute(node: Node, name: str) -> str:
+    shared = shared_attribute(node.op.name, name)
+    return ignores(shared) if shared else f"{_declaring(type(node.op), name)} ignores {name}"
+
+
+def small_families(operator: str, registry: OpRegistry) -> list[str]:
+    """The classes from which the spec of an operator and few others come: these are computed in the
+    same way. None for an operator that the registry does not have.
+    """
+    if operator not in registry:
+        return []
+    specs = registry.specs()
+    sizes = {
+        cls.__name__: sum(issubclass(other, cls) for other in specs)
+        for cls in registry.get(operator).__mro__
+        if cls is not Composite  # a way to say what is computed
     }
+    return [name for name, size in sizes.items() if 1 < size <= SMALL]
+
+
+def ignores(attribute: str) -> str:
+    """What operators have in common that ignore an attribute (nnfuzz.triage.general)."""
+    return f"ignores {attribute}"
+
+
+def operand_family(subject: Subject) -> str:
+    """What the operators have in common that take any number of operands, for the only one of a
+    graph that has more than two; "" for another.
+    """
+    (node, *others) = subject.graph.nodes
+    if others or len(node.inputs) < 3 or node.op.variadic is None:
+        return ""
+    classes = [cls for cls in type(node.op).__mro__ if vars(cls).get("variadic")]
+    return f"{classes[-1].__name__} of more than two operands" if classes else ""
 
 
 def _declaring(spec: type[OpSpec], attribute: str) -> str:
@@ -92,17 +149,21 @@ def _declaring(spec: type[OpSpec], attribute: str) -> str:
 
 
 def holding(
-    subject: Subject, truth: Envelopes, outputs: Arrays, told: Collection[str]
+    subject: Subject,
+    truth: Envelopes,
+    outputs: Arrays,
+    told: Collection[str],
+    written: Altered = (),
 ) -> list[str]:
     """Of hypotheses on how a result comes about, those that further outputs do not refute.
 
     Right outputs refute what predicts others; how elements differ is said of wrong ones only.
     """
     if compare(truth, outputs):
-        found = consistent(subject, truth, outputs)
+        found = consistent(subject, truth, outputs, written)
         return [text for text in told if text in found]
     try:
-        altered = [(text, other) for text, other in _altered(subject) if text in told]
+        altered = [(text, other) for text, other in _altered(subject, written) if text in told]
         admitted = {text for text, other in altered if not _differs(other, outputs)}
     except ReferenceFault:
         return list(told)
@@ -117,9 +178,9 @@ def _all_held(truth: Envelopes, outputs: Arrays, dtype: DType) -> bool:
     return all(held(outputs[n], dtype).all() for n, e in truth.items() if e.dtype.is_float)
 
 
-def _altered(subject: Subject) -> Iterator[tuple[str, Subject]]:
+def _altered(subject: Subject, written: Altered) -> Iterator[tuple[str, Subject]]:
     """What predicts values: the graph with something ignored or rounded."""
-    return itertools.chain(_alternatives(subject), _roundings(subject))
+    return itertools.chain(_alternatives(subject), written, _roundings(subject))
 
 
 def _relations(

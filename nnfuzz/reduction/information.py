@@ -33,12 +33,13 @@ one that is there."""
 @dataclass(frozen=True)
 class Explained:
     """What holds of some hypotheses (nnfuzz.reduction.explain), with the family of each, how many
-    of them were tried, and what is wrong in which ways.
+    of them were tried, what is wrong in which ways, and the family of an operator of many operands.
     """
 
     explanations: dict[str, str]
     tried: int
     shown: list[Shown]
+    operands: str = ""
 
 
 def shown(truth: Mapping[str, Envelope], outputs: Mapping[str, np.ndarray]) -> list[Shown]:

@@ -34,7 +34,8 @@ class Cause:
     tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
     failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
     nnfuzz.reduction.evidence.Evidence. messages: of an error; none if they are not known. wrong:
-    what of a result is (nnfuzz.compare.mismatch.MismatchKind).
+    what of a result is (nnfuzz.compare.mismatch.MismatchKind). constant: whether it takes an
+    operand that is constant. heals: see nnfuzz.reduction.healing.
     """
 
     refined: str
@@ -47,6 +48,8 @@ class Cause:
     follows: str = ""
     messages: tuple[str, ...] = ()
     wrong: str = ""
+    constant: bool = False
+    heals: tuple[str, ...] = ()
 
     def says(self, failure: Failure, graph: GraphView) -> bool:
         """Whether the failure of a graph may say the same, dtypes and operators aside."""
@@ -154,13 +157,28 @@ class Known:
         case, failing = tried.case, self._failing(tried)
         if case is None or not failing or not self.causes:
             return None
-        plain = refined(failing[0], case.graph, facts_of(case, failing[0], tried.verdict)).hash
+        facts = facts_of(case, failing[0], tried.verdict)
+        plain = {
+            constant: refined(failing[0], case.graph, replace(facts, constant=constant)).hash
+            for constant in (False, True)
+        }
         for cause in self.causes:
             # In a larger model, the operator that would be blamed may be there by chance.
-            same = cause.refined == plain and len(_nodes(tried)) <= len(cause.nodes)
+            same = cause.refined == plain[cause.constant] and len(_nodes(tried)) <= len(cause.nodes)
+            if cause.follows and cause.kind == OutcomeKind.MISMATCH:
+                same = False  # its operators are those that happen to read a wrong result
+            if same and cause.constant:
+                same = self._heals_without_constants(tried, question)
             if same or (cause.passes and self._cures(cause, tried, question)):
                 return cause
         return None
+
+    def _heals_without_constants(self, tried: Tried, question: Question) -> bool:
+        """Whether a case is right where its constant operands are inputs."""
+        assert tried.case is not None
+        edits = tuple(Edit("unfreezing", name) for name in tried.case.graph.weights)
+        again = self.slots.run(tried.case, edits, question) if edits else None
+        return again is not None and bool(again.outcomes) and not self._failing(again)
 
     def _cures(self, cause: Cause, tried: Tried, question: Question) -> bool:
         """Whether it is the pattern of the cause, and fails because of the same passes."""

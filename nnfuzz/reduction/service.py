@@ -5,13 +5,14 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
   prepare  {"case", "edits", "below": measure or None} with the case's blobs
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
+  families {"operator"} -> {"families": [class, ...]}, see nnfuzz.reduction.explain.small_families
   explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
            per output -> the fields of nnfuzz.reduction.information.Explained
 
 Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
 other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
-that an exporter wrote, or one node of it, in the direct form; "readers" and "makers", see
-nnfuzz.reduction.neighbours.
+that an exporter wrote, or one node of it, in the direct form, without an attribute where the value
+names one; "readers" and "makers", see nnfuzz.reduction.neighbours.
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import onnx
 
 from nnfuzz.compare.cheap import beyond
+from nnfuzz.execute.target import DIRECT
 from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
+from nnfuzz.materialize.liveness import without_dead_nodes
+from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduction.explain import explained, with_operator
+from nnfuzz.reduction.explain import explained, small_families, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
@@ -40,6 +45,7 @@ from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
+from nnfuzz.triage.title import needed_attributes
 
 
 class ReduceService(ProducerService):
@@ -65,17 +71,21 @@ class ReduceService(ProducerService):
                 return self._prepared(case, edits, header["below"])
             except Inapplicable as error:
                 return {"rejected": str(error)}, {}
+        if header["do"] == "families":
+            return {"families": small_families(header["operator"], self.producer.registry)}, {}
         if header["do"] == "explain":
-            subject = self._subject(TestCase.from_frame(header["case"], blobs))
+            case = TestCase.from_frame(header["case"], blobs)
+            subject = self._subject(case)
             mark = f"{BLOB}0/"
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
-            return vars(explained(subject, outputs, header["told"])), {}
+            written = self._without_attributes(case, subject)
+            return vars(explained(subject, outputs, header["told"], written)), {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
         """Raises: Inapplicable."""
         if edit.by == "importing":
-            return self._imported(case, edit.target)
+            return self._imported(case, edit.target, edit.value)
         subject = self._subject(case)
         if edit.by == "redrawing":
             found = search(subject.graph, random.Random(edit.value))
@@ -96,9 +106,27 @@ class ReduceService(ProducerService):
             raise Inapplicable(str(error)) from error
         return with_operator(subject, edit.target, other)
 
-    def _imported(self, case: TestCase, output: str) -> Subject:
-        """What computes a value; the whole model where none is named. Raises: Inapplicable."""
+    def _without_attributes(self, case: TestCase, subject: Subject) -> list[tuple[str, Subject]]:
+        """A model of one operator with one attribute at its default, for each that lowering sets
+        and the spec does not have, and how to call that.
+        """
+        (node, *others), found = subject.graph.nodes, []
+        if others or not case.model:
+            return []
+        for name in needed_attributes(case.model):
+            if name not in node.op.attributes:
+                with suppress(Inapplicable):
+                    altered = self._imported(case, attribute=name)
+                    found.append((f"{node.op.name} ignores {name}", altered))
+        return found
+
+    def _imported(self, case: TestCase, output: str = "", attribute: str | None = None) -> Subject:
+        """What computes a value; the whole model where none is named, its operators without an
+        attribute if one is. Raises: Inapplicable.
+        """
         model, inputs = onnx.load_model_from_string(case.model), case.inputs
+        if attribute:
+            _leave_out(model, attribute)
         try:
             if output:
                 model, inputs = single_node(model, inputs, output)
@@ -135,6 +163,8 @@ class ReduceService(ProducerService):
             header, blobs = case.to_frame()
             return {"case": header, **answer}, blobs
         written, failed = self._exported(case, subject)
+        if written.model and (why := invalid(written.model)) and not invalid(case.model):
+            raise Inapplicable(f"ONNX's checker rejects the model: {why}")
         subject = replace(subject, exporter=written.form)
         answer = {"measure": subject.measure(), "digest": subject.digest()}
         opset = self._opset(case, subject)
@@ -149,11 +179,25 @@ class ReduceService(ProducerService):
         weights = {name: subject.params[name] for name in subject.graph.weights}
         given = weights, subject.params, self._opset(case, subject)
         try:
-            return write(subject.exporter, self.exporters, subject.graph, *given), None
+            written = write(subject.exporter, self.exporters, subject.graph, *given)
+            if subject.exporter == DIRECT:
+                written = replace(written, model=without_dead_nodes(written.model))
+            return written, None
         except ExportError as error:
             return Written(b"", subject.exporter), describe(error)
         except (MaterializeError, OpsetError) as error:
             raise Inapplicable(str(error)) from error
+
+
+def _leave_out(model: onnx.ModelProto, attribute: str) -> None:
+    """Leaves an attribute out of all nodes, and the shapes that may follow from it."""
+    for node in model.graph.node:
+        rest = [given for given in node.attribute if given.name != attribute]
+        del node.attribute[:]
+        node.attribute.extend(rest)
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
 
 
 def _as_case(case: TestCase, subject: Subject, written: Written, opset: int) -> TestCase:

@@ -197,6 +197,18 @@ class Slots:
         explained: Explained = event.value
         return explained
 
+    def families(self, operator: str) -> list[str]:
+        """The small families of specs that an operator belongs to.
+
+        Raises: WorkerError if the worker fails.
+        """
+        job = {"do": "families", "operator": operator}
+        event = self.slots[0].service.call(job, {}, _families)
+        if not isinstance(event, Reply):
+            raise WorkerError(f"families: {said(event)}")
+        families: list[str] = event.value
+        return families
+
     def close(self) -> None:
         for slot in self.slots:
             self._servers.give_back(slot.workers)
@@ -212,6 +224,10 @@ class Slots:
 
 def _proposed(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[list[Group], tuple[int, ...]]:
     return read(list[Group], header["groups"]), read(tuple[int, ...], header["measure"])
+
+
+def _families(header: dict[str, Any], blobs: dict[str, Any]) -> list[str]:
+    return read(list[str], header["families"])
 
 
 def _explained(header: dict[str, Any], blobs: dict[str, Any]) -> Explained:

@@ -94,6 +94,7 @@ class _Campaign:
     bisection: tuple[Bisection, ...]
     explanations: tuple[str, ...]
     keys: tuple[Key, ...]
+    heals: tuple[str, ...]
 
 
 def folder_name(failure: Failure) -> str:

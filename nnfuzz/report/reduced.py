@@ -13,17 +13,19 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.healing import in_words
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.packed_folder import unpack
 from nnfuzz.report.repro import first_wrong, program_of
+from nnfuzz.report.trial import tried
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
 from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
 
-EXPLANATIONS, KEYS, FOLLOWS = "explanations", "keys", "follows"
+EXPLANATIONS, KEYS, FOLLOWS, HEALS = "explanations", "keys", "follows", "heals"
 """What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
 
 
@@ -34,6 +36,7 @@ def reduce_folder(
     trusted: Trust = nobody,
 ) -> tuple[Reduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
+    Its repro.py is run; where that does not fail at once, the title says how often it does.
 
     backend: see problem_of. Returns what reduction did, and the finding that was written.
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
@@ -41,15 +44,32 @@ def reduce_folder(
     folder = Path(folder)
     finding = read_finding(folder, trusted)
     unpack(folder)
-    found = reduce_finding(finding, config, backend)
-    program = repro_program(found[1], config.registry if config else None)
+    done, reduced = reduce_finding(finding, config, backend)
+    program = repro_program(reduced, config.registry if config else None)
     target = folder / REDUCED
     if target.is_symlink():
         target.unlink()
-    if target.exists():
-        shutil.rmtree(target)
-    write_finding(target, found[1], program)
-    return found
+    _written_anew(target, reduced, program)
+    if done.cause is None and (text := _trial(target, reduced, config)):
+        title = f"{reduced.signature.title} [{text}]"
+        signature = replace(reduced.signature, title=title)
+        reduced = replace(reduced, failure=replace(reduced.failure, signature=signature))
+        _written_anew(target, reduced, program)
+    return done, reduced
+
+
+def _written_anew(folder: Path, finding: Finding, program: str | None) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    write_finding(folder, finding, program)
+
+
+def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> str:
+    """What a title says of the script in a folder; "" where it fails as it should."""
+    plugins = reduced.backend.plugins if reduced.backend else ()
+    registry = (config and config.registry) or BackendRegistry.discover(plugins)
+    found = tried(folder, reduced, registry)
+    return str(found) if found else ""
 
 
 def reduce_finding(
@@ -97,7 +117,8 @@ def _wrong(reduced: Finding) -> str:
     """What is wrong with the output of a mismatch, in the words of a title."""
     nodes = reduced.case.graph.nodes
     names = [*(node.op for node in nodes[:1]), *operator_types(reduced.case.model)]
-    told = [*reduced.campaign.get(EXPLANATIONS, ()), ""][0]
+    healed = in_words(reduced.campaign.get(HEALS, ()), nodes[-1].op) if nodes else ""
+    told = [*reduced.campaign.get(EXPLANATIONS, ()), healed][0]
     single = len(nodes) == 1
     said = without_operator(told, names if single else (), len(nodes[0].inputs) if single else 0)
     return wrong_in_words(reduced.signature.parts.get("wrong", ""), first_wrong(reduced), said)
@@ -164,6 +185,7 @@ def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Find
         EXPLANATIONS: list(done.evidence.explanations),
         KEYS: [str(key) for key in done.evidence.keys],
         FOLLOWS: done.evidence.follows,
+        HEALS: list(done.evidence.heals),
     }
     return replace(
         finding,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.mismatch import Element
-from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.script_conformance import own_script
 from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -102,22 +102,13 @@ def program_of(
     """
     found = registry or BackendRegistry.discover(spec.plugins)
     backend = found.get(spec.name)(**spec.options)
-    if _outdated(type(backend)):
+    if own_script(backend) is None:
         return None
     more = any_dtype or (case is not None and foreign(case))
     drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
     if drawn:
         return backend.repro_drawn(drawn, more)
     return backend.repro_foreign() if more else backend.repro()
-
-
-def _outdated(backend: type[Backend]) -> bool:
-    """Whether a class inherits its script but not what that does: `load` or `build` is its own."""
-
-    def depth(name: str) -> int:
-        return next(i for i, cls in enumerate(backend.__mro__) if name in vars(cls))
-
-    return depth("repro") > min(depth("load"), depth("build"))
 
 
 def repro_script(finding: Finding, program: str | None) -> str:

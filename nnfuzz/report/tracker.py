@@ -11,6 +11,7 @@ from typing import Any
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.reduction.healing import in_words
 from nnfuzz.report import text
 from nnfuzz.report.finding import BISECTION, RIGHT_IN, Finding
 from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
@@ -61,6 +62,9 @@ def tracker_report(finding: Finding) -> str:
             grouping=finding.campaign.get("grouping", ""),
             bisections=finding.campaign.get(BISECTION, ()),
             explanations=finding.campaign.get("explanations", ()),
+            healed=in_words(finding.campaign.get("heals", ()), case.graph.operators[-1])
+            if case.graph
+            else "",
             levels=_levels(finding),
             localisation=finding.localisation,
             ablation=_ablation(finding),

@@ -216,7 +216,8 @@ def between(graph: GraphView, operator: str) -> list[str]:
 
 def switches(graph: GraphView, operator: str) -> list[str]:
     """What is switched on at the nodes of a graph of a single operator of ONNX: modes by name that
-    are no default of the operator, and flags. Sorted; none if ONNX has no such operator.
+    are no default of the operator, and numbers whose default is 0. Sorted; none if ONNX has no such
+    operator.
 
     Reduction switches off what a failure does not need.
     """
@@ -227,9 +228,34 @@ def switches(graph: GraphView, operator: str) -> list[str]:
         for name, value in node.attributes.items():
             if isinstance(value, str) and value.isidentifier() and value not in usual.values():
                 found.add(f"{name}={value}")
-            elif name in flags and value == 1:
+            elif name in flags and value and isinstance(value, int | float):
                 found.add(name)
     return sorted(found)
+
+
+def shared_attribute(operator: str, name: str) -> str:
+    """What operators share that read an attribute by one piece of code: its name, and its default
+    where ONNX has one. "" for a position, which means something else to every operator, and for
+    what is no attribute of an operator that ONNX has.
+    """
+    usual = schema_defaults(operator)
+    if name in _POSITIONS or (usual and name not in usual):
+        return ""
+    return name if usual.get(name) is None else f"{name}={usual[name]}"
+
+
+def operands(graph: GraphView, operator: str) -> int:
+    """How many operands a node of an ONNX operator of any number of them has at most; 0 for other
+    operators.
+    """
+    from onnx import defs
+
+    try:
+        last = defs.get_schema(operator).inputs[-1]
+    except (defs.SchemaError, IndexError):
+        return 0
+    variadic = last.option == defs.OpSchema.FormalParameterOption.Variadic
+    return max((len(node.inputs) for node in graph.nodes), default=0) if variadic else 0
 
 
 def schema_defaults(operator: str) -> dict[str, Any]:

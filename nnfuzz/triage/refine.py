@@ -25,6 +25,7 @@ from nnfuzz.triage.general import (
     dtype_class,
     general_message,
     located,
+    operands,
     signatures,
     switches,
 )
@@ -39,6 +40,7 @@ from nnfuzz.triage.mismatch import (
 from nnfuzz.triage.signature import (
     EVERYWHERE,
     HABITS,
+    SWITCHES,
     Failure,
     Signature,
     corrupted,
@@ -151,6 +153,7 @@ class TriageFacts:
     rewrites, the operators that tell which (Backend.collections).
     operands, largest: see nnfuzz.triage.operands; largest only of what reduction made simple.
     branches: see nnfuzz.triage.general.branches_added. types: see written_types there.
+    constant: whether the result is right where a constant operand is an input of the model.
     """
 
     passes: tuple[str, ...] = ()
@@ -160,6 +163,7 @@ class TriageFacts:
     operands: tuple[int, ...] = ()
     largest: float = 0.0
     branches: bool = False
+    constant: bool = False
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -173,7 +177,7 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
     digits or everything is wrong, one of several by operators, edges and classes of dtypes.
     """
     facts = facts or TriageFacts()
-    parts = {k: v for k, v in failure.signature.parts.items() if k != "operators"}
+    parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
     if habits := parts.get(HABITS):
         parts = {HABITS: [decision(habits[0])]}  # each is a finding of its own
     elif facts.passes:
@@ -224,7 +228,10 @@ def _mismatch(failure: Failure, graph: GraphView, facts: TriageFacts) -> dict[st
     elif "operator" in where and (kind == "digits" or _without_axes(graph)):
         where["operator"] = _family(where["operator"])
     elif "operator" in where and kind == "number":
-        where["switches"] = switches(graph, where["operator"]) or None
+        where[SWITCHES] = switches(graph, where["operator"]) or None
+        where["many"] = operands(graph, where["operator"]) > 2 or None
+    if "operator" in where:
+        where["constant"] = facts.constant or None
     casts = [node for node in where.get("nodes", ()) if node.partition("(")[0] in _CASTS]
     if len(_casts(graph)) > 1 and failure.signature.parts.get("levels") == EVERYWHERE:
         # There and back: the rounding in between is lost, whatever is computed meanwhile.

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nnfuzz.compare.mismatch import Verdict
@@ -28,6 +28,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.text import one_line
 from nnfuzz.triage.frames import is_native, native_frames, python_frames
+from nnfuzz.triage.general import operands, switches
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.title import sentence, statement
 
@@ -39,6 +40,8 @@ OTHERS = "others"
 """The part with further complaints of the same message; not in the hash."""
 FAULT = "fault"
 """The part that names the kind of fault for which a model had to be refused."""
+SWITCHES = "switches"
+"""The part that names the attributes of the first wrong operator that are switched on."""
 HABITS = "habits"
 """The part that names a compiler's habits where these explain a mismatch."""
 _MISUSED = re.compile(
@@ -325,8 +328,22 @@ def _mismatches(
     targets = tuple(dict.fromkeys(m.target for m in same))
     operators = neighbourhood(graph, first.output)
     parts = {"kind": "mismatch", "stage": "compare", "wrong": first.kind, "operators": operators}
+    parts |= _switched(graph, first.output)
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
     yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, title)
+
+
+def _switched(graph: GraphView, output: str) -> dict[str, list[str]]:
+    """The attributes that are switched on, and whether there are more than two operands, where a
+    value is computed: what two causes in one operator mostly differ in.
+    """
+    if output not in graph.makers:
+        return {}
+    node = graph.makers[output]
+    alone = replace(graph, nodes=(node,))
+    found = [text.partition("=")[0] for text in switches(alone, node.op)]
+    found += ["operands"] if operands(alone, node.op) > 2 else []
+    return {SWITCHES: found} if found else {}
 
 
 def neighbourhood(graph: GraphView, output: str) -> list[str]:

@@ -106,6 +106,19 @@ def _node(node: onnx.NodeProto, opset: int) -> str:
     return ", ".join([node.op_type, *found[:MOST_ATTRIBUTES], *dots])
 
 
+def needed_attributes(model: bytes) -> list[str]:
+    """The names of attributes_that_matter of the only operator in a serialized ONNX model; none of
+    several.
+    """
+    import onnx
+
+    proto = onnx.load_model_from_string(model)
+    opsets = {entry.domain: entry.version for entry in proto.opset_import}
+    nodes = [node for node in proto.graph.node if node.op_type not in _PLUMBING]
+    matter = attributes_that_matter(nodes[0], opsets.get(nodes[0].domain, 1)) if nodes else []
+    return [text.partition("=")[0] for text in matter] if len(nodes) == 1 else []
+
+
 def attributes_that_matter(node: onnx.NodeProto, opset: int) -> list[str]:
     """ "name=value" for each attribute of a node that is not at its default.
 

@@ -35,7 +35,8 @@ Value = Any
 @dataclass(frozen=True, eq=False)
 class Node:
     """One node with what decides about its meaning. attrs: Python values by name. feeders: the
-    operators that compute its inputs, "" for what no node of the same graph computes.
+    operators that compute its inputs, "" for what no node of the same graph computes. constants:
+    which of its inputs are initializers.
     """
 
     op: str
@@ -46,6 +47,7 @@ class Node:
     name: str = ""
     domain: str = ""
     feeders: tuple[str, ...] = ()
+    constants: tuple[bool, ...] = ()
 
     def __call__(self, *inputs: Value, **attrs: Any) -> list[Value]:
         """The right outputs, with some attributes replaced (None: left out).
@@ -114,7 +116,9 @@ class Interpreter:
     ) -> Sequence[Value]:
         inputs = [values[name] for name in proto.input]
         feeders = tuple(makers.get(name, "") for name in proto.input)
-        node = replace(read_node(proto, self.model), feeders=feeders)
+        weights = {tensor.name for tensor in self.model.graph.initializer}
+        constants = tuple(name in weights for name in proto.input)
+        node = replace(read_node(proto, self.model), feeders=feeders, constants=constants)
         if proto.op_type in _CONTROL and not proto.domain:
             body = {n: a for n, a in node.attrs.items() if isinstance(a, onnx.GraphProto)}
             bound = {n: lambda *xs, g=g: self._graph(g, xs, values) for n, g in body.items()}

@@ -104,7 +104,7 @@ def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
 
 def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
     config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
-    config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0))
+    config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0, seconds=0.1))
     notes = Notes()
     start = time.monotonic()
     with Store.create(tmp_path / "c", config.to_json()) as store:
@@ -112,7 +112,21 @@ def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
     assert result.summary["unreduced"] == 2
     assert result.summary["seconds"] < time.monotonic() - start - 0.4  # its own time ended before
     assert any("reducing 2 findings, at most" in text for text in notes.texts)
-    assert notes.texts[-1] == "2 findings not reduced; nnfuzz reduce goes on"
+    assert notes.texts[-1] == (
+        "2 findings not reduced, for want of about 1 minute; nnfuzz reduce goes on"
+    )
+    assert result.summary["reduce_seconds_missing"] == pytest.approx(0.2 / (os.cpu_count() or 1))
+
+
+def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    config, registry = drive.settings(5, "fusing", "liar", "refusing", learn=False)
+    config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=30.0))
+    notes = Notes()
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
+    assert any("reducing 2 findings, at most 60 s" in text for text in notes.texts)
+    assert result.summary["unreduced"] == result.summary["reduce_seconds_missing"] == 0
 
 
 def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
@@ -207,7 +221,7 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
 
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
     config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
-    config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0))
+    config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=0.0))
     with Store.create(tmp_path / "c", config.to_json()) as store:
         run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)

@@ -52,3 +52,46 @@ def test_a_broken_adapter_is_taught(tmp_path, old, new, lesson):
     plugin.write_text(text.replace(old, new))
     with pytest.raises(AssertionError, match=lesson):
         check_backend("toy", [plugin])
+
+
+SCRIPT = '''
+    def repro(self):
+        return """def run(model, inputs, level):
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    session = ReferenceEvaluator(onnx.load_model_from_string(model))
+    return dict(zip(session.output_names, session.run(None, inputs)))
+"""
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lesson"),
+    [
+        ("", "", ""),
+        ("session.run(None, inputs)))", "[-x for x in session.run(None, inputs)]))", "computes"),
+        (
+            "(session.output_names",
+            "([n + '_' for n in session.output_names]",
+            "returns the outputs",
+        ),
+        (
+            "    session = Ref",
+            "    import nowhere\n    session = Ref",
+            "fails where the adapter does",
+        ),
+        ("    import onnx\n", "    return inputs\n    import onnx\n", "must raise as well|outputs"),
+    ],
+)
+def test_a_script_has_to_do_what_the_adapter_does(tmp_path, old, new, lesson):
+    script = SCRIPT.replace(old, new, 1)
+    assert not old or script != SCRIPT
+    plugin = tmp_path / "scripted_toy.py"
+    before, mark, after = TOY.read_text().partition("\n\ndef without_identities")
+    plugin.write_text(before + script + mark + after)
+    if not lesson:
+        assert set(check_backend("toy", [plugin]).values()) == {"ok"}
+        return
+    with pytest.raises(AssertionError, match=lesson):
+        check_backend("toy", [plugin])

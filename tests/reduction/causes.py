@@ -1,8 +1,12 @@
 """ONNX's reference evaluator as a backend with causes that several operators share.
 
 Softmax and LogSoftmax ignore their axis; Elu and Selu are looked up in a table that lacks them; the
-product of MatMul is transposed.
+product of MatMul is transposed. Reductions ignore noop_with_empty_axes, of more than two operands
+two count, Sub and Div take constants without their signs, and gated activations die without a word.
 """
+
+import os
+import signal
 
 from nnfuzz.execute.backend import Backend
 
@@ -34,18 +38,30 @@ class Causes(Backend):
 
 def rewritten(module):
     import onnx
-    from onnx import helper
+    from onnx import helper, numpy_helper
 
     result = onnx.ModelProto()
     result.CopyFrom(module)
     del result.graph.node[:]
+    constants = {tensor.name: tensor for tensor in result.graph.initializer}
     for node in module.graph.node:
+        if node.op_type in ("HardSwish", "Mish"):
+            os.kill(os.getpid(), signal.SIGSEGV)
         if node.op_type in ("Elu", "Selu"):
             raise RuntimeError(f"no activation {node.op_type} in a table of {len(TABLE)}")
         kept = result.graph.node.add()
         kept.CopyFrom(node)
         if node.op_type in ("Softmax", "LogSoftmax"):
             del kept.attribute[:]
+        rest = [a for a in kept.attribute if a.name != "noop_with_empty_axes"]
+        del kept.attribute[:]
+        kept.attribute.extend(rest)
+        if node.op_type in ("Max", "Min", "Mean"):
+            del kept.input[2:]
+        for tensor in map(constants.get, node.input if node.op_type in ("Sub", "Div") else ()):
+            if tensor is not None:
+                unsigned = abs(numpy_helper.to_array(tensor))
+                tensor.CopyFrom(numpy_helper.from_array(unsigned, tensor.name))
         if node.op_type == "MatMul":
             name = node.output[0]
             kept.output[0] = f"{name}_product"

@@ -1,0 +1,78 @@
+"""The operator at which a wrong result begins. A model may be wrong for several causes; reduction
+must not slip from the one that its finding is about to another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.ir.view import GraphView, NodeView
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.slots import Slots
+from nnfuzz.triage.general import onnx_type
+from nnfuzz.triage.mismatch import first_wrong
+from nnfuzz.triage.refine import first_copy, upstream
+from nnfuzz.triage.signature import HABITS, Failure
+
+
+def exposed(slots: Slots, question: Question, tried: Tried, count: int | None = None) -> Tried:
+    """The first nodes of a case, all where there is no count, with all that they compute as
+    outputs.
+    """
+    assert tried.case is not None
+    names = [name for node in first_copy(tried.case.graph)[:count] for name in node.outputs]
+    return slots.run(tried.case, (Edit("outputs", value=names),), question)
+
+
+def kept(
+    slots: Slots, question: Question, tried: Tried, wanted: str
+) -> Callable[[GraphView], bool]:
+    """A test whether a graph still has the operator at which the wrong result of a case begins.
+
+    It holds for every graph where the failure is no mismatch, or where the result is right as soon
+    as all values are outputs: then the cause may need several operators.
+    """
+    failure = next((f for f, mark in tried.failing if mark == wanted), None)
+    if failure is None or failure.kind is not OutcomeKind.MISMATCH:
+        return bool
+    culprit = (
+        None if HABITS in failure.signature.parts else _culprit(slots, question, tried, failure)
+    )
+    return (
+        bool if culprit is None else lambda graph: any(_is_of(culprit, n.op) for n in graph.nodes)
+    )
+
+
+def _culprit(slots: Slots, question: Question, tried: Tried, failure: Failure) -> NodeView | None:
+    """The node of the first wrong output if it is wrong when right values are fed; else the first
+    one that is wrong of those that the output depends on. None for a single node, which reduction
+    cannot lose, and where no node is wrong by itself.
+    """
+    assert tried.case is not None
+    graph = tried.case.graph
+    if len(first_copy(graph)) < 2:
+        return None
+    order = [name for node in graph.nodes for name in node.outputs]
+    wrong = first_wrong(tried.verdict, failure.targets, order)
+    if wrong is None or wrong.output not in graph.makers:
+        return None
+    maker = graph.makers[wrong.output]
+    alone = slots.run(tried.case, (Edit("neighbourhoods", "input", [maker.outputs[0]]),), question)
+    if first_wrong(alone.verdict, failure.targets, maker.outputs):
+        return maker
+    before = [name for node in upstream(graph, wrong.output).nodes for name in node.outputs]
+    shown = exposed(slots, replace(question, silent=()), tried)
+    first = first_wrong(shown.verdict, failure.targets, before)
+    return graph.makers.get(first.output) if first and first.output in before else None
+
+
+def _is_of(culprit: NodeView, operator: str) -> bool:
+    """Whether an operator is the culprit, its plain mode, or a step of a body that it holds."""
+    held = re.findall(r"\w+", json.dumps(culprit.attributes))
+    mode = 2 * len(operator) > len(culprit.op) and onnx_type(culprit.op, [operator])
+    return operator in (culprit.op, *held) or bool(mode)  # ArgMax is no mode of Max

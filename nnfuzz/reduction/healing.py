@@ -1,0 +1,89 @@
+"""What a wrong result of a single operator cannot do without: attributes, operands, constants.
+
+Each is taken away by itself, and the compiler runs again. Operators that heal by the same may have
+one cause; one operator that heals by different ones has several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.slots import Slots
+from nnfuzz.triage.general import shared_attribute
+from nnfuzz.triage.refine import first_copy
+from nnfuzz.triage.signature import Failure
+from nnfuzz.triage.title import needed_attributes
+
+CONSTANT, OPERANDS = "constant", "operands"
+MOST = 6
+"""Things that are taken away; each costs a run of the compiler."""
+
+
+def healing(slots: Slots, question: Question, best: Tried, failure: Failure) -> tuple[str, ...]:
+    """What makes a reduced case of a single operator right when it is gone: names of attributes of
+    ONNX, CONSTANT where constant operands become inputs, OPERANDS where the last of more than two
+    is left out.
+    """
+    if best.case is None or failure.kind is OutcomeKind.TIMEOUT:
+        return ()
+    tries = _tries(best)
+    runs = {what: slots.run(best.case, edits, question) for what, edits in tries.items()}
+    return tuple(what for what, tried in runs.items() if _right(tried, failure))
+
+
+def _tries(best: Tried) -> Mapping[str, Group]:
+    assert best.case is not None
+    graph = best.case.graph
+    nodes = first_copy(graph)
+    if len(nodes) != 1:
+        return {}
+    (node,), found = nodes, dict[str, Group]()
+    if graph.weights:
+        found[CONSTANT] = tuple(Edit("unfreezing", name) for name in graph.weights)
+    if len(node.inputs) > 2:
+        found[OPERANDS] = (Edit("operands", node.outputs[0], len(node.inputs) - 1),)
+    for name in needed_attributes(best.case.model)[: MOST - len(found)]:
+        found[name] = (Edit("importing", value=name),)
+    return found
+
+
+def _right(tried: Tried, failure: Failure) -> bool:
+    """Whether a case is right at the levels of a failure."""
+    ran = {outcome.level for outcome in tried.outcomes if outcome.ok}
+    return tried.case is not None and not tried.failing and ran.issuperset(failure.levels)
+
+
+def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[str]:
+    """Of several things that heal, the one by which alone a known cause heals, if that is only one:
+    who ignores dilations is right with other strides as well at times.
+    """
+    alone = {what for others in known if len(others) == 1 for what in others}
+    common = alone.intersection(heals)
+    return list(common) if len(heals) > 1 and len(common) == 1 else heals
+
+
+def shared(heals: Collection[str], operator: str, operands: str) -> str:
+    """What all causes have in common that heal by the same one thing, whatever the operator; ""
+    where they have nothing. operands: the family of an operator of many operands.
+    """
+    if len(heals) != 1:
+        return ""
+    (what,) = heals
+    if what == CONSTANT:
+        return "is right without constants"
+    if what == OPERANDS:
+        return operands
+    attribute = shared_attribute(operator, what)
+    return f"ignores {attribute}" if attribute else ""
+
+
+def in_words(heals: Collection[str], operator: str) -> str:
+    """The same as a sentence about the operator; "" if nothing heals."""
+    if CONSTANT in heals:
+        return f"{operator} is right where no operand is constant"
+    if OPERANDS in heals:
+        return f"{operator} is right with one operand less"
+    return f"{operator} is right without {' or '.join(heals)}" if heals else ""
