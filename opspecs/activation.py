@@ -15,7 +15,6 @@ from nnfuzz.spec.families.broadcast import narrowed
 from nnfuzz.spec.families.elementwise import (
     Broadcasting,
     Increasing,
-    exponent_limit,
     largest,
     leaking,
     products,
@@ -223,23 +222,20 @@ class Tanh(Increasing):
 
 @operator
 class Softplus(Increasing):
-    """log(1 + exp(x)), which may be computed like that, hence the domain."""
+    """log(1 + exp(x)), of any x: an overflow of exp(x) alone is a fault of the implementation."""
 
     within = (0.0, math.inf)
 
     def torch(self, x):
         return F.softplus(x, threshold=40)
 
-    def domain(self, x):
-        return [x - exponent_limit(x)]
-
     def radius(self, u, y, x):
-        """In float32 it may be x + log(1 + exp(-x)), even where x is negative.
+        """In float32 it may be x + log(1 + exp(-x)), even where x is negative, if that is finite.
 
         Else the exponential is a share sigmoid(x) of the rounded sum that the logarithm is of.
         """
         if u == SINGLE:
-            return u * (4 * y.abs() + 2.5 * x.abs() + 2)
+            return u * (4 * y.abs() + 2.5 * x.clamp(min=-89).abs() + 2)
         steps = stepwise(u) * (y.abs() + torch.sigmoid(x)) + 1
         return u * torch.maximum(steps, 4 * y.abs())
 
