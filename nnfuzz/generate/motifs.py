@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.mutations import MUTATIONS, Call
-from nnfuzz.generate.placeholder import Placeholder, Plan
+from nnfuzz.generate.placeholder import TOGETHER, Placeholder, Plan, placeholders
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
@@ -46,6 +46,8 @@ class MotifWriter:
         self.growth = growth
         self.draw = growth.store.writing
         self.mutated = False
+        self._constant = self.draw.chance(TOGETHER)
+        """Whether the parameters of all nodes are constants."""
         self._mutate_from = mutate_from
         self._step = 0
 
@@ -127,9 +129,16 @@ class MotifWriter:
             return False  # Attributes that were changed may be such that there are no outputs.
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
             return False
-        plan: Plan = [_source(o, d) for o, d in zip(call.operands, dtypes)]
-        plan += [Placeholder(p.weight, p.fresh) for p in patterns[len(plan) :]]
+        plan: Plan = [self._source(o, d) for o, d in zip(call.operands, dtypes)]
+        plan += placeholders(self.draw, patterns[len(plan) :], self._constant)
         return self.growth.insert(op, plan, types, smt=False)
+
+    def _source(self, operand: Operand, dtype: DType) -> str | Placeholder:
+        if isinstance(operand, str):
+            return operand
+        if isinstance(operand, TensorType):
+            return Placeholder(True, constant=self._constant)
+        return _parameter(dtype, operand)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:
         """Whether nothing computes an index, nor ever will: it may be out of range then."""
@@ -182,14 +191,6 @@ def _holds(dtype: DType, value: float) -> bool:
 def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:
     """The shape of a constant."""
     return (1,) * max(least, {"scalar": 0, "one": 1, "rank": rank}[style])
-
-
-def _source(operand: Operand, dtype: DType) -> str | Placeholder:
-    if isinstance(operand, str):
-        return operand
-    if isinstance(operand, TensorType):
-        return _parameter(dtype)
-    return _parameter(dtype, operand)
 
 
 def _parameter(dtype: DType, *ends: float) -> Placeholder:
