@@ -39,6 +39,7 @@ ABSOLUTE = 3.0
 
 @operator
 class Relu(Increasing):
+    merges = ("Clip",)
     inputs = (In("T", (*FLOATS, *SIGNED)),)
     whole = "kept"
     torch = staticmethod(torch.relu)
@@ -335,6 +336,7 @@ def _end(side):
 class Clip(Increasing):
     """Bounds are numbers of the input's kind; at most one of them is None, which means absent."""
 
+    merges = ("Clip", "Relu")
     inputs = (In("T", NUMBERS),)
     min = _end("min")
     max = _end("max")

@@ -14,7 +14,6 @@ from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.store import Store
@@ -171,7 +170,7 @@ class Moves:
         first = draw.tensor(signature.first, rank)
         op = spec.draw(draw, first)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
-        _fix_output(op, signature.output)
+        signature.settle(op)
         types = op.complete(draw, first, dtypes)
         if novel and self._repeats(op, types, signature):
             return False
@@ -261,7 +260,7 @@ class Moves:
         assert name is not None, "there is a value of every kind"
         first = growth.graph.type(name)
         op = spec.draw(draw, first)
-        _fix_output(op, signature.output)
+        signature.settle(op)
         if spec.arity()[1] == 1:
             if self._repeats(op, [first], signature):
                 return False
@@ -353,15 +352,9 @@ class Moves:
             return False
         first = draw.tensor(signature.first, rank)
         op = spec.draw_backward(draw, first, wanted)
-        _fix_output(op, signature.output)
+        signature.settle(op)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         types = op.infer_input_types(draw, first, dtypes, wanted)
         if self._repeats(op, types, signature):
             return False
         return growth.precede(op, types, target, smt=draw.chance(self.config.smt))
-
-
-def _fix_output(op: OpSpec, output: DType) -> None:
-    """Set the attribute that names the output's dtype, if the operator has one."""
-    if isinstance(op.output, str) and op.output in op.declared:
-        op.__dict__[op.output] = output
