@@ -43,8 +43,10 @@ Table = Mapping[type[OpSpec], Sequence[Signature]]
 
 
 def pairs(table: Table, written: float) -> list[Motif]:
-    """The pairs of some operators with their signatures. written: weight of the other motifs."""
-    found = list(_pairs(table))
+    """The pairs of some operators with their signatures. written: weight of the other motifs; without
+    any there are none.
+    """
+    found = list(_pairs(table)) if written else []
     whole = sum(weight for _, _, weight in found) or 1.0
     scale = written * SHARE / whole
     return [pair.motif(dtypes, weight * scale) for pair, dtypes, weight in found]

@@ -140,7 +140,7 @@ def reduces_before_expanding(model: Model) -> bool:
     for node, before in pairs(model, kinds, ["Expand"]):
         sizes, longer = shapes.get(before.input[0]), shapes.get(before.output[0])
         axes = array(model, node, 1)
-        if sizes is None or longer is None or len(sizes) != len(longer):
+        if not longer or sizes is None or len(sizes) != len(longer):
             continue
         over = [int(a) % len(longer) for a in axes] if axes is not None else range(len(longer))
         grown = [i for i, (a, b) in enumerate(zip(sizes, longer)) if a != b]
