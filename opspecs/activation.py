@@ -326,7 +326,8 @@ def _end(side):
         if draw.chance(0.15) and (side == "min" or first is not None):
             return None
         least = first if first is not None else max(-8, x.dtype.limits[0])
-        lo, hi = (least, 8) if side == "max" else (least, 4)
+        # Narrow ranges too, so that two of them may have nothing in common.
+        lo, hi = (least, draw.choice((8, least + 1))) if side == "max" else (least, 4)
         return round(draw.real(lo, hi), 1) if x.dtype.is_float else draw.integer(lo, hi)
 
     return Choice(by=draw_end)

@@ -16,7 +16,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.motif import Misfit, Motif, Operand, Writer
 from nnfuzz.spec.operator import OpSpec
 
-SHARE = 1.0
+SHARE = 2.0
 """How often pairs are picked, relative to all motifs that are written by hand together."""
 DECLARED, VARIED, PLAIN = 4.0, 0.4, 0.1
 """Relative frequencies of what a spec says that it merges with (by the cube root of how many
@@ -43,8 +43,9 @@ Table = Mapping[type[OpSpec], Sequence[Signature]]
 
 
 def pairs(table: Table, written: float) -> list[Motif]:
-    """The pairs of some operators with their signatures. written: weight of the other motifs; without
-    any there are none.
+    """The pairs of some operators with their signatures.
+
+    written: weight of the other motifs; without any there are no pairs.
     """
     found = list(_pairs(table)) if written else []
     whole = sum(weight for _, _, weight in found) or 1.0

@@ -95,16 +95,13 @@ def drops_requantisation(model: Model) -> bool:
 
 @compiler(PAIRS)
 def composes_transposes_backwards(model: Model) -> bool:
-    """Transpose of Transpose composes the orders the wrong way round, where shapes allow it."""
-    shapes, changed = shapes_of(model), False
+    """Transpose of Transpose composes the orders the wrong way round."""
+    changed = False
     for node, before in pairs(model, ["Transpose"], ["Transpose"]):
         p, q = ([*a.ints] if (a := attribute(n, "perm")) else [] for n in (before, node))
-        sizes = shapes.get(before.input[0])
-        if p and q and sizes is not None:
-            right, wrong = [p[i] for i in q], [q[i] for i in p]
-            if right != wrong and [sizes[i] for i in right] == [sizes[i] for i in wrong]:
-                attribute(node, "perm").ints[:] = wrong
-                node.input[0], changed = before.input[0], True
+        if p and q and [p[i] for i in q] != [q[i] for i in p]:
+            attribute(node, "perm").ints[:] = [q[i] for i in p]
+            node.input[0], changed = before.input[0], True
     return changed
 
 
@@ -215,20 +212,22 @@ def skips_the_narrow_cast(model: Model) -> bool:
 
 @compiler(PAIRS)
 def adds_starts_of_slices(model: Model) -> bool:
-    """Slice of Slice along one axis begins at the sum of the starts, whatever the first step is."""
+    """Slice of Slice along the same axes begins at the sum of the starts, whatever the steps."""
     shapes, changed = shapes_of(model), False
     for node, before in pairs(model, ["Slice"], ["Slice"]):
-        fields = [[array(model, n, i) for i in (1, 2, 3, 4)] for n in (before, node)]
-        if any(f is None or f.size != 1 for of in fields for f in of):
-            continue
-        (s, _, a, step), (t, _, b, more) = ([int(f[0]) for f in of] for of in fields)
+        fields = [[array(model, n, i) for i in (1, 3, 4)] for n in (before, node)]
         sizes = shapes.get(node.output[0])
-        if a != b or sizes is None or min(s, t, step, more) < 0 or step == 1 or t == 0:
+        if not sizes or any(field is None for of in fields for field in of):
             continue
-        end = s + t + step * more * (sizes[a] - 1) + 1
-        for place, value in ((1, s + t), (2, end), (4, step * more)):
-            read(model, node, place, np.array([value], np.int64))
-        node.input[0], changed = before.input[0], True
+        (starts, axes, steps), (more, other, again) = fields
+        if axes.tolist() != other.tolist() or min(*starts, *steps, *more, *again) < 0:
+            continue
+        if ((steps > 1) & (more > 0)).any():
+            counts = np.array([sizes[a] for a in axes])
+            first, step = starts + more, steps * again
+            for place, values in ((1, first), (2, first + step * (counts - 1) + 1), (4, step)):
+                read(model, node, place, values)
+            node.input[0], changed = before.input[0], True
     return changed
 
 

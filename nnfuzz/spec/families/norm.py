@@ -241,9 +241,9 @@ def centred_radius(
     The mean is off by `shift`, the error of a sum in any order. In two passes that adds its square
     to the variance and no more, since the differences from the mean add up to 0; the sum of k
     squares is off by that of its additions and 4 u of itself: difference, square, division, sum
-    with eps. In one pass, mean(x^2) - mean(x)^2 is off by (k + 6) u of the mean square: no type of
-    16 bits is enough for that, so it has float32's u at most, as has the form x g - mean g for the
-    quotient. Of the other one root, reciprocal, difference and two products are rounded. The factor
+    with eps. In one pass, mean(x^2) - mean(x)^2 is off by the additions of the squares, in any
+    order (`largest_first`), and 6 u of the mean square: no type of 16 bits is enough for that, so
+    it has float32's u at most, as has the form x g - mean g for the quotient. Of the other one root, reciprocal, difference and two products are rounded. The factor
     scale / sqrt(variance + eps) may come first, and be flushed.
     """
     count = 1
@@ -259,7 +259,8 @@ def centred_radius(
     square = spread + mean * mean
     added = largest_first(d * d / count, axes, spread)
     twice = _grown(1, u) * (added * (1 + _grown(count, u)) + 5 * spread) + 2 * shift * shift
-    once = square * _grown(count + 6, narrow) + (2 * mean + fine) * fine
+    raw = largest_first(x * x / count, axes, square)
+    once = narrow * (raw * (1 + _grown(count, narrow)) + 6 * square) + (2 * mean + fine) * fine
     off = torch.maximum(twice, once) + underflow(u)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     root = torch.minimum(off / (s + least), off.sqrt())
