@@ -112,12 +112,22 @@ def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
     """
     top = x.hi.amax(axis, keepdim=True)
     low, high = (x.lo - top).exp(), (x.hi - top).exp()
-    below, above = low.sum(axis, keepdim=True), high.sum(axis, keepdim=True)
-    # The differences cancel; so much of the minuend covers their rounding and that of the sum.
-    slack = (x.lo.shape[axis] + 2) * 2.0**-53
-    least = ((below - low) - below * slack).clamp(min=0) / high
-    most = ((above - high) + above * slack).clamp(min=0) / low
+    below, above = others(low, axis), others(high, axis)
+    slack = (x.lo.shape[axis] + 2) * 2.0**-53  # covers the rounding of the sums
+    least = below * (1 - slack) / high
+    most = torch.where(above > 0, above * (1 + slack) / low, 0.0)
     return 1 + least, 1 + most
+
+
+def others(x: Tensor, axis: int) -> Tensor:
+    """The sum of all other elements along an axis, for every element; nothing is subtracted."""
+    none = torch.zeros_like(x.narrow(axis, 0, 1))
+    most = x.shape[axis] - 1
+
+    def before(y: Tensor) -> Tensor:
+        return torch.cat([none, y.narrow(axis, 0, most)], axis).cumsum(axis)
+
+    return before(x) + before(x.flip(axis)).flip(axis)
 
 
 class Normalization(OpSpec):
