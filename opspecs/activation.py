@@ -314,10 +314,6 @@ class Gelu(Gated):
         return torch.maximum(size / 2 * inner + 2 * u * y.abs(), 4 * u * y.abs()) + constants
 
 
-COARSEST = 2.0**-8
-"""The greatest relative error of a constant rounded to any dtype (bfloat16)."""
-
-
 def _end(side):
     """Draws a bound of Clip, of the input's kind; None (absent) now and then."""
 
@@ -338,6 +334,7 @@ class Clip(Increasing):
     """Bounds are numbers of the input's kind; at most one of them is None, which means absent."""
 
     merges = ("Clip", "Relu")
+    kinked = True
     inputs = (In("T", NUMBERS),)
     min = _end("min")
     max = _end("max")
@@ -349,20 +346,10 @@ class Clip(Increasing):
         return x
 
     def radius(self, u, y, x):
-        """The bounds are rounded to the dtype."""
+        """The bounds are rounded to the dtype, where an end of an interval is clamped to one."""
+        y = self.torch(x)
         ends = [y == end for end in (self.min, self.max) if end is not None]
         return torch.where(functools.reduce(torch.logical_or, ends), u * y.abs(), 0.0)
-
-    def interval(self, x):
-        """`radius` sees the end of greater magnitude; the other one may be a rounded bound too."""
-        (interval,) = super().interval(x)
-        if interval.exact or not interval.lo.is_floating_point():
-            return [interval]
-        least, most = (None if e is None else abs(e) * COARSEST for e in (self.min, self.max))
-        wide, lo, hi = interval.lo != interval.hi, interval.lo, interval.hi
-        lo = lo if least is None else torch.where(wide & (lo == self.min), lo - least, lo)
-        hi = hi if most is None else torch.where(wide & (hi == self.max), hi + most, hi)
-        return [Interval(lo, hi, interval.any)]
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype

@@ -289,3 +289,13 @@ def test_one_pass_in_any_order_of_additions_lies_inside(build):
             variance = square - middle * middle
             y = (x - middle) / np.sqrt(np.maximum(variance, 0) + SINGLE(1e-5))
             assert contained(e, y)
+
+
+@pytest.mark.parametrize("dtype", [HALF, SINGLE, DOUBLE])
+def test_a_clip_that_clamps_again_is_no_wider_than_its_bound_is_rounded(build, dtype):
+    x = np.array([0.5, -9.0, -7.7], dtype)
+    b = build(x=x)
+    once = b.add("Clip", b.add("Sin", "x"), min=None, max=-7.7)
+    e = only(*b.done(b.add("Clip", once, min=None, max=-7.7)))
+    assert contained(e, np.full(3, -7.7, dtype))
+    assert ((e.hi - e.lo) / 2 <= 5 * np.finfo(dtype).eps * 7.7).all()
