@@ -22,7 +22,8 @@ DECLARED, VARIED, PLAIN = 4.0, 0.4, 0.1
 """Relative frequencies of what a spec says that it merges with (by the cube root of how many
 operators inherit that), of itself if it has attributes or several operands, and else."""
 SAME = 0.5
-"""Probability that the second operator has an attribute, or the operands, of the first one."""
+"""Probability that the second operator has the operands of the first one, its dtype, and some of
+its attributes, each with this probability."""
 THRICE = 0.25
 """Probability that the second operator is there twice."""
 NUMBERS = (0, 1, 2, 2, 3, 7, -1, -2, 0.5, 1.5)
@@ -117,7 +118,7 @@ class Pair:
         op, declared = m.node(y).op, self.behind.declared
         kept = {}
         plain = not _overridden(self.behind)
-        if plain and m.type(x).rank == m.type(y).rank:
+        if plain and m.type(x).rank == m.type(y).rank and m.draw.chance(SAME):
             names = [name for name in op.attributes if name in declared]
             kept = {name: op.attributes[name] for name in names if m.draw.chance(SAME)}
         output = self.behind.output

@@ -211,23 +211,24 @@ def skips_the_narrow_cast(model: Model) -> bool:
 
 
 @compiler(PAIRS)
-def adds_starts_of_slices(model: Model) -> bool:
-    """Slice of Slice along the same axes begins at the sum of the starts, whatever the steps."""
+def slices_once(model: Model) -> bool:
+    """Slice of Slice along the same axes begins at the sum of the starts, whatever the step, and
+    ends where the second one does, whatever the first one cuts off.
+    """
     shapes, changed = shapes_of(model), False
     for node, before in pairs(model, ["Slice"], ["Slice"]):
-        fields = [[array(model, n, i) for i in (1, 3, 4)] for n in (before, node)]
-        sizes = shapes.get(node.output[0])
+        fields = [[array(model, n, i) for i in (1, 2, 3, 4)] for n in (before, node)]
+        sizes = shapes.get(node.input[0])
         if not sizes or any(field is None for of in fields for field in of):
             continue
-        (starts, axes, steps), (more, other, again) = fields
-        if axes.tolist() != other.tolist() or min(*starts, *steps, *more, *again) < 0:
+        (starts, _, axes, steps), (more, ends, other, again) = fields
+        if axes.tolist() != other.tolist() or min(*starts, *steps, *more, *ends, *again) < 0:
             continue
-        if ((steps > 1) & (more > 0)).any():
-            counts = np.array([sizes[a] for a in axes])
-            first, step = starts + more, steps * again
-            for place, values in ((1, first), (2, first + step * (counts - 1) + 1), (4, step)):
-                read(model, node, place, values)
-            node.input[0], changed = before.input[0], True
+        within = ends < [sizes[a] for a in axes]
+        read(model, node, 1, starts + more)
+        read(model, node, 2, np.where(within, starts + ends, 2**31 - 1))
+        read(model, node, 4, steps * again)
+        node.input[0], changed = before.input[0], True
     return changed
 
 

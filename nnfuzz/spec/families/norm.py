@@ -253,7 +253,8 @@ def centred_radius(
     squares is off by that of its additions and 4 u of itself: difference, square, division, sum
     with eps. In one pass, mean(x^2) - mean(x)^2 is off by the additions of the squares, in any
     order (`largest_first`), and 6 u of the mean square: no type of 16 bits is enough for that, so
-    it has float32's u at most, as has the form x g - mean g for the quotient. Of the other one root, reciprocal, difference and two products are rounded. The factor
+    it has float32's u at most, as has the form x g - mean g for the quotient. Of the other one
+    root, reciprocal, difference and two products are rounded. The factor
     scale / sqrt(variance + eps) may come first, and be flushed.
     """
     count = 1
