@@ -15,7 +15,6 @@ from nnfuzz.spec.families.broadcast import narrowed
 from nnfuzz.spec.families.elementwise import (
     Broadcasting,
     Increasing,
-    exponent_limit,
     largest,
     leaking,
     products,
@@ -40,6 +39,7 @@ ABSOLUTE = 3.0
 
 @operator
 class Relu(Increasing):
+    merges = ("Clip",)
     inputs = (In("T", (*FLOATS, *SIGNED)),)
     whole = "kept"
     torch = staticmethod(torch.relu)
@@ -223,23 +223,20 @@ class Tanh(Increasing):
 
 @operator
 class Softplus(Increasing):
-    """log(1 + exp(x)), which may be computed like that, hence the domain."""
+    """log(1 + exp(x)), of any x: an overflow of exp(x) alone is a fault of the implementation."""
 
     within = (0.0, math.inf)
 
     def torch(self, x):
         return F.softplus(x, threshold=40)
 
-    def domain(self, x):
-        return [x - exponent_limit(x)]
-
     def radius(self, u, y, x):
-        """In float32 it may be x + log(1 + exp(-x)), even where x is negative.
+        """In float32 it may be x + log(1 + exp(-x)), even where x is negative, if that is finite.
 
         Else the exponential is a share sigmoid(x) of the rounded sum that the logarithm is of.
         """
         if u == SINGLE:
-            return u * (4 * y.abs() + 2.5 * x.abs() + 2)
+            return u * (4 * y.abs() + 2.5 * x.clamp(min=-89).abs() + 2)
         steps = stepwise(u) * (y.abs() + torch.sigmoid(x)) + 1
         return u * torch.maximum(steps, 4 * y.abs())
 
@@ -317,10 +314,6 @@ class Gelu(Gated):
         return torch.maximum(size / 2 * inner + 2 * u * y.abs(), 4 * u * y.abs()) + constants
 
 
-COARSEST = 2.0**-8
-"""The greatest relative error of a constant rounded to any dtype (bfloat16)."""
-
-
 def _end(side):
     """Draws a bound of Clip, of the input's kind; None (absent) now and then."""
 
@@ -329,7 +322,8 @@ def _end(side):
         if draw.chance(0.15) and (side == "min" or first is not None):
             return None
         least = first if first is not None else max(-8, x.dtype.limits[0])
-        lo, hi = (least, 8) if side == "max" else (least, 4)
+        # Narrow ranges too, so that two of them may have nothing in common.
+        lo, hi = (least, draw.choice((8, least + 1))) if side == "max" else (least, 4)
         return round(draw.real(lo, hi), 1) if x.dtype.is_float else draw.integer(lo, hi)
 
     return Choice(by=draw_end)
@@ -339,6 +333,8 @@ def _end(side):
 class Clip(Increasing):
     """Bounds are numbers of the input's kind; at most one of them is None, which means absent."""
 
+    merges = ("Clip", "Relu")
+    kinked = True
     inputs = (In("T", NUMBERS),)
     min = _end("min")
     max = _end("max")
@@ -350,20 +346,10 @@ class Clip(Increasing):
         return x
 
     def radius(self, u, y, x):
-        """The bounds are rounded to the dtype."""
+        """The bounds are rounded to the dtype, where an end of an interval is clamped to one."""
+        y = self.torch(x)
         ends = [y == end for end in (self.min, self.max) if end is not None]
         return torch.where(functools.reduce(torch.logical_or, ends), u * y.abs(), 0.0)
-
-    def interval(self, x):
-        """`radius` sees the end of greater magnitude; the other one may be a rounded bound too."""
-        (interval,) = super().interval(x)
-        if interval.exact or not interval.lo.is_floating_point():
-            return [interval]
-        least, most = (None if e is None else abs(e) * COARSEST for e in (self.min, self.max))
-        wide, lo, hi = interval.lo != interval.hi, interval.lo, interval.hi
-        lo = lo if least is None else torch.where(wide & (lo == self.min), lo - least, lo)
-        hi = hi if most is None else torch.where(wide & (hi == self.max), hi + most, hi)
-        return [Interval(lo, hi, interval.any)]
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype

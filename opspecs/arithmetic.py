@@ -50,6 +50,7 @@ class Abs(Unary):
 
 @operator
 class Neg(Decreasing):
+    merges = ("Neg",)
     edges = True
     inputs = (In("T", (*FLOATS, *SIGNED)),)
     whole = "kept"
@@ -78,6 +79,7 @@ class Sign(Increasing):
 
 @operator
 class Add(Modular):
+    merges = ("Add", "Sub")
     edges = True
     torch = staticmethod(torch.add)
     monotone = (1, 1)
@@ -88,6 +90,7 @@ class Add(Modular):
 
 @operator
 class Sub(Modular):
+    merges = ("Add",)
     edges = True
     torch = staticmethod(torch.sub)
     monotone = (1, -1)
@@ -107,6 +110,7 @@ class Sub(Modular):
 
 @operator
 class Mul(Modular):
+    merges = ("Mul", "Div")
     edges = True
     joining = "factor"
     torch = staticmethod(torch.mul)
@@ -128,6 +132,7 @@ class Div(Arithmetic):
     Source: ONNX Div-14.
     """
 
+    merges = ("Mul",)
     edges = True
     rounding = (2.5, 0)
     joining = "first"
@@ -283,6 +288,7 @@ class Pow(Broadcasting):
     Source: ONNX Pow-13; integer bases are left out: large powers are undefined for them.
     """
 
+    merges = ("Sqrt",)
     inputs = (In("T", FLOATS), In("E", (*FLOATS, DType.INT32, DType.INT64)))
 
     def torch(self, x, y):

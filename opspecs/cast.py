@@ -28,6 +28,7 @@ class Cast(Unary):
     Source: ONNX Cast-21, "4 bit integer types" of its documentation.
     """
 
+    merges = ("Cast",)
     inputs = (In("T", ALL),)
     output = "to"
     unset: ClassVar = {"round_mode": "of float8e8m0, which holds powers of two only"}

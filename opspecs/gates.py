@@ -9,7 +9,6 @@ from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.elementwise import (
     Binary,
-    exponent_limit,
     largest,
     products,
     single,
@@ -111,7 +110,7 @@ class SwiGLU(Binary):
 
 @operator
 class Mish(Gated):
-    """x tanh(softplus(x)), which may be computed like that. Source: ONNX Mish-18."""
+    """x tanh(softplus(x)), of any x. Source: ONNX Mish-18."""
 
     least = LEAST_MISH
     torch = staticmethod(F.mish)
@@ -120,9 +119,6 @@ class Mish(Gated):
         if emit.opset >= 18:
             return emit("Mish", x)
         return emit("Mul", x, emit("Tanh", emit("Softplus", x)))
-
-    def domain(self, x):
-        return [x - exponent_limit(x)]
 
     def radius(self, u, y, x):
         inner = F.softplus(x)

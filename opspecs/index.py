@@ -30,6 +30,7 @@ class Slice(DataMovement):
     tensor where that is clamped to the same. Source: ONNX Slice-13.
     """
 
+    merges = ("Slice", "Pad")
     inputs = (In("T", ALL, (1, 5)),)
     axes = AXES
     steps = Choice(by=lambda draw, op, *_: tuple(draw.choice(STEPS) for _ in op.axes))
@@ -112,6 +113,7 @@ class Gather(Along, Indexed):
     Source: ONNX Gather-13.
     """
 
+    merges = ("Gather",)
     copies = True
     inputs = (
         In("T", ALL, (1, 5)),

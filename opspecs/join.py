@@ -16,6 +16,7 @@ from nnfuzz.spec.operator import In, operator
 
 @operator
 class Tile(DataMovement):
+    merges = ("Tile",)
     copies = True
     inputs = (In("T", ALL, (1, 5)),)
     as_inputs = ("repeats",)
@@ -34,6 +35,7 @@ class Tile(DataMovement):
 
 @operator
 class Concat(Along, DataMovement):
+    merges = ("Split", "Concat")
     inputs = (In("T", ALL, (1, 5)), In("T", ranks=(1, 5)))
     variadic = (2, 4)
 
@@ -68,6 +70,7 @@ class Concat(Along, DataMovement):
 class Split(Along, DataMovement):
     """Two to four parts along one axis, of any sizes; `num_outputs` where that says the same."""
 
+    merges = ("Concat",)
     inputs = (In("T", ALL, (1, 5)),)
     split = Choice(
         by=lambda draw, *_: tuple(draw.var("s", 1, 48) for _ in range(draw.integer(2, 4)))

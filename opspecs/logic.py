@@ -157,6 +157,7 @@ class Xor(Logical):
 
 @operator
 class Not(Unary):
+    merges = ("Not",)
     edges = True
     inputs = (In("T", BOOLS),)
     proxy = staticmethod(torch.neg)

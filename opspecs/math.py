@@ -36,6 +36,7 @@ def coarse(u, units):
 
 @operator
 class Exp(Increasing):
+    merges = ("Log",)
     edges = True
     torch = staticmethod(torch.exp)
     within = (0.0, math.inf)
@@ -50,6 +51,7 @@ class Exp(Increasing):
 
 @operator
 class Log(Increasing):
+    merges = ("Exp",)
     edges = True
     torch = staticmethod(torch.log)
     valid = ((POSITIVE, math.inf),)
@@ -60,6 +62,7 @@ class Log(Increasing):
 
 @operator
 class Sqrt(Increasing):
+    merges = ("Mul", "Pow")
     edges = True
     torch = staticmethod(torch.sqrt)
     within = (0.0, math.inf)
@@ -127,6 +130,7 @@ class Tan(Branched):
 
 @operator
 class Asin(Increasing):
+    merges = ("Sin",)
     edges = True
     torch = staticmethod(torch.asin)
     valid = ((-1.0, 1.0),)
@@ -137,6 +141,7 @@ class Asin(Increasing):
 
 @operator
 class Acos(Decreasing):
+    merges = ("Cos",)
     edges = True
     torch = staticmethod(torch.acos)
     valid = ((-1.0, 1.0),)
@@ -150,6 +155,7 @@ class Acos(Decreasing):
 
 @operator
 class Atan(Increasing):
+    merges = ("Tan",)
     edges = True
     torch = staticmethod(torch.atan)
 
@@ -189,6 +195,7 @@ class Cosh(Hyperbolic):
 
 @operator
 class Asinh(Increasing):
+    merges = ("Sinh",)
     edges = True
     unexportable = (Unexportable("torchscript", "has no symbolic function for asinh"),)
     torch = staticmethod(torch.asinh)
@@ -202,6 +209,7 @@ class Asinh(Increasing):
 class Acosh(Increasing):
     """Steep at 1, where x^2 - 1 is off by u. Few values behind other operators are above 1."""
 
+    merges = ("Cosh",)
     edges = True
     weight = 0.5
     unexportable = (Unexportable("torchscript", "has no symbolic function for acosh"),)
@@ -215,6 +223,7 @@ class Acosh(Increasing):
 
 @operator
 class Atanh(Increasing):
+    merges = ("Tanh",)
     edges = True
     weight = 0.5  # as above, for values within (-1, 1)
     unexportable = (Unexportable("torchscript", "has no symbolic function for atanh"),)

@@ -124,6 +124,7 @@ def channelwise(intervals, x):
 class BatchNormalization(PerChannel):
     """Inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
 
+    merges = ("Conv", "ConvTranspose")
     inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
     joining = "first"
     unset: ClassVar = dict.fromkeys(

@@ -13,9 +13,12 @@ from nnfuzz.spec.operator import In, operator
 
 
 def _pads(draw, op, first, *_):
-    """Symbolic padding on some axes, 0 on the others; negative only for constants."""
+    """Symbolic padding on some axes, often on those of an image alone, 0 on the others; negative
+    only for constants.
+    """
     least = -4 if op.mode == "constant" else 0
-    axes = draw.subset(range(first.rank), 1)
+    outer = 2 if first.rank > 2 and draw.chance(0.5) else 0
+    axes = draw.subset(range(outer, first.rank), 1)
     sides = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
     ends = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
     return (*sides, *ends)
@@ -42,6 +45,7 @@ class Pad(DataMovement):
     Wrapping is composed of slices below opset 19. Source: ONNX Pad-19.
     """
 
+    merges = ("Pad", "Slice")
     inputs = (In("T", ALL, (1, 5)),)
     mode = Choice(("constant", "constant", "reflect", "edge", "wrap"))
     pads = Choice(by=_pads)

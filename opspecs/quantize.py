@@ -42,6 +42,7 @@ class QuantizeLinear(Scaled):
     Source: ONNX QuantizeLinear-13, -19, -21.
     """
 
+    merges = ("DequantizeLinear",)
     inputs = (
         In("T", WORKING),
         In("T", ranks=(0, 1), weight=True, narrow=True),
@@ -139,6 +140,7 @@ class DequantizeLinear(Scaled):
     Source: ONNX DequantizeLinear-13, -19, -21.
     """
 
+    merges = ("QuantizeLinear",)
     inputs = (
         In("Q", (*SMALL, DType.INT32)),
         In("T", WORKING, (0, 1), weight=True, narrow=True),

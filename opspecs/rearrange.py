@@ -50,6 +50,7 @@ class Blocks(DataMovement):
 class DepthToSpace(Blocks):
     """(N, b * b * C, H, W) -> (N, C, b * H, b * W). Source: ONNX DepthToSpace-13."""
 
+    merges = ("SpaceToDepth",)
     mode = Choice(("DCR", "CRD"))
 
     def scaling(self):
@@ -65,6 +66,8 @@ class DepthToSpace(Blocks):
 @operator
 class SpaceToDepth(Blocks):
     """(N, C, b * H, b * W) -> (N, b * b * C, H, W). Source: ONNX SpaceToDepth-13."""
+
+    merges = ("DepthToSpace",)
 
     def scaling(self):
         return (1, self.blocksize**2, 1, 1), (1, 1, self.blocksize, self.blocksize)

@@ -10,7 +10,6 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.spec.attributes import Choice
 from nnfuzz.spec.families.axes import positive, signed
-from nnfuzz.spec.families.elementwise import exponent_limit
 from nnfuzz.spec.families.norm import shared
 from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
 from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
@@ -238,7 +237,9 @@ class ReduceLogSum(Reduction):
 
 @operator
 class ReduceLogSumExp(Reduction):
-    """The logarithm of a sum of exponentials, which may be computed like that."""
+    """The logarithm of a sum of exponentials, of any numbers: those that overflow alone are reduced
+    by their maximum first.
+    """
 
     monotone = (1,)
     unexportable = (HALF_PROMOTED,)
@@ -247,11 +248,7 @@ class ReduceLogSumExp(Reduction):
         return torch.logsumexp(x, axes, keepdim=keepdim)
 
     def domain(self, x):
-        limit = exponent_limit(x)
-        return [x + math.log(self.terms(x)) - limit, -self.torch(x) - limit]
-
-    def feasible(self, x):
-        return x[0] < 709.0
+        return [x.abs() - largest(x) / 2]
 
     def value_range(self, x):
         return x[0], (math.inf if self.axes else x[1])
@@ -259,14 +256,16 @@ class ReduceLogSumExp(Reduction):
     def radius(self, u, y, x):
         """Each exponential is off by its own rounding error, all of them by what underflows.
 
-        Of exp(x), or of exp(x - m), m the maximum, where the difference is rounded and m added.
+        Of exp(x), or of exp(x - m), m the maximum, where the difference is rounded and m added. The
+        latter must be computed where exp(x) alone overflows, or underflows altogether.
         """
         shares = (x - self._spread(y, x)).exp().clamp(max=1)
         m = x.amax(self.axes, keepdim=True) if self.axes else x
         errors = torch.maximum(exponential(u, shares, x), shared(u, m - x) * shares)
         total = ReduceSum(**self.attributes).torch
         added = self.largest_first(shares, total(shares).clamp(min=1))
-        lost = self.terms(x) * underflow(u) / y.exp()
+        whole = torch.where(y.exp() > underflow(u), y.exp(), 1.0)
+        lost = self.terms(x) * underflow(u) / whole
         log = torch.maximum(y.abs(), (y - m.reshape(y.shape)).abs())
         return total(errors) + u * (added + stepwise(u) * log + y.abs() + 1) + lost
 

@@ -11,18 +11,33 @@ from nnfuzz.spec.families.shape import DataMovement, regrouped, same_product
 from nnfuzz.spec.operator import In, operator
 
 
+def _copied(draw, op, first, *_):
+    """Some of the axes of a Reshape that have the size of that axis of the input, now and then."""
+    both = enumerate(zip(op.shape, first.shape))
+    same = [i for i, (a, b) in both if (a == b) is True and i != op.inferred]
+    return () if op.allowzero or draw.chance(0.5) else draw.subset(same)
+
+
 @operator
 class Reshape(DataMovement):
     """To any shape with as many elements. Source: ONNX Reshape-13."""
 
+    merges = ("Reshape", "Transpose", "Flatten")
     shape = Choice(by=lambda draw, op, first, *_: regrouped(draw, first.shape))
     inferred = Choice(by=lambda draw, op, *_: draw.integer(-1, len(op.shape) - 1))
     allowzero = Choice(lambda op, *_: (0, 0, 1) if op.inferred < 0 else (0,), default=0)
     """Without a 0 in the shape it says nothing; with a -1 it is not allowed."""
+    copied = Choice(by=_copied, default=())
+    """The axes whose size the model gives as 0, which is that of the input's axis."""
 
     def requires(self, x):
         yield self.inferred < len(self.shape)
         yield not self.allowzero or self.inferred < 0
+        yield not self.allowzero or not self.copied
+        yield self.inferred not in self.copied
+        for axis in self.copied:
+            yield axis < min(x.rank, len(self.shape))
+            yield self.shape[axis] == x.shape[axis]
         yield same_product(self.shape, x.shape)
 
     def type_transfer(self, x):
@@ -38,8 +53,9 @@ class Reshape(DataMovement):
     @classmethod
     def from_onnx(cls, fields, takes, gives):
         inferred = [i for i, d in enumerate(fields["shape"]) if d == -1]
-        place = inferred[0] if inferred else -1
-        return cls(shape=gives[0].shape, inferred=place, allowzero=fields.get("allowzero", 0))
+        place, zeros = inferred[0] if inferred else -1, fields.get("allowzero", 0)
+        copied = tuple(i for i, d in enumerate(fields["shape"]) if d == 0 and not zeros)
+        return cls(shape=gives[0].shape, inferred=place, allowzero=zeros, copied=copied)
 
     def torch(self, x):
         return x.reshape(self.shape)
@@ -47,12 +63,14 @@ class Reshape(DataMovement):
     def onnx(self, emit, x):
         """One dimension is left for the compiler to infer where `inferred` says so."""
         shape = [-1 if i == self.inferred else d for i, d in enumerate(self.shape)]
+        shape = [0 if i in self.copied else d for i, d in enumerate(shape)]
         zeros = 1 if self.allowzero and emit.opset >= 14 else None
         return emit("Reshape", x, emit.const(shape, DType.INT64), allowzero=zeros)
 
 
 @operator
 class Transpose(DataMovement):
+    merges = ("Transpose",)
     perm = Choice(by=lambda draw, op, first, *_: tuple(draw.shuffled(range(first.rank))))
 
     @classmethod
@@ -82,6 +100,7 @@ def _squeezed(draw, op, first, *_):
 
 @operator
 class Squeeze(DataMovement):
+    merges = ("Unsqueeze", "Squeeze")
     inputs = (In("T", ALL, (1, 5)),)
     as_inputs = ("axes",)
     axes = Choice(by=_squeezed)
@@ -127,6 +146,7 @@ def _unsqueezed(draw, op, first, *_):
 
 @operator
 class Unsqueeze(DataMovement):
+    merges = ("Squeeze", "Unsqueeze")
     inputs = (In("T", ALL, (0, 4)),)
     as_inputs = ("axes",)
     axes = Choice(by=_unsqueezed)
@@ -176,6 +196,7 @@ def _expanded(draw, op, first, *_):
 class Expand(DataMovement):
     """Broadcast to a shape, both ways: a 1 in the shape keeps the input's size."""
 
+    merges = ("Expand",)
     copies = True
     as_inputs = ("shape",)
     shape = Choice(by=_expanded)
@@ -210,6 +231,7 @@ class Expand(DataMovement):
 class Flatten(DataMovement):
     """To a matrix: the axes before `axis` and those from it on."""
 
+    merges = ("Reshape",)
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank))
 
     def requires(self, x):

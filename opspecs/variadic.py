@@ -29,12 +29,14 @@ class Folded(Variadic):
 
 @operator
 class Min(Folded):
+    merges = ("Min", "Max")
     step = staticmethod(torch.minimum)
     of_ends = staticmethod(min)
 
 
 @operator
 class Max(Folded):
+    merges = ("Max", "Min")
     step = staticmethod(torch.maximum)
     of_ends = staticmethod(max)
 

@@ -9,11 +9,15 @@ found where the envelope or an error says so.
 
     .venv/bin/python scripts/planted_rewrites.py --models 300
     .venv/bin/python scripts/planted_rewrites.py --models 300 --edges
+    .venv/bin/python scripts/planted_rewrites.py --models 2000 --pairs
 
 --edges: inputs with NaN and the like, empty tensors, and compilers that are wrong there
 (planted.wrong_at_edges). What one of several correct compilers that make different use of what is
 left open (planted.legal_at_edges) gives in the same place is "allowed" as well, and each of them is
 judged: a mismatch of theirs is a false alarm.
+
+--pairs: models as they are, and compilers that are wrong about two operators in a row, parameters
+that are constant together, wide integers, and exponentials that overflow (planted.wrong_pairs).
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from rich.progress import track
 sys.path.insert(0, str(Path(__file__).parent))
 
 from check_rewrites import Runtime, same
-from planted import legal_at_edges, wrong_at_edges, wrong_compilers
+from planted import legal_at_edges, wrong_at_edges, wrong_compilers, wrong_pairs
 
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.execute.target import Target
@@ -66,21 +70,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--opset", type=int, default=20)
-    parser.add_argument("--edges", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--edges", action="store_true")
+    kind.add_argument("--pairs", action="store_true")
     args = parser.parse_args()
     start = time.process_time()
-    share = None if args.edges else 1.0
+    share = 0.0 if args.pairs else None if args.edges else 1.0
     config = CaseConfig(
         exporter="direct", opset=args.opset, nodes=args.nodes, rewrites=share, edges=args.edges
     )
     producer, run = Producer(args.seed, config), Runtime()
-    compilers = wrong_at_edges.COMPILERS if args.edges else wrong_compilers.COMPILERS
-    forms = ("edges",) if args.edges else ("rewritten", "plain")
+    compilers = wrong_compilers.COMPILERS
+    forms: tuple[str, ...] = ("rewritten", "plain")
+    if args.edges or args.pairs:
+        compilers = wrong_at_edges.COMPILERS if args.edges else wrong_pairs.COMPILERS
+        forms = ("edges" if args.edges else "plain",)
     scores = {form: {c.name: Score() for c in compilers} for form in forms}
     alarms = tests = variants = 0
     for index in track(range(args.models), description="models"):
         case = producer.produce(index)
-        if not isinstance(case, TestCase) or not (case.plain or args.edges):
+        if not isinstance(case, TestCase) or (share == 1.0 and not case.plain):
             continue
         plain = case.plain or case.model
         before, right = (_ran(run, m, case.inputs) for m in (plain, case.model))

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.pairs import pairs
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.motif import Motif
@@ -36,6 +37,11 @@ class OpSignature:
     first: DType
     key: str
     weight: float
+
+    def settle(self, op: OpSpec) -> None:
+        """Set the attribute that names the output's dtype, if the operator has one."""
+        if isinstance(op.output, str) and op.output in op.declared:
+            op.__dict__[op.output] = self.output
 
 
 class Weighted(Protocol):
@@ -90,7 +96,10 @@ class NothingLeft(ValueError):
 
 
 class Catalog:
-    """Operator classes with their admissible signatures, and motifs made of them."""
+    """Operator classes with their admissible signatures, and motifs made of them.
+
+    motifs: those that are given, and, beside them, the pairs (nnfuzz.generate.pairs).
+    """
 
     def __init__(
         self,
@@ -106,8 +115,9 @@ class Catalog:
             found = [signature for signature in known if signature.key not in config.refused]
             if found:
                 table[spec] = found
-        weights = config.motif_weights
-        own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in motifs]
+        weights, written = config.motif_weights, list(motifs)
+        written += pairs(table, sum(m.weight for m in written))
+        own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in written]
         self._index(table, own, config.operator_weights)
 
     def _index(

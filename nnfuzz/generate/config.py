@@ -75,7 +75,7 @@ class GenerateConfig:
     reuse: float = 0.7
     smt: float = 0.2
     chain: float = 0.6
-    motifs: float = 0.5
+    motifs: float = 1.5
     mutated: float = 0.35
     weights: float = 0.5
     bins: int = 7

@@ -12,7 +12,7 @@ from typing import Any
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
 from nnfuzz.generate.novelty import Vertex, vertex
-from nnfuzz.generate.placeholder import FREE, Placeholder, Plan
+from nnfuzz.generate.placeholder import FREE, Placeholder, Plan, placeholders
 from nnfuzz.generate.typed_names import Kind, TypedNames
 from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
@@ -152,7 +152,7 @@ class Growth:
             return False
         op, types, outputs = settled
         self.vertices.add(vertex(op, types))
-        plan: Plan = [Placeholder(p.weight, p.fresh) for p in op.patterns(len(types))]
+        plan: Plan = [*placeholders(self.store.draws[-1], op.patterns(len(types)))]
         names = self._declare_inputs(plan, types)
         produced = [target, *(self._declare(t, "v") for t in outputs[1:])]
         self._first -= 1
@@ -277,7 +277,7 @@ class Growth:
         for name in self.makers:
             self.loose.add(name, _kind(self.graph.type(name)))
         for name, placeholder in self.placeholders.items():
-            if not placeholder.fixed:
+            if not placeholder.closed:
                 self.free.add(name, _kind(self.graph.type(name)))
         self._first, self._last = 0, len(self.graph.nodes) - 1
         for place, node in enumerate(self.graph.nodes):
@@ -367,7 +367,7 @@ class Growth:
         name = self._declare(type_, "p")
         self.placeholders[name] = placeholder
         self.known[name] = placeholder.known(type_)
-        if not placeholder.fixed:
+        if not placeholder.closed:
             self.free.add(name, _kind(type_))
         return name
 

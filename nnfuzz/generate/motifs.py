@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
-from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.mutations import MUTATIONS, Call
-from nnfuzz.generate.placeholder import Placeholder, Plan
+from nnfuzz.generate.placeholder import TOGETHER, Placeholder, Plan, placeholders
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
+from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
+from nnfuzz.spec.draw import Draw
 from nnfuzz.spec.motif import Misfit, Motif, Operand
 from nnfuzz.spec.operator import In
 
@@ -46,11 +48,20 @@ class MotifWriter:
         self.growth = growth
         self.draw = growth.store.writing
         self.mutated = False
+        self._constant = self.draw.chance(TOGETHER)
+        """Whether the parameters of all nodes are constants."""
         self._mutate_from = mutate_from
         self._step = 0
 
     def type(self, name: str) -> TensorType:
         return self.growth.graph.type(name)
+
+    def node(self, name: str) -> Node:
+        nodes = self.growth.graph.nodes
+        found = next((node for node in reversed(nodes) if name in node.outputs), None)
+        if found is None:
+            raise KeyError(name)
+        return found
 
     def shape(self, name: str) -> tuple[Int, ...]:
         return self.type(name).shape
@@ -96,18 +107,27 @@ class MotifWriter:
         if len(self.growth.graph.nodes) >= self.growth.config.nodes:
             return None
         style = self.draw.choice(("scalar", "scalar", "scalar", "one", "rank"))
-        # Once more with other attributes, and without scalars, which some exporters do not take.
-        if self._inserted(call, style) or self._inserted(call, "one"):
-            return self.growth.graph.nodes[-1].outputs
+        # Once more with other attributes, and without scalars, which some exporters do not take;
+        # then with variables in place of numbers, which propagation decides.
+        tries = ((style, self.draw), ("one", self.draw), ("one", self.growth.store.draws[-1]))
+        try:
+            if any(self._inserted(call, *how) for how in tries):
+                return self.growth.graph.nodes[-1].outputs
+        except IndexError:
+            if not call.attributes:
+                raise  # Else they name an axis that is not there: those of another operator may.
         return None
 
-    def _inserted(self, call: Call, style: str) -> bool:
+    def _inserted(self, call: Call, style: str, draw: Draw) -> bool:
         spec, (least, most) = call.spec, call.spec.arity()
         count = max(len(call.operands), least)
         patterns = spec.patterns(count)
         binding = self._binding(call) if count <= most else None
-        if binding is None:
+        signature = None if binding is None else self._signature(call, binding)
+        if binding is None or signature is None:
             return False
+        for pattern in patterns:
+            binding.setdefault(pattern.var, signature.binding[pattern.var])
         dtypes = [binding[p.var] for p in patterns]
         rank = max((self._given(o).rank for o in call.operands if not _number(o)), default=0)
         types = [
@@ -118,18 +138,28 @@ class MotifWriter:
         ]
         if not _fitting(patterns, types) or not self._indexes(call, patterns):
             return False
-        op = spec.draw_given(self.draw, call.attributes, *types)
+        given = call.attributes
+        op = spec.draw_given(draw, given, *types) if given else spec.draw(draw, *types)
+        if op.output not in given:
+            signature.settle(op)
         if len(types) < count:
-            types += op.complete(self.draw, types[0], dtypes)[len(types) :]
+            types += op.complete(draw, types[0], dtypes)[len(types) :]
         if not _fitting(patterns, types):
             return False
         if any(condition is False for condition in op.requires(*types)):
             return False  # Attributes that were changed may be such that there are no outputs.
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
             return False
-        plan: Plan = [_source(o, d) for o, d in zip(call.operands, dtypes)]
-        plan += [Placeholder(p.weight, p.fresh) for p in patterns[len(plan) :]]
+        plan: Plan = [self._source(o, d) for o, d in zip(call.operands, dtypes)]
+        plan += placeholders(self.draw, patterns[len(plan) :], self._constant)
         return self.growth.insert(op, plan, types, smt=False)
+
+    def _source(self, operand: Operand, dtype: DType) -> str | Placeholder:
+        if isinstance(operand, str):
+            return operand
+        if isinstance(operand, TensorType):
+            return Placeholder(True, constant=self._constant)
+        return _parameter(dtype, operand)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:
         """Whether nothing computes an index, nor ever will: it may be out of range then."""
@@ -143,7 +173,7 @@ class MotifWriter:
         return self.type(operand) if isinstance(operand, str) else operand  # type: ignore[return-value]
 
     def _binding(self, call: Call) -> dict[str, DType] | None:
-        """The type variables by the operands; those of constants alone get a fitting dtype."""
+        """The type variables of the operands; those of constants alone get a fitting dtype."""
         binding: dict[str, DType] = {}
         patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))
         for operand, pattern in zip(call.operands, patterns):
@@ -160,10 +190,20 @@ class MotifWriter:
                 if holding is None or not _holds(holding, operand):
                     return None
                 binding[pattern.var] = holding
-        for pattern in patterns:
-            binding.setdefault(pattern.var, self.draw.choice(pattern.dtypes))
         first = {p.var: p for p in reversed(patterns)}
         return binding if all(d in first[v].dtypes for v, d in binding.items()) else None
+
+    def _signature(self, call: Call, binding: dict[str, DType]) -> OpSignature | None:
+        """A random one with the dtypes of the operands and, where it is given, of the output."""
+        name = call.spec.output
+        output = call.attributes.get(name) if isinstance(name, str) else None
+        fitting = [
+            s
+            for s in self.catalog.signatures[call.spec]
+            if all(s.binding.get(v, d) is d for v, d in binding.items())
+            and output in (None, s.output)
+        ]
+        return weighted(self.draw, fitting) if fitting else None
 
 
 def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:
@@ -182,14 +222,6 @@ def _holds(dtype: DType, value: float) -> bool:
 def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:
     """The shape of a constant."""
     return (1,) * max(least, {"scalar": 0, "one": 1, "rank": rank}[style])
-
-
-def _source(operand: Operand, dtype: DType) -> str | Placeholder:
-    if isinstance(operand, str):
-        return operand
-    if isinstance(operand, TensorType):
-        return _parameter(dtype)
-    return _parameter(dtype, operand)
 
 
 def _parameter(dtype: DType, *ends: float) -> Placeholder:

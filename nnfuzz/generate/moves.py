@@ -13,8 +13,7 @@ from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
-from nnfuzz.generate.placeholder import Placeholder, Plan
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.solve.store import Store
@@ -24,8 +23,8 @@ from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
 EXTRA_OUTPUT = 0.05
 """Probability that a value with readers is an output too."""
-PARAMETERS = 0.75
-"""Probability that what usually are parameters of an operator (`In.weight`) are weights."""
+PARAMETERS = 0.3
+"""Probability that those parameters of a node (`In.weight`) that are still open are weights."""
 ATTEMPTS_PER_OPERATOR = 3
 """Insertions tried of a picked operator before another one is picked."""
 ATTEMPTS_PER_NODE = 40
@@ -106,7 +105,9 @@ class Moves:
                 graph.weights.append(name)
                 graph.prescribed[name] = placeholder.range
                 continue
-            if placeholder.weight:
+            if placeholder.constant:
+                weight = True
+            elif placeholder.weight:
                 if reader[name] not in constant:
                     constant[reader[name]] = draw.chance(PARAMETERS)
                 weight = constant[reader[name]]
@@ -114,7 +115,11 @@ class Moves:
                 weight = draw.chance(self.config.weights)
             (graph.weights if weight else graph.inputs).append(name)
         if not graph.inputs:
-            promoted = draw.choice([name for name in graph.weights if name not in graph.prescribed])
+            free = [name for name in graph.weights if name not in graph.prescribed]
+            open_ = [
+                n for n in free if n in growth.placeholders and not growth.placeholders[n].constant
+            ]
+            promoted = draw.choice(open_ or free)
             graph.weights.remove(promoted)
             graph.inputs.append(promoted)
         graph.outputs = [
@@ -165,11 +170,11 @@ class Moves:
         first = draw.tensor(signature.first, rank)
         op = spec.draw(draw, first)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
-        _fix_output(op, signature.output)
+        signature.settle(op)
         types = op.complete(draw, first, dtypes)
         if novel and self._repeats(op, types, signature):
             return False
-        plan: Plan = [_placeholder(p) for p in spec.patterns(len(types))]
+        plan: Plan = [*placeholders(draw, spec.patterns(len(types)))]
         return self.growth.insert(op, plan, types, smt=True)
 
     @property
@@ -255,7 +260,7 @@ class Moves:
         assert name is not None, "there is a value of every kind"
         first = growth.graph.type(name)
         op = spec.draw(draw, first)
-        _fix_output(op, signature.output)
+        signature.settle(op)
         if spec.arity()[1] == 1:
             if self._repeats(op, [first], signature):
                 return False
@@ -263,7 +268,7 @@ class Moves:
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         types = [first, *op.complete(draw, first, dtypes)[1:]]
         patterns = spec.patterns(len(types))
-        fresh: Plan = [name, *(_placeholder(p) for p in patterns[1:])]
+        fresh: Plan = [name, *placeholders(draw, patterns[1:])]
         reused, reused_types = self._reuse(patterns, fresh, types)
         smt = draw.chance(self.config.smt)
         if self._repeats(op, reused_types, signature):
@@ -297,7 +302,9 @@ class Moves:
         plan, types = list(plan), list(types)
         for i, pattern in enumerate(patterns):
             reuse = 0.1 if pattern.weight else self.config.reuse  # a weight is rarely computed
-            if i == 0 or pattern.fresh or not self.draw.chance(reuse):
+            source = plan[i]
+            open_ = isinstance(source, Placeholder) and not source.closed
+            if i == 0 or not open_ or not self.draw.chance(reuse):
                 continue
             name = self._partner(types[i])
             if name is not None:
@@ -345,19 +352,9 @@ class Moves:
             return False
         first = draw.tensor(signature.first, rank)
         op = spec.draw_backward(draw, first, wanted)
-        _fix_output(op, signature.output)
+        signature.settle(op)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         types = op.infer_input_types(draw, first, dtypes, wanted)
         if self._repeats(op, types, signature):
             return False
         return growth.precede(op, types, target, smt=draw.chance(self.config.smt))
-
-
-def _placeholder(pattern: In) -> Placeholder:
-    return Placeholder(pattern.weight, pattern.fresh)
-
-
-def _fix_output(op: OpSpec, output: DType) -> None:
-    """Set the attribute that names the output's dtype, if the operator has one."""
-    if isinstance(op.output, str) and op.output in op.declared:
-        op.__dict__[op.output] = output

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.generate.knowledge import Known, unread
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import Range
+from nnfuzz.spec.draw import Draw
+from nnfuzz.spec.operator import In, Range
+
+TOGETHER = 0.65
+"""Probability that all parameters of a node (`In.weight`) are constants that nothing computes."""
 
 
 @dataclass(frozen=True)
@@ -15,11 +20,18 @@ class Placeholder:
 
     weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
     range: closed one that its elements are drawn from; it becomes a weight then.
+    constant: it becomes a weight, as do the other parameters of its node.
     """
 
     weight: bool = False
     fixed: bool = False
     range: Range | None = None
+    constant: bool = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may compute it."""
+        return self.fixed or self.constant
 
     def known(self, type_: TensorType) -> Known:
         """The range of its values (nnfuzz.generate.knowledge)."""
@@ -28,6 +40,15 @@ class Placeholder:
         known = unread(type_)
         # Of an index no more is sure than that -1 and 0 are admitted, whatever the sizes.
         return replace(known, special=((-1, 0),)) if self.fixed and type_.dtype.is_int else known
+
+
+def placeholders(
+    draw: Draw, patterns: Sequence[In], constant: bool | None = None
+) -> list[Placeholder]:
+    """What the inputs of a new node start as, by their patterns. constant: drawn if it is None."""
+    if constant is None:
+        constant = any([p.weight for p in patterns]) and draw.chance(TOGETHER)
+    return [Placeholder(p.weight, p.fresh, constant=constant and p.weight) for p in patterns]
 
 
 FREE = Placeholder()

@@ -37,14 +37,24 @@ FLOAT_STYLES: tuple[tuple[float, Style], ...] = (
 )
 SCALES = (1.0, 1.0, 0.5, 1.0, 0.25, 2.0, 0.1, 1.0)
 """By restart."""
-INTEGER_RANGES: tuple[tuple[float, Range], ...] = (
-    (0.30, (-8, 8)),
-    (0.20, (1, 9)),
-    (0.20, (-100, 100)),
-    (0.10, (0, 3)),
+INTEGER_RANGES: tuple[tuple[float, Range | None], ...] = (
+    (0.20, (-8, 8)),
+    (0.12, (1, 9)),
+    (0.16, (-100, 100)),
+    (0.07, (0, 3)),
+    (0.20, None),
     (0.10, (-(2.0**30), 2.0**30)),
-    (0.10, (-math.inf, math.inf)),
+    (0.15, (-math.inf, math.inf)),
 )
+"""None: next to one of `BOUNDARIES`."""
+BOUNDARIES = tuple(
+    sign * 2**bits for bits in (7, 8, 11, 15, 16, 24, 31, 32, 53, 62) for sign in (1, -1)
+)
+"""Powers of two that some dtype just holds: a narrower one loses what lies beyond."""
+GREATEST = 10
+"""How many of those within a range one is drawn from, the greatest ones."""
+BESIDE = 5
+"""How far from it integers are."""
 TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))
 """From the second restart on."""
 HALF_LINE = 3.0
@@ -117,10 +127,14 @@ def _integers(
     restart: int,
 ) -> np.ndarray:
     least, most = (int(end) for end in dtype.limits)
-    lo, hi = _pick(rng, INTEGER_RANGES if restart == 0 else TAME_INTEGERS)
+    chosen = _pick(rng, INTEGER_RANGES) if restart == 0 else _pick(rng, TAME_INTEGERS)
     if hint is not None:
         least = max(least, math.ceil(hint[0])) if hint[0] > -math.inf else least
         most = min(most, math.floor(hint[1])) if hint[1] < math.inf else most
+    beside = None if chosen is not None else _beside_power(rng, shape, least, most)
+    if beside is not None:
+        return _varied(rng, beside, int(least), int(most)).astype(dtype.numpy)
+    lo, hi = chosen or TAME_INTEGERS[0][1]
     lo, hi = max(lo, least), min(hi, most)
     if lo >= hi:
         lo, hi = least, min(most, least + 8)
@@ -128,6 +142,22 @@ def _integers(
     kind = dtype.numpy if dtype.native else np.int64
     drawn = _varied(rng, np.asarray(rng.integers(lo, hi, shape, kind, endpoint=True)), lo, hi)
     return drawn.astype(dtype.numpy, copy=False)
+
+
+def _beside_power(
+    rng: np.random.Generator, shape: tuple[int, ...], least: int, most: int
+) -> np.ndarray | None:
+    """int64 next to one of `BOUNDARIES`, of either sign where that is in the range as well; None if
+    the range has none.
+    """
+    inside = [power for power in BOUNDARIES if least <= power <= most]
+    if not inside:
+        return None
+    power = inside[-int(rng.integers(1, min(GREATEST, len(inside)), endpoint=True))]
+    signs = (1, -1) if -power in inside else (1,)
+    far = rng.integers(-BESIDE, BESIDE, shape, endpoint=True)
+    near = np.clip(power * rng.choice(signs, shape) + far, least, min(most, 2**63 - 1))
+    return np.asarray(near)
 
 
 def _varied(rng: np.random.Generator, values: np.ndarray, lo: int, hi: int) -> np.ndarray:

@@ -32,6 +32,8 @@ TRIALS = 24
 """Combinations of ranges tried per node."""
 SAMPLES = 33
 """Elements per trial evaluation."""
+FAR = 2.0**40
+"""Sampled in place of infinity."""
 TABLED = 3
 """Up to how many inputs all combinations are evaluated at once."""
 
@@ -92,6 +94,7 @@ def _add_hints(
         ranges = None if shuffled else _alike(node.op, dtypes, options, goal)
         ranges = ranges or _mixed(node.op, dtypes, options, goal, rng)
         if ranges is not None:
+            ranges = _widened(node.op, dtypes, have, ranges, goal)
             found.update((n, r) for n, r in zip(node.inputs, ranges) if r != ANY_RANGE)
             return
 
@@ -151,6 +154,35 @@ def _mixed(
         elif _by_ranges(op, ranges, wanted):
             return ranges
     return None
+
+
+def _widened(
+    op: OpSpec,
+    dtypes: Sequence[DType],
+    have: Sequence[Range],
+    ranges: list[Range],
+    wanted: Range | None,
+) -> list[Range]:
+    """The ranges without those that are not needed: a dividend may be any integer."""
+    fits = _valid_on_samples if pointwise(op) else _by_numbers
+    for i, (dtype, pattern) in enumerate(zip(dtypes, op.patterns(len(dtypes)))):
+        if have[i] == ANY_RANGE and not dtype.is_bool and not pattern.index:
+            wide = [*ranges[:i], _far(dtype), *ranges[i + 1 :]]
+            if fits(op, dtypes, wide, wanted):
+                ranges = [*ranges[:i], ANY_RANGE, *ranges[i + 1 :]]
+    return ranges
+
+
+def _far(dtype: DType) -> Range:
+    """A range that stands for all numbers of a dtype in samples."""
+    least, most = dtype.limits
+    return max(least, -FAR), min(most, FAR)
+
+
+def _by_numbers(
+    op: OpSpec, dtypes: Sequence[DType], ranges: Sequence[Range], wanted: Range | None
+) -> bool:
+    return _by_ranges(op, ranges, wanted)
 
 
 def _choices(dtype: DType) -> tuple[Range, ...]:
@@ -259,7 +291,9 @@ def _steep(term: torch.Tensor) -> torch.Tensor:
 @lru_cache(maxsize=1 << 12)
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
     """Numbers that run through a range; each input in another order, so that they combine."""
-    lo, hi = max(range_[0], -100.0), min(range_[1], 100.0)
+    lo, hi = range_
+    if range_ != _far(dtype):
+        lo, hi = max(lo, -100.0), min(hi, 100.0)
     points = torch.linspace(min(lo, hi), max(lo, hi), SAMPLES, dtype=torch.float64)
     if lo < 0 < hi:
         points[int(-lo / (hi - lo) * SAMPLES)] = 0.0

@@ -22,6 +22,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.spec.registry import installed, modules
 
 if TYPE_CHECKING:
+    from nnfuzz.ir.graph import Node
     from nnfuzz.spec.draw import Draw
 
 Operand = str | float | TensorType
@@ -49,6 +50,9 @@ class Writer(Protocol):
 
     def type(self, name: str) -> TensorType:
         """The type of a value; dimensions may be expressions."""
+
+    def node(self, name: str) -> Node:
+        """The node that computes a value. Raises: KeyError if none does."""
 
     def shape(self, name: str) -> tuple[Int, ...]:
         """Its dimensions."""

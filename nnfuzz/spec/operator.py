@@ -61,6 +61,11 @@ class OpSpec(Typed, Numeric):
     """The operator that this one is a mode of: with the same inputs and outputs, but for the
     attribute that makes the mode. The reducer tries it instead."""
 
+    merges: ClassVar[tuple[str, ...]] = ()
+    """Operators that compilers cancel or merge with this one behind them: its inverse, what it can
+    do itself, as a convolution pads, and perhaps its own kind. Generation often makes such pairs.
+    """
+
     edges: ClassVar[bool] = False
     """Whether IEEE 754 or ONNX decides what comes of NaN, infinities and signed zeros: arithmetic
     that is rounded once, comparison, selection by a condition, movement of data, the functions of

@@ -54,7 +54,7 @@ class CaseConfig:
 
     nodes: int = 10
     engine: str = "direct"
-    motifs: float = 0.5
+    motifs: float = 1.5
     dynamic: float = 0.0
     rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from nnfuzz.ir.dtypes import NUMBERS
 from nnfuzz.spec.motif import motif
 
 ROOT_HALF = math.sqrt(0.5)
@@ -94,18 +93,6 @@ def relu_clip(m, x):
         m("Clip", m("Relu", x), min=low, max=high)
     else:
         m("Relu", m("Clip", x, min=low, max=high))
-
-
-@motif(size=3, dtypes=NUMBERS, ranks=(0, 5), weight=2.0)
-def repeated_clip(m, x):
-    """Clips and bounds on top of each other, ranges without a common number too."""
-    for _ in range(m.draw.integer(2, 3)):
-        kind = m.draw.choice(("Clip", "Min", "Max", "Relu"))
-        if kind == "Clip":
-            low = m.draw.integer(0, 4)
-            x = m("Clip", x, min=low, max=low + m.draw.integer(0, 4))
-        else:
-            x = m(kind, x) if kind == "Relu" else m(kind, x, m.draw.integer(0, 4))
 
 
 @motif(size=2, ranks=(0, 5))

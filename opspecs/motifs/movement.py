@@ -18,24 +18,6 @@ def _axis(m, x):
     return m.draw.integer(0, len(m.shape(x)) - 1)
 
 
-# -- anything twice ---------------------------------------------------------------------------
-
-TWICE = (
-    *("Transpose", "Reshape", "Slice", "Pad", "Gather", "Tile", "Expand", "Squeeze", "Unsqueeze"),
-    *("Flatten", "Cast", "Concat", "DepthToSpace", "Resize", "MaxPool", "AveragePool", "ReduceMax"),
-    *("ReduceSum", "Softmax", "LeakyRelu", "CumSum", "Where", "Trilu", "TopK"),
-)
-"""Operators that some compiler merges with another of their kind, or takes away as the second."""
-
-
-@motif(size=2, dtypes=ALL, ranks=(1, 5), weight=4.0)
-def repeated_operator(m, x):
-    """The same operator twice, with attributes and operands of its own each time."""
-    name = m.draw.choice(TWICE)
-    y = m(name, x)
-    m(name, y[0] if isinstance(y, tuple) else y)
-
-
 # -- transposes -------------------------------------------------------------------------------
 
 
@@ -119,14 +101,6 @@ def reduce_squeeze(m, x):
     m("Squeeze" if keepdims else "Unsqueeze", y, axes=(axis,))
 
 
-@motif(size=2, ranks=(1, 5))
-def repeated_reduction(m, x):
-    """Reductions of one kind along two axes, one after the other."""
-    kind = m.draw.choice(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"))
-    y = m(kind, x, axes=(_axis(m, x),), keepdims=1)
-    m(kind, y, axes=(_axis(m, x),), keepdims=m.draw.integer(0, 1))
-
-
 @motif(size=2, ranks=(1, 4))
 def expand_reduce(m, x):
     """Copies along a new axis, or one of size 1, that a reduction takes together again."""
@@ -158,15 +132,6 @@ def slice_of_pad(m, x):
     y = m("Pad", x, pads=tuple(pads), mode=m.draw.choice(("constant", "edge")), value=0)
     end = before + m.shape(x)[axis]
     m("Slice", y, axes=(axis,), starts=(before,), ends=(end,), steps=(1,))
-
-
-@motif(size=2, dtypes=ALL, weight=2.0)
-def concat_of_split(m, x):
-    """The parts joined again, in another order perhaps."""
-    axis = _axis(m, x)
-    parts = m("Split", x, axis=axis)
-    parts = m.draw.shuffled(parts) if m.draw.chance(0.4) else parts
-    m("Concat", *parts, axis=axis)
 
 
 @motif(size=2, dtypes=ALL)
@@ -201,13 +166,6 @@ def slice_concat(m, x):
     m("Concat", *((high, low) if m.draw.chance(0.4) else (low, high)), axis=axis)
 
 
-@motif(size=2, dtypes=ALL)
-def slice_chain(m, x):
-    """A Slice of a Slice along one axis or two."""
-    y = m("Slice", x, axes=(_axis(m, x),))
-    m("Slice", y, axes=(_axis(m, x),))
-
-
 @motif(size=3, dtypes=ALL)
 def focus(m, x):
     """Every other element and the ones in between, joined: space to depth by slices."""
@@ -215,7 +173,7 @@ def focus(m, x):
     size = m.shape(x)[axis]
     even = m("Slice", x, axes=(axis,), starts=(0,), ends=(size,), steps=(2,))
     odd = m("Slice", x, axes=(axis,), starts=(1,), ends=(size,), steps=(2,))
-    m("Concat", even, odd, axis=m.draw.integer(0, len(m.shape(x)) - 1))
+    m("Concat", even, odd, axis=m.draw.choice((axis, _axis(m, x))))
 
 
 @motif(size=2, dtypes=ALL)

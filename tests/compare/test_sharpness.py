@@ -265,3 +265,37 @@ def test_a_score_that_is_not_known_opens_its_own_class_alone(registry):
     (y,) = op.decided(2.0**-24, boxes, lost)
     assert y.lo[0].tolist() == [0, 0, 0]
     assert y.mask()[:, 0].tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_a_share_of_one_element_is_known_whatever_the_element_is(build, name):
+    x = np.array([[1e6], [3.0]], SINGLE) * np.array([[1.0], [7.0]], SINGLE)
+    b = build(x=x, y=np.array([[1.1], [1.7]], SINGLE))
+    wide = b.add("ReduceSum", b.add("Mul", b.add("Mul", "x", "x"), "y"), axes=(1,), keepdims=1)
+    e = only(*b.done(b.add(name, wide, axis=1)))
+    assert contained(e, np.full((2, 1), 1.0 if name == "Softmax" else 0.0, SINGLE))
+    assert ((e.hi - e.lo) < 2e-6).all()
+
+
+def test_one_pass_in_any_order_of_additions_lies_inside(build):
+    rng = np.random.default_rng(1)
+    for mean in (1, 30, 200):
+        x = (rng.normal(0, 1, (8, 128)) + mean).astype(SINGLE)
+        e = normal(build, x)
+        for order in (x, np.sort(x, 1)):
+            terms = order * order
+            square = np.add.accumulate(terms, 1, SINGLE)[:, -1:] / SINGLE(128)
+            middle = np.add.accumulate(order, 1, SINGLE)[:, -1:] / SINGLE(128)
+            variance = square - middle * middle
+            y = (x - middle) / np.sqrt(np.maximum(variance, 0) + SINGLE(1e-5))
+            assert contained(e, y)
+
+
+@pytest.mark.parametrize("dtype", [HALF, SINGLE, DOUBLE])
+def test_a_clip_that_clamps_again_is_no_wider_than_its_bound_is_rounded(build, dtype):
+    x = np.array([0.5, -9.0, -7.7], dtype)
+    b = build(x=x)
+    once = b.add("Clip", b.add("Sin", "x"), min=None, max=-7.7)
+    e = only(*b.done(b.add("Clip", once, min=None, max=-7.7)))
+    assert contained(e, np.full(3, -7.7, dtype))
+    assert ((e.hi - e.lo) / 2 <= 5 * np.finfo(dtype).eps * 7.7).all()

@@ -61,6 +61,25 @@ def test_every_regime_is_drawn_where_nothing_forbids_it(dtype):
     assert not any(regime_of(draw(rng, type_, None, 1)) - {Regime.SPREAD} for _ in range(50))
 
 
+@pytest.mark.parametrize("dtype", [DType.INT64, DType.UINT64, DType.INT32])
+def test_a_quarter_of_wide_integers_is_beyond_what_float32_holds(dtype):
+    rng = np.random.default_rng(6)
+    arrays = [draw(rng, TensorType(dtype, (4,)), None, 0) for _ in range(400)]
+    tops = [max(abs(int(x)) for x in array) for array in arrays]
+    assert 0.25 < sum(top > 2**24 for top in tops) / len(tops) < 0.55
+    assert sum(top <= 10 for top in tops) > 0.25 * len(tops)
+    powers = [2**bits for bits in (24, 31, 32, 53) if 2**bits <= dtype.limits[1]]
+    assert all(any(abs(top - power) <= 5 for top in tops) for power in powers)
+
+
+@pytest.mark.parametrize("bounds", [(200, 250), (-300, -200), (0, 5), (100, 130)])
+def test_integers_stay_within_bounds(bounds):
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        values = draw(rng, TensorType(DType.INT64, (5,)), bounds, 0)
+        assert bounds[0] <= values.min() and values.max() <= bounds[1]
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("bounds", [(-3, 3), (0.1, 2), (-math.inf, -4), (0, 0), (5.2, 5.4)])
 def test_regimes_keep_to_bounds(dtype, bounds):

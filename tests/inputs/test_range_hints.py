@@ -45,6 +45,12 @@ def test_divisors_stay_on_one_side_of_zero():
         assert lo > 0 or hi < 0
 
 
+def test_dividends_may_be_any_number():
+    for type_ in (FLOAT, TensorType(DType.INT64, (3, 4))):
+        graph = build({"a": type_, "b": type_}, [("d", op("Div"), "ab")])
+        assert "a" not in range_hints(graph, np.random.default_rng(0), False)
+
+
 def test_comparisons_that_must_hold_separate_their_operands():
     graph = build(
         {"a": FLOAT, "b": FLOAT},

@@ -112,12 +112,22 @@ def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
     """
     top = x.hi.amax(axis, keepdim=True)
     low, high = (x.lo - top).exp(), (x.hi - top).exp()
-    below, above = low.sum(axis, keepdim=True), high.sum(axis, keepdim=True)
-    # The differences cancel; so much of the minuend covers their rounding and that of the sum.
-    slack = (x.lo.shape[axis] + 2) * 2.0**-53
-    least = ((below - low) - below * slack).clamp(min=0) / high
-    most = ((above - high) + above * slack).clamp(min=0) / low
+    below, above = others(low, axis), others(high, axis)
+    slack = (x.lo.shape[axis] + 2) * 2.0**-53  # covers the rounding of the sums
+    least = below * (1 - slack) / high
+    most = torch.where(above > 0, above * (1 + slack) / low, 0.0)
     return 1 + least, 1 + most
+
+
+def others(x: Tensor, axis: int) -> Tensor:
+    """The sum of all other elements along an axis, for every element; nothing is subtracted."""
+    none = torch.zeros_like(x.narrow(axis, 0, 1))
+    most = x.shape[axis] - 1
+
+    def before(y: Tensor) -> Tensor:
+        return torch.cat([none, y.narrow(axis, 0, most)], axis).cumsum(axis)
+
+    return before(x) + before(x.flip(axis)).flip(axis)
 
 
 class Normalization(OpSpec):
@@ -241,9 +251,10 @@ def centred_radius(
     The mean is off by `shift`, the error of a sum in any order. In two passes that adds its square
     to the variance and no more, since the differences from the mean add up to 0; the sum of k
     squares is off by that of its additions and 4 u of itself: difference, square, division, sum
-    with eps. In one pass, mean(x^2) - mean(x)^2 is off by (k + 6) u of the mean square: no type of
-    16 bits is enough for that, so it has float32's u at most, as has the form x g - mean g for the
-    quotient. Of the other one root, reciprocal, difference and two products are rounded. The factor
+    with eps. In one pass, mean(x^2) - mean(x)^2 is off by the additions of the squares, in any
+    order (`largest_first`), and 6 u of the mean square: no type of 16 bits is enough for that, so
+    it has float32's u at most, as has the form x g - mean g for the quotient. Of the other one
+    root, reciprocal, difference and two products are rounded. The factor
     scale / sqrt(variance + eps) may come first, and be flushed.
     """
     count = 1
@@ -259,7 +270,8 @@ def centred_radius(
     square = spread + mean * mean
     added = largest_first(d * d / count, axes, spread)
     twice = _grown(1, u) * (added * (1 + _grown(count, u)) + 5 * spread) + 2 * shift * shift
-    once = square * _grown(count + 6, narrow) + (2 * mean + fine) * fine
+    raw = largest_first(x * x / count, axes, square)
+    once = narrow * (raw * (1 + _grown(count, narrow)) + 6 * square) + (2 * mean + fine) * fine
     off = torch.maximum(twice, once) + underflow(u)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
     root = torch.minimum(off / (s + least), off.sqrt())

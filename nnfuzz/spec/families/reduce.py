@@ -79,6 +79,7 @@ class Reduction(Reducing):
     counted from the front, are left out in ONNX, where that is the default.
     """
 
+    merges = ("Expand",)
     inputs = (In("T", FLOATS),)
     axes = Choice(by=any_axes)
     axes_input = 18

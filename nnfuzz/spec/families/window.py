@@ -106,6 +106,7 @@ def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
 class Window(OpSpec):
     """Strided windows; subclasses declare `pads`, `strides` and maybe `dilations`, `ceil_mode`."""
 
+    merges = ("Pad",)
     auto_pad: Any = EXPLICIT
     pads: Any
     strides: Any

@@ -1,0 +1,143 @@
+"""Pairs: motifs made from the specs, an operator behind itself or behind one that it merges with.
+
+The second operator has attributes and operands of its own, or shares some with the first one, so
+that what a compiler merges or cancels (`OpSpec.merges`) is there, and what it must not cancel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.spec.motif import Misfit, Motif, Operand, Writer
+from nnfuzz.spec.operator import OpSpec
+
+SHARE = 2.0
+"""How often pairs are picked, relative to all motifs that are written by hand together."""
+DECLARED, VARIED, PLAIN = 4.0, 0.4, 0.1
+"""Relative frequencies of what a spec says that it merges with (by the cube root of how many
+operators inherit that), of itself if it has attributes or several operands, and else."""
+SAME = 0.5
+"""Probability that the second operator has the operands of the first one, its dtype, and some of
+its attributes, each with this probability."""
+THRICE = 0.25
+"""Probability that the second operator is there twice."""
+NUMBERS = (0, 1, 2, 2, 3, 7, -1, -2, 0.5, 1.5)
+"""Constants that operands may be."""
+
+
+class Signature(Protocol):
+    """The dtypes of an operator's first input and output (nnfuzz.generate.catalog)."""
+
+    @property
+    def first(self) -> DType: ...
+
+    @property
+    def output(self) -> DType: ...
+
+
+Table = Mapping[type[OpSpec], Sequence[Signature]]
+
+
+def pairs(table: Table, written: float) -> list[Motif]:
+    """The pairs of some operators with their signatures.
+
+    written: weight of the other motifs; without any there are no pairs.
+    """
+    found = list(_pairs(table)) if written else []
+    whole = sum(weight for _, _, weight in found) or 1.0
+    scale = written * SHARE / whole
+    return [pair.motif(dtypes, weight * scale) for pair, dtypes, weight in found]
+
+
+def _pairs(table: Table) -> Iterator[tuple[Pair, tuple[DType, ...], float]]:
+    table = {spec: found for spec, found in table.items() if spec.executes is OpSpec.executes}
+    known = {spec.name: spec for spec in table}
+    families = Counter(map(_declares, table))
+    for spec in table:
+        read = {signature.first for signature in table[spec]}
+        for name in dict.fromkeys((*spec.merges, spec.name)):
+            front = known.get(name)
+            fitting = [s.first for s in table[front] if s.output in read] if front else []
+            if front and fitting:
+                varied = VARIED if spec.declared or spec.arity()[1] > 1 else PLAIN
+                declared = DECLARED / math.cbrt(families[_declares(spec)])
+                weight = declared if name in spec.merges else varied
+                yield Pair(front, spec), tuple(dict.fromkeys(fitting)), weight
+
+
+def _declares(spec: type[OpSpec]) -> type:
+    """The class that says what an operator merges with."""
+    return next(base for base in spec.__mro__ if "merges" in vars(base))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Writes an operator behind another one."""
+
+    front: type[OpSpec]
+    behind: type[OpSpec]
+
+    def motif(self, dtypes: tuple[DType, ...], weight: float) -> Motif:
+        """The motif for values of some dtypes."""
+        name = f"{self.front.name}+{self.behind.name}"
+        return Motif(name, self, 3, dtypes, self.front.inputs[0].ranks, weight)
+
+    def __call__(self, m: Writer, x: str) -> None:
+        made = m(self.front.name, x, *_further(m, self.front, x))
+        outputs = made if isinstance(made, tuple) else (made,)
+        for _ in range(1 + m.draw.chance(THRICE)):
+            outputs = (self._behind(m, x, outputs),)
+
+    def _behind(self, m: Writer, x: str, outputs: tuple[str, ...]) -> str:
+        """The output of the second operator; what it shares with the first is left out if it
+        does not fit.
+        """
+        operands, attributes = self._shared(m, outputs), self._attributes(m, x, outputs[0])
+        try:
+            made = m(self.behind.name, *operands, **attributes)
+        except Misfit:
+            made = m(self.behind.name, outputs[0])
+        return made[0] if isinstance(made, tuple) else made
+
+    def _shared(self, m: Writer, outputs: tuple[str, ...]) -> Sequence[Operand]:
+        """The operands: parts in some order, those of the operator in front, or others."""
+        if self.behind.variadic and self.behind.arity()[1] > 2 and len(outputs) > 1:
+            return m.draw.shuffled(outputs) if m.draw.chance(SAME) else outputs
+        rest = m.node(outputs[0]).inputs[1:]
+        if rest and len(rest) < self.behind.arity()[1] and m.draw.chance(SAME):
+            return (outputs[0], *rest)
+        return (outputs[0], *_further(m, self.behind, outputs[0]))
+
+    def _attributes(self, m: Writer, x: str, y: str) -> dict[str, Any]:
+        """Those of the operator in front that are kept, and the dtype that x has."""
+        op, declared = m.node(y).op, self.behind.declared
+        kept = {}
+        plain = not _overridden(self.behind)
+        if plain and m.type(x).rank == m.type(y).rank and m.draw.chance(SAME):
+            names = [name for name in op.attributes if name in declared]
+            kept = {name: op.attributes[name] for name in names if m.draw.chance(SAME)}
+        output = self.behind.output
+        if plain and isinstance(output, str) and output in declared and m.draw.chance(SAME):
+            kept[output] = m.type(x).dtype
+        return kept
+
+
+def _overridden(spec: type[OpSpec]) -> bool:
+    """Whether an operator draws its attributes in a way of its own."""
+    return spec.draw.__func__ is not OpSpec.draw.__func__  # type: ignore[attr-defined]
+
+
+def _further(m: Writer, spec: type[OpSpec], x: str) -> Sequence[Operand]:
+    """A second operand: x again, or a number; else none is given."""
+    patterns = spec.patterns(spec.arity()[0])
+    plain = len(patterns) == 2 and not (patterns[1].weight or patterns[1].fresh)
+    if not plain or patterns[1].ranks[0] > 0:
+        return ()
+    if patterns[1].var == patterns[0].var and m.draw.chance(0.3):
+        return (x,)
+    return (m.draw.choice(NUMBERS),) if m.draw.chance(0.6) else ()
