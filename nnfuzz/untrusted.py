@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nnfuzz.bounds import check_bounds
 from nnfuzz.reading import Unreadable, read
 
 if TYPE_CHECKING:
     import numpy as np
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
 
 T = TypeVar("T")
 
@@ -56,17 +57,24 @@ def making_sense(of: object) -> Iterator[None]:
         raise Unreadable(f"{of} is damaged: {type(error).__name__}: {told}") from error
 
 
-def read_bytes(path: str | Path, limit: int = MAX_BYTES, seconds: float = READ_SECONDS) -> bytes:
-    """The content of a regular file; links are followed.
+def read_bytes(
+    path: str | Path,
+    limit: int = MAX_BYTES,
+    seconds: float = READ_SECONDS,
+    start: int = 0,
+    length: int = -1,
+) -> bytes:
+    """The content of a regular file, or `length` bytes of it from `start` on; links are followed.
 
-    Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, and if reading
-    takes longer than `seconds`.
+    length: -1 for all that is behind `start`.
+    Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, for fewer than
+    `length`, and if reading takes longer than `seconds`.
     """
     found: list[bytes | BaseException] = []
 
     def read() -> None:
         try:
-            found.append(_content(path, limit))
+            found.append(_content(path, limit, start, length))
         except BaseException as error:
             found.append(error)
 
@@ -81,14 +89,18 @@ def read_bytes(path: str | Path, limit: int = MAX_BYTES, seconds: float = READ_S
     return found[0]
 
 
-def _content(path: str | Path, limit: int) -> bytes:
+def _content(path: str | Path, limit: int, start: int, length: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise Unreadable(f"{path} cannot be read: it is no regular file")
-        data = file.read(limit + 1) if about.st_size <= limit else b""
-        if about.st_size > limit or len(data) > limit:
+        wanted = about.st_size - start if length < 0 else length
+        if not 0 <= start <= start + wanted <= about.st_size:
+            raise Unreadable(f"{path} is damaged: it is cut off")
+        file.seek(start)
+        data = file.read(limit + 1 if length < 0 else wanted) if wanted <= limit else b""
+        if wanted > limit or len(data) > limit:
             raise Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
         return data
 
@@ -176,30 +188,45 @@ def parsed_array(data: bytes, of: object = "the array") -> np.ndarray:
 
 
 def read_model(path: str | Path) -> ModelProto:
-    """A model with the tensors that it keeps in files beside it. Raises: Unreadable."""
+    """A model with the tensors that it keeps in files beside it, of MAX_BYTES in all.
+
+    Raises: Unreadable.
+    """
     model = parsed_model(read_bytes(path), path, alone=False)
-    for tensor in _outside(model):
-        told = {entry.key: entry.value for entry in tensor.external_data}
-        with making_sense(f"{path}, tensor {tensor.name}"):
-            data = read_bytes(below(Path(path).parent, told["location"]))
-            start = int(told.get("offset", 0))
-            end = start + int(told["length"]) if "length" in told else len(data)
-            if not 0 <= start <= end <= len(data):
-                raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
-            tensor.raw_data = data[start:end]
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
+    places = [(tensor, *_place(path, tensor)) for tensor in _outside(model)]
+    if sum(length for *_, length in places) > MAX_BYTES:
+        raise Unreadable(f"{path} is too large: its tensors have more than {MAX_BYTES:,} bytes")
+    for tensor, file, start, length in places:
+        tensor.raw_data = read_bytes(file, start=start, length=length)
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
     return model
 
 
+def _place(path: str | Path, tensor: TensorProto) -> tuple[Path, int, int]:
+    """The file that a tensor is kept in, where in it, and how many bytes. Raises: Unreadable."""
+    with making_sense(f"{path}, tensor {tensor.name}"):
+        told = {entry.key: entry.value for entry in tensor.external_data}
+        file = below(Path(path).parent, told["location"])
+        size, start = file.stat().st_size, int(told.get("offset", 0))
+        length = int(told["length"]) if "length" in told else size - start
+        if not 0 <= start <= start + length <= size:
+            raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
+        return file, start, length
+
+
 def parsed_model(data: bytes, of: object = "the model", alone: bool = True) -> ModelProto:
-    """A serialised model. alone: it must not name other files. Raises: Unreadable."""
+    """A serialised model of a size that can be walked. alone: it must not name other files.
+
+    Raises: Unreadable.
+    """
     import onnx
 
     with making_sense(of):
         model = onnx.load_model_from_string(data)
     if not (model.graph.node or model.graph.input or model.graph.output):
         raise Unreadable(f"{of} is no ONNX model, or an empty one")
+    check_bounds(model, of)
     if alone and (tensor := next(_outside(model), None)):
         raise Unreadable(f"{of} keeps the tensor {tensor.name} in another file")
     return model

@@ -21,6 +21,7 @@ from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
 from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
+from nnfuzz.cli.limits import limit_command
 from nnfuzz.cli.merge import merge
 from nnfuzz.cli.metrics import metrics
 from nnfuzz.cli.publish import publish
@@ -123,6 +124,7 @@ def _top(
 
 def main() -> None:
     guard_streams()
+    limit_command(sys.argv[1:])
     run(application())
 
 
@@ -132,6 +134,8 @@ def run(call: Callable[[], object]) -> None:
         call()
     except UsageError as error:
         _fail(str(error), USAGE)
+    except MemoryError:
+        _fail("there is not enough memory for what the given file means", USAGE)
     except Exception as error:
         if _disk_is_full(error):
             _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)

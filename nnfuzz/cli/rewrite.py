@@ -74,14 +74,12 @@ def rules_told() -> str:
 
 
 def _read(file: Path) -> bytes:
-    from nnfuzz.reading import Unreadable
+    """Raises: Unreadable."""
+    from nnfuzz.bounds import check_sense
     from nnfuzz.untrusted import parsed_model, read_bytes
 
     data = read_bytes(file)
-    try:
-        parsed_model(data, file)
-    except Unreadable as error:
-        raise UsageError(str(error)) from error
+    check_sense(parsed_model(data, file), file)
     return data
 
 
