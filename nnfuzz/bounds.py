@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -20,41 +21,66 @@ if TYPE_CHECKING:
 MAX_NODES = 1_000_000
 """Of a model, with its functions written out at every call; the largest models that exporters write
 of modules have some ten thousand."""
+_WORDS = 200  # characters of what the checker says
 _SHOWN = 5  # functions of a circle that an error names
 
 
-class TooMuch(Unreadable):
-    """A model that is whole and cannot be walked all the same; the message says why."""
+class Unusable(Unreadable):
+    """A model that is whole, but means too much, or nothing; the message says why."""
 
 
 def check_bounds(model: ModelProto, of: object = "the model") -> None:
-    """Raises: TooMuch if the model has more than MAX_NODES nodes once functions are written out,
+    """Raises: Unusable if the model has more than MAX_NODES nodes once functions are written out,
     or a function calls itself, directly or by others.
     """
     try:
         count = _written_out(model)
     except CycleError as error:
         circle = " calls ".join(name[1] for name in error.args[1][:_SHOWN])
-        raise TooMuch(f"{of} makes no sense: a function calls itself ({circle})") from error
+        raise Unusable(f"{of} makes no sense: a function calls itself ({circle})") from error
     if count > MAX_NODES:
-        raise TooMuch(
+        raise Unusable(
             f"{of} is too large: it has more than {MAX_NODES:,} nodes, functions written out"
         )
 
 
 def check_sense(model: ModelProto, of: object = "the model") -> None:
-    """Raises: Unreadable for what ONNX forbids and its libraries do not survive in any order: an
+    """Raises: Unusable for what ONNX forbids and its libraries do not survive in any order: an
     attribute that a node has twice, a node that comes before one whose result it reads.
     """
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in all_nodes(nodes):
             twice = [n for n, k in Counter(a.name for a in node.attribute).items() if k > 1]
             if twice:
-                raise Unreadable(
+                raise Unusable(
                     f"{of} makes no sense: a {node.op_type} has the attribute {twice[0]!r} twice"
                 )
         if late := _late(nodes):
-            raise Unreadable(f"{of} makes no sense: {late!r} is read before it is computed")
+            raise Unusable(f"{of} makes no sense: {late!r} is read before it is computed")
+
+
+@contextmanager
+def blaming(
+    model: ModelProto, of: object = "the model", known: type[Exception] = Unreadable
+) -> Iterator[None]:
+    """Raises: Unusable for an exception of the block if ONNX's checker rejects the model.
+
+    known: exceptions that explain themselves, and pass. So do all if the model is valid: they are
+    faults of nnfuzz.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, Unreadable | MemoryError | known):
+            raise
+        from onnx import checker
+
+        try:
+            checker.check_model(model)
+        except Exception as problem:  # of several classes
+            told = " ".join(str(problem).split())[:_WORDS]
+            raise Unusable(f"{of} is not valid: {told}") from error
+        raise
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

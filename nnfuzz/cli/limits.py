@@ -62,10 +62,10 @@ def allowance(arguments: Iterable[str]) -> int:
     A model may have its weights beside it, so that the other files of its folder count, too.
     """
     files: set[Path] = set()
-    for path in map(Path, arguments):
-        with suppress(OSError, ValueError):
-            files.update((path if path.is_dir() else path.parent).iterdir() if path.exists() else ())
     held = 0
+    with suppress(OSError, ValueError):
+        for path in filter(Path.exists, map(Path, arguments)):
+            files.update((path if path.is_dir() else path.parent).iterdir())
     for file in files:
         with suppress(OSError):
             held += file.stat().st_blocks * _BLOCK

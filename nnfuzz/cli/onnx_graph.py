@@ -42,14 +42,14 @@ def model_graph(file: Path) -> GraphView:
 
 
 def _load(file: Path) -> ModelProto:
-    from nnfuzz.bounds import TooMuch
+    from nnfuzz.bounds import Unusable
     from nnfuzz.reading import Unreadable
     from nnfuzz.untrusted import parsed_model, read_bytes
 
     data = read_bytes(file)
     try:
         model = parsed_model(data, file, alone=False)
-    except TooMuch:
+    except Unusable:
         raise
     except Unreadable as error:
         raise UsageError(f"{file} holds no graph: it is no ONNX model, or cut off") from error

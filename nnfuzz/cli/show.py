@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.errors import UsageError, writing
+from nnfuzz.cli.limits import computing
+from nnfuzz.reading import Unreadable
 from nnfuzz.untrusted import read_json
 
 if TYPE_CHECKING:
     from nnfuzz.ir.view import GraphView
 
+SECONDS = 300.0
+"""CPU seconds to read and to draw: a hundred times what a model of 100,000 nodes takes."""
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
 """What is looked for in a folder, in this order."""
 
@@ -41,9 +45,12 @@ def show(
     """
     from nnfuzz.report.draw import draw
 
-    graph = read_graph(model)
     try:
-        text = draw(graph) if svg else "\n".join(listed(graph))
+        with computing(SECONDS):
+            graph = read_graph(model)
+            text = draw(graph) if svg else "\n".join(listed(graph))
+    except (UsageError, Unreadable):
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{model} holds a damaged graph: {error!r}") from error
     if svg is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nnfuzz.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.ir.sizes import operators
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.notebook import titled
@@ -64,7 +65,12 @@ class TestCase(engine.TestCase):
         """
         from nnfuzz.testcase.foreign import case_of_model
 
-        return cls.of(case_of_model(_proto(model), operator_registry(plugins), inputs, seed))
+        proto, registry = _proto(model), operator_registry(plugins)
+        try:
+            with blaming(proto, "the model", ModelError):
+                return cls.of(case_of_model(proto, registry, inputs, seed))
+        except Unreadable as error:
+            raise ModelError(str(error)) from error
 
     def save(self, folder: str | Path) -> Path:
         """Writes a folder in ONNX's backend-test layout inside of `folder`; returns its path.
@@ -116,7 +122,6 @@ def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     """Raises: ModelError for what is no ONNX model, or one that makes no sense; OSError."""
     import onnx
 
-    from nnfuzz.bounds import check_bounds, check_sense
     from nnfuzz.untrusted import parsed_model, read_model
 
     name = model if isinstance(model, str | Path) else "the model"
@@ -130,8 +135,10 @@ def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
             os.stat(model)  # what is not there is an OSError, as for open
             found = read_model(model)
         check_sense(found, name)
-    except Unreadable as error:
+    except Unusable as error:
         raise ModelError(str(error)) from error
+    except Unreadable as error:
+        raise ModelError(f"not an ONNX model, or cut off: {error}") from error
     if not found.graph.node:
         raise ModelError(f"{name}: no ONNX model, or an empty one")
     return found

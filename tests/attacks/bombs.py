@@ -27,7 +27,7 @@ def model(
 ) -> onnx.ModelProto:
     """A model of one input, x: float32[2]."""
     x = helper.make_tensor_value_info("x", FLOAT, [2])
-    y = helper.make_tensor_value_info(output, dtype, None)
+    y = helper.make_tensor_value_info(output, dtype, [None])
     graph = helper.make_graph(list(nodes), "bomb", [x], [y], list(constants))
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("own", 1)]
     return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=8)
@@ -48,30 +48,36 @@ def node(kind: str, *inputs: str, to: str = "y", **attributes: object) -> onnx.N
 # -- tensors that are larger than memory ----------------------------------------------------------
 
 
+def followed(nodes: Iterable[onnx.NodeProto], *constants: onnx.TensorProto) -> onnx.ModelProto:
+    """The value k is read by a node whose elements shape inference looks at, as it does at those of
+    shapes: it then makes all elements of k.
+    """
+    return model([*nodes, node("Mul", "k", "k")], constants, dtype=INT)
+
+
 def constant_of_shape(n: int) -> onnx.ModelProto:
     value = helper.make_tensor("v", INT, [1], [7])
-    shaped = node("ConstantOfShape", "s", value=value)
-    return model([shaped], [ints("s", 2**n)], dtype=INT)
+    return followed([node("ConstantOfShape", "s", to="k", value=value)], ints("s", 2**n))
 
 
 def computed_shape(n: int) -> onnx.ModelProto:
     """The size is a product: it stands nowhere in the file."""
     value = helper.make_tensor("v", INT, [1], [7])
-    nodes = [node("Mul", "a", "b", to="s"), node("ConstantOfShape", "s", value=value)]
-    return model(nodes, [ints("a", 2 ** (n // 2)), ints("b", 2 ** (n - n // 2))], dtype=INT)
+    nodes = [node("Mul", "a", "b", to="s"), node("ConstantOfShape", "s", to="k", value=value)]
+    return followed(nodes, ints("a", 2 ** (n // 2)), ints("b", 2 ** (n - n // 2)))
 
 
 def expand(n: int) -> onnx.ModelProto:
-    return model([node("Expand", "a", "s")], [ints("a", 1), ints("s", 2**n)], dtype=INT)
+    return followed([node("Expand", "a", "s", to="k")], ints("a", 1), ints("s", 2**n))
 
 
 def tile(n: int) -> onnx.ModelProto:
-    return model([node("Tile", "a", "s")], [ints("a", 1, 2), ints("s", 2**n)], dtype=INT)
+    return followed([node("Tile", "a", "s", to="k")], ints("a", 1, 2), ints("s", 2**n))
 
 
 def range_(n: int) -> onnx.ModelProto:
     constants = [scalar("a", 0), scalar("b", 2**n), scalar("c", 1)]
-    return model([node("Range", "a", "b", "c")], constants, dtype=INT)
+    return followed([node("Range", "a", "b", "c", to="k")], *constants)
 
 
 def concat(n: int) -> onnx.ModelProto:
