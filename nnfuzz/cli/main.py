@@ -34,6 +34,7 @@ from nnfuzz.cli.serve import serve
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
+from nnfuzz.text import one_line
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
@@ -53,6 +54,8 @@ Defaults for options may stand in nnfuzz.toml in the working directory, in a tab
 
 Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault of nnfuzz itself.
 """
+
+_SHOWN = 120  # characters of a path that is refused
 
 
 class _Nnfuzz(GroupedGroup):
@@ -139,6 +142,8 @@ def run(call: Callable[[], object]) -> None:
     except Exception as error:
         if _disk_is_full(error):
             _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)
+        if refusal := _refused_path(error):
+            _fail(refusal, USAGE)
         code = _code(error)
         if code is None:
             import traceback
@@ -163,6 +168,18 @@ def _code(error: Exception) -> int | None:
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
     return FAULT if isinstance(error, PoolError) else None
+
+
+def _refused_path(error: Exception) -> str:
+    """Why the system refuses a path that a command was given; "" for another error."""
+    from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
+
+    refusals = (EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS)
+    if not isinstance(error, OSError) or error.errno not in refusals or not error.filename:
+        return ""
+    path = one_line(error.filename)
+    shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+    return f"{shown}: {error.strerror}; name another path"
 
 
 def _disk_is_full(error: Exception) -> bool:
