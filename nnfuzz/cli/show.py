@@ -10,6 +10,7 @@ import typer
 from nnfuzz.cli.errors import UsageError, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.reading import Unreadable
+from nnfuzz.text import one_line
 from nnfuzz.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -101,4 +102,5 @@ def listed(graph: GraphView) -> list[str]:
         made = ", ".join(f"{name}: {types[name]}" for name in node.outputs)
         attributes = [f"{key}={shown(value)}" for key, value in node.attributes.items()]
         lines.append(f"{made} = {node.op}({', '.join([*node.inputs, *attributes])})")
-    return lines + [f"output {name}: {types[name]}" for name in graph.outputs]
+    lines += [f"output {name}: {types[name]}" for name in graph.outputs]
+    return list(map(one_line, lines))
