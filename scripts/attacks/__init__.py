@@ -83,7 +83,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 def surfaces() -> dict[str, Surface]:
     """By name, in the order in which they run."""
-    from attacks import folders, frames, workers
+    from attacks import folders, frames, programs, workers
 
-    found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES)
+    found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES)
     return {surface.name: surface for surface in found}
