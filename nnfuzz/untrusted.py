@@ -16,12 +16,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from nnfuzz.bounds import check_bounds
 from nnfuzz.reading import Unreadable, read
 
 if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
     import numpy as np
     from onnx import ModelProto, TensorProto
 
@@ -37,6 +39,9 @@ MAX_ARRAY_BYTES = 1 << 30
 READ_SECONDS = 30.0
 """For one file: a network file system that is gone answers never."""
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+MAX_MEMBERS = 10_000
+"""Of an archive: a finding has some twenty files, and a model some hundred arrays."""
+_PIECE = 1 << 20  # bytes that are unpacked at a time
 _MEMBER_HEADER = 10_000  # bytes of the header of an array; NumPy's own limit
 
 
@@ -142,20 +147,27 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     data = read_bytes(path, MAX_ARRAY_BYTES)
     with making_sense(path), zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise Unreadable(f"{path} has more than {MAX_MEMBERS:,} arrays")
         if sum(member.file_size for member in members) > MAX_ARRAY_BYTES:
             raise Unreadable(
                 f"{path} is damaged: it unpacks to more than {MAX_ARRAY_BYTES:,} bytes"
             )
         if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
             raise Unreadable(f"{path} is damaged: NumPy packs nothing in this way")
-        return dict(_named(m.filename, archive.read(m)) for m in members)
+        return dict(_member(archive, member) for member in members)
 
 
-def _named(member: str, data: bytes) -> tuple[str, np.ndarray]:
+def _member(archive: ZipFile, member: ZipInfo) -> tuple[str, np.ndarray]:
+    with archive.open(member) as file:
+        return _named(member.filename, _read_array(file, member.file_size, member.filename))
+
+
+def _named(member: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
     """The name and the array that nnfuzz.report.files.npz_bytes has written as a member."""
     from nnfuzz.ir.dtypes import DType
 
-    key, bits = member.removesuffix(".npy"), parsed_array(data, member)
+    key = member.removesuffix(".npy")
     name, at, dtype = key.rpartition("@")
     if not at or dtype not in {d.value for d in DType if not d.native}:
         return key, bits
@@ -168,23 +180,35 @@ def _named(member: str, data: bytes) -> tuple[str, np.ndarray]:
 def parsed_array(data: bytes, of: object = "the array") -> np.ndarray:
     """The array in an .npy file: numbers, as many as its shape says. Raises: Unreadable."""
     import io
+
+    return _read_array(io.BytesIO(data), len(data), of)
+
+
+def _read_array(file: IO[bytes], total: int, of: object) -> np.ndarray:
+    """The array in an .npy file of so many bytes, of which no more than a piece is read before its
+    header is known to fit. Raises: Unreadable.
+    """
     import math
 
     import numpy as np
 
     with making_sense(of):
-        file = io.BytesIO(data)
         version = np.lib.format.read_magic(file)
         read = np.lib.format
         header = {(1, 0): read.read_array_header_1_0, (2, 0): read.read_array_header_2_0}[version]
         shape, fortran, dtype = header(file, _MEMBER_HEADER)
-        size = len(data) - file.tell()
+        size = total - file.tell()
         if dtype.kind not in "biufc" or min(shape, default=0) < 0:
             raise Unreadable(f"{of} is damaged: {dtype}{list(shape)} is no array of numbers")
         if math.prod(shape) * dtype.itemsize != size:
             raise Unreadable(f"{of} is damaged: {size} bytes are no {dtype}{list(shape)}")
-        flat = np.frombuffer(data, dtype, offset=file.tell())
-        return flat.reshape(shape, order="F" if fortran else "C").copy(order="A")
+        bits = np.empty(size, np.uint8)
+        for start in range(0, size, _PIECE):
+            piece = file.read(min(_PIECE, size - start))
+            bits[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+            if len(piece) < min(_PIECE, size - start):
+                raise Unreadable(f"{of} is damaged: it is cut off")
+        return bits.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def read_model(path: str | Path) -> ModelProto:

@@ -50,7 +50,7 @@ class _Page(HTMLParser):
         for name, value in attrs:
             if name.startswith("on") or (value or "").strip().lower().startswith("javascript:"):
                 self.trouble = f"<{tag} {name}={value!r}>"
-        if tag in ("img", "iframe", "object", "embed", "base", "form"):
+        if tag in ("img", "iframe", "object", "embed", "base"):
             self.trouble = f"<{tag}>"
 
 

@@ -1,5 +1,5 @@
-"""Commands as whole programs, with the limits that they have for what users give to them: models that
-are small and mean too much, and files whose texts try to leave their place in what is printed.
+"""Commands as whole programs, with the limits that users' have: models that are small and mean too
+much, and files whose texts try to leave their place in what is printed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import random
 import signal
 import sqlite3
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -24,12 +25,15 @@ MEMORY_BYTES = 1 << 30
 _PRINTED = 1 << 24  # bytes that are read of what a command prints
 
 
-def program(*arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `nnfuzz ARGUMENTS` in a process of its own."""
+def program(folder: Path, *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `nnfuzz ARGUMENTS` in a process of its own.
+
+    folder: where its temporary files are.
+    """
     with open(os.memfd_create("out"), "rb") as out, open(os.memfd_create("err"), "rb") as err:
         pid = os.fork()
         if not pid:
-            _become(list(map(str, arguments)), out.fileno(), err.fileno())
+            _become(folder, list(map(str, arguments)), out.fileno(), err.fileno())
         try:
             _, status = os.waitpid(pid, 0)
         except BaseException:  # it has taken too long
@@ -40,7 +44,7 @@ def program(*arguments: object) -> tuple[int, str, str]:
         return os.waitstatus_to_exitcode(status), *texts
 
 
-def _become(arguments: list[str], out: int, err: int) -> None:
+def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
     """Never returns."""
     code: object = 70
     try:
@@ -48,6 +52,7 @@ def _become(arguments: list[str], out: int, err: int) -> None:
         from nnfuzz.cli import limits
         from nnfuzz.cli.main import main
 
+        tempfile.tempdir = str(folder)
         limits.MEMORY_BYTES = MEMORY_BYTES  # type: ignore[misc]
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -66,8 +71,9 @@ def _become(arguments: list[str], out: int, err: int) -> None:
 
 def judged(folder: Path, *arguments: object) -> str:
     """What is wrong with the end of a program, and with what it has written."""
-    code, out, err = program(*arguments)
-    if problem := wrong_end(arguments, code, err):
+    code, out, err = program(folder, *arguments)
+    findings = (1,) if arguments[0] == "merge" else ()  # it has put some together
+    if problem := wrong_end(arguments, code, err, (0, 2, *findings)):
         return problem
     markdown = trouble_of_markdown(out) if arguments[0] == "file" else ""
     problem = trouble_of_text(out) or trouble_of_text(err) or markdown or trouble_of_pages(folder)
@@ -137,7 +143,17 @@ _TEXTS = (
     *(("tests", name) for name in ("outcomes", "items", "exporter", "digest", "status")),
     *(("epochs", "reasons"), ("meta", "value"), ("sessions", "sut")),
 )
-_WORDS = ("wrong value at Mul", "Mul", "Add", "O3", "ac5d9134d459", '"y"', '"w"', '"1.0"', "float32")
+_WORDS = (
+    "wrong value at Mul",
+    "Mul",
+    "Add",
+    "O3",
+    "ac5d9134d459",
+    '"y"',
+    '"w"',
+    '"1.0"',
+    "float32",
+)
 
 
 def _in_json(text: str) -> str:

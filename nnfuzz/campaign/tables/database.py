@@ -25,6 +25,7 @@ class StoreError(Unreadable):
     to go on.
     """
 
+
 _IMPOSSIBLE = (
     "SELECT count(*) FROM sessions WHERE NOT (started BETWEEN 0 AND :most "
     "AND seconds BETWEEN -:most AND :most AND workers BETWEEN 0 AND :most)",
