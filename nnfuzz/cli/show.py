@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import UsageError, writing
+from nnfuzz.cli.errors import UsageError, tell_if_large, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.reading import Unreadable
 from nnfuzz.text import one_line
@@ -75,6 +75,7 @@ def read_graph(path: Path) -> GraphView:
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
         raise UsageError(f"{path} holds no graph: {reason}")
+    tell_if_large(file)
     if file.suffix != ".json":
         return model_graph(file)
     data = read_json(file)

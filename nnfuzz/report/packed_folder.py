@@ -87,7 +87,7 @@ def _extract(archive: Path, folder: Path) -> None:
 def _members(data: bytes, archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Names and contents, each to be read before the next. Raises: Unreadable."""
     with making_sense(archive):
-        stream = _Stream(data)
+        stream = _Stream(data, archive)
         with tarfile.open(fileobj=stream, mode="r|") as files:
             for count, member in enumerate(files):
                 content = files.extractfile(member) if member.isreg() else None
@@ -103,7 +103,8 @@ def _members(data: bytes, archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 class _Stream(io.RawIOBase):
     """What an xz file unpacks to, piece by piece. Reading raises: Unreadable, LZMAError."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, archive: Path) -> None:
+        self._archive = archive
         self._packed = data
         self._unpacked = 0
         self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
@@ -115,7 +116,9 @@ class _Stream(io.RawIOBase):
         self._packed = b""
         self._unpacked += len(piece)
         if self._unpacked > MAX_ARRAY_BYTES:
-            raise Unreadable(f"it unpacks to more than {MAX_ARRAY_BYTES:,} bytes")
+            raise Unreadable(
+                f"{self._archive} is damaged: it unpacks to more than {MAX_ARRAY_BYTES:,} bytes"
+            )
         if not piece and not self._decompressor.eof:
-            raise Unreadable("it is cut off")
+            raise Unreadable(f"{self._archive} is damaged: it is cut off")
         return piece

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import sqlite3
 import sys
@@ -19,6 +20,8 @@ from attacks.files import changed, opened, wrong_end
 from attacks.mutations import scrambled
 from attacks.output import HOSTILE, trouble_of_markdown, trouble_of_pages, trouble_of_text
 
+CPU_SECONDS = 20
+"""Of a command, which then has to say that it takes too long."""
 SIZES = (0, 1, 2, 3, 8, 20, 31, 37, 47, 62)
 MEMORY_BYTES = 1 << 30
 """Of a command: less than users' have, so that an attack takes a second or two."""
@@ -53,6 +56,7 @@ def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
         from nnfuzz.cli.main import main
 
         tempfile.tempdir = str(folder)
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
         limits.MEMORY_BYTES = MEMORY_BYTES  # type: ignore[misc]
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -72,8 +76,8 @@ def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
 def judged(folder: Path, *arguments: object) -> str:
     """What is wrong with the end of a program, and with what it has written."""
     code, out, err = program(folder, *arguments)
-    findings = (1,) if arguments[0] == "merge" else ()  # it has put some together
-    if problem := wrong_end(arguments, code, err, (0, 2, *findings)):
+    found = (1,) if arguments[0] in ("merge", "doctor") else ()  # findings, damage
+    if problem := wrong_end(arguments, code, err, (0, 2, *found)):
         return problem
     markdown = trouble_of_markdown(out) if arguments[0] == "file" else ""
     problem = trouble_of_text(out) or trouble_of_text(err) or markdown or trouble_of_pages(folder)
