@@ -25,6 +25,11 @@ MAX_DEPTH = 100
 """Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
 
 
+MOST = 1e11
+"""Of what is counted or measured, in seconds 3,000 years: what is more is out of range for clocks,
+calendars and the system, and nobody means it."""
+
+
 class Unreadable(ValueError):
     """A value that is not of the type that was declared; the message says where."""
 

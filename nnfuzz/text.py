@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_COMMAND = re.compile(r"^([^\S\n]*)::|##(\w*)\[", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -21,6 +22,22 @@ def visible(text: str) -> str:
 def one_line(text: object) -> str:
     """The text of anything, visible, on one line: nothing in it can begin a line of its own."""
     return " ".join(visible(str(text)).split())
+
+
+def uncommanding(text: str, inside: bool = False) -> str:
+    """Text for the log of a job: no line of it is a command to the server that runs the job.
+
+    GitHub, Azure and TeamCity take a line of a log for a command that begins with "::" or holds
+    "##[", "##vso[" or the like, whoever has printed it: a backslash is put inside.
+    inside: whether the text goes on in a line that has begun.
+    """
+    if inside:
+        return uncommanding(f"-{text}")[1:]
+    return _COMMAND.sub(_escaped, text) if "::" in text or "##" in text else text
+
+
+def _escaped(command: re.Match[str]) -> str:
+    return f"{command[1]}\\::" if command[1] is not None else f"#\\#{command[2]}["
 
 
 def _visible(line: str) -> str:

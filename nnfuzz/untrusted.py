@@ -16,13 +16,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from nnfuzz.bounds import check_bounds
 from nnfuzz.reading import Unreadable, read
 
 if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
     import numpy as np
-    from onnx import ModelProto
+    from onnx import ModelProto, TensorProto
 
 T = TypeVar("T")
 
@@ -36,6 +39,9 @@ MAX_ARRAY_BYTES = 1 << 30
 READ_SECONDS = 30.0
 """For one file: a network file system that is gone answers never."""
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+MAX_MEMBERS = 10_000
+"""Of an archive: a finding has some twenty files, and a model some hundred arrays."""
+_PIECE = 1 << 20  # bytes that are unpacked at a time
 _MEMBER_HEADER = 10_000  # bytes of the header of an array; NumPy's own limit
 
 
@@ -56,17 +62,24 @@ def making_sense(of: object) -> Iterator[None]:
         raise Unreadable(f"{of} is damaged: {type(error).__name__}: {told}") from error
 
 
-def read_bytes(path: str | Path, limit: int = MAX_BYTES, seconds: float = READ_SECONDS) -> bytes:
-    """The content of a regular file; links are followed.
+def read_bytes(
+    path: str | Path,
+    limit: int = MAX_BYTES,
+    seconds: float = READ_SECONDS,
+    start: int = 0,
+    length: int = -1,
+) -> bytes:
+    """The content of a regular file, or `length` bytes of it from `start` on; links are followed.
 
-    Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, and if reading
-    takes longer than `seconds`.
+    length: -1 for all that is behind `start`.
+    Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, for fewer than
+    `length`, and if reading takes longer than `seconds`.
     """
     found: list[bytes | BaseException] = []
 
     def read() -> None:
         try:
-            found.append(_content(path, limit))
+            found.append(_content(path, limit, start, length))
         except BaseException as error:
             found.append(error)
 
@@ -81,14 +94,18 @@ def read_bytes(path: str | Path, limit: int = MAX_BYTES, seconds: float = READ_S
     return found[0]
 
 
-def _content(path: str | Path, limit: int) -> bytes:
+def _content(path: str | Path, limit: int, start: int, length: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise Unreadable(f"{path} cannot be read: it is no regular file")
-        data = file.read(limit + 1) if about.st_size <= limit else b""
-        if about.st_size > limit or len(data) > limit:
+        wanted = about.st_size - start if length < 0 else length
+        if not 0 <= start <= start + wanted <= about.st_size:
+            raise Unreadable(f"{path} is damaged: it is cut off")
+        file.seek(start)
+        data = file.read(limit + 1 if length < 0 else wanted) if wanted <= limit else b""
+        if wanted > limit or len(data) > limit:
             raise Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
         return data
 
@@ -130,20 +147,27 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     data = read_bytes(path, MAX_ARRAY_BYTES)
     with making_sense(path), zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise Unreadable(f"{path} has more than {MAX_MEMBERS:,} arrays")
         if sum(member.file_size for member in members) > MAX_ARRAY_BYTES:
             raise Unreadable(
                 f"{path} is damaged: it unpacks to more than {MAX_ARRAY_BYTES:,} bytes"
             )
         if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
             raise Unreadable(f"{path} is damaged: NumPy packs nothing in this way")
-        return dict(_named(m.filename, archive.read(m)) for m in members)
+        return dict(_member(archive, member) for member in members)
 
 
-def _named(member: str, data: bytes) -> tuple[str, np.ndarray]:
+def _member(archive: ZipFile, member: ZipInfo) -> tuple[str, np.ndarray]:
+    with archive.open(member) as file:
+        return _named(member.filename, _read_array(file, member.file_size, member.filename))
+
+
+def _named(member: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
     """The name and the array that nnfuzz.report.files.npz_bytes has written as a member."""
     from nnfuzz.ir.dtypes import DType
 
-    key, bits = member.removesuffix(".npy"), parsed_array(data, member)
+    key = member.removesuffix(".npy")
     name, at, dtype = key.rpartition("@")
     if not at or dtype not in {d.value for d in DType if not d.native}:
         return key, bits
@@ -156,50 +180,77 @@ def _named(member: str, data: bytes) -> tuple[str, np.ndarray]:
 def parsed_array(data: bytes, of: object = "the array") -> np.ndarray:
     """The array in an .npy file: numbers, as many as its shape says. Raises: Unreadable."""
     import io
+
+    return _read_array(io.BytesIO(data), len(data), of)
+
+
+def _read_array(file: IO[bytes], total: int, of: object) -> np.ndarray:
+    """The array in an .npy file of so many bytes, of which no more than a piece is read before its
+    header is known to fit. Raises: Unreadable.
+    """
     import math
 
     import numpy as np
 
     with making_sense(of):
-        file = io.BytesIO(data)
         version = np.lib.format.read_magic(file)
         read = np.lib.format
         header = {(1, 0): read.read_array_header_1_0, (2, 0): read.read_array_header_2_0}[version]
         shape, fortran, dtype = header(file, _MEMBER_HEADER)
-        size = len(data) - file.tell()
+        size = total - file.tell()
         if dtype.kind not in "biufc" or min(shape, default=0) < 0:
             raise Unreadable(f"{of} is damaged: {dtype}{list(shape)} is no array of numbers")
         if math.prod(shape) * dtype.itemsize != size:
             raise Unreadable(f"{of} is damaged: {size} bytes are no {dtype}{list(shape)}")
-        flat = np.frombuffer(data, dtype, offset=file.tell())
-        return flat.reshape(shape, order="F" if fortran else "C").copy(order="A")
+        bits = np.empty(size, np.uint8)
+        for start in range(0, size, _PIECE):
+            piece = file.read(min(_PIECE, size - start))
+            bits[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+            if len(piece) < min(_PIECE, size - start):
+                raise Unreadable(f"{of} is damaged: it is cut off")
+        return bits.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def read_model(path: str | Path) -> ModelProto:
-    """A model with the tensors that it keeps in files beside it. Raises: Unreadable."""
+    """A model with the tensors that it keeps in files beside it, of MAX_BYTES in all.
+
+    Raises: Unreadable.
+    """
     model = parsed_model(read_bytes(path), path, alone=False)
-    for tensor in _outside(model):
-        told = {entry.key: entry.value for entry in tensor.external_data}
-        with making_sense(f"{path}, tensor {tensor.name}"):
-            data = read_bytes(below(Path(path).parent, told["location"]))
-            start = int(told.get("offset", 0))
-            end = start + int(told["length"]) if "length" in told else len(data)
-            if not 0 <= start <= end <= len(data):
-                raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
-            tensor.raw_data = data[start:end]
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
+    places = [(tensor, *_place(path, tensor)) for tensor in _outside(model)]
+    if sum(length for *_, length in places) > MAX_BYTES:
+        raise Unreadable(f"{path} is too large: its tensors have more than {MAX_BYTES:,} bytes")
+    for tensor, file, start, length in places:
+        tensor.raw_data = read_bytes(file, start=start, length=length)
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
     return model
 
 
+def _place(path: str | Path, tensor: TensorProto) -> tuple[Path, int, int]:
+    """The file that a tensor is kept in, where in it, and how many bytes. Raises: Unreadable."""
+    with making_sense(f"{path}, tensor {tensor.name}"):
+        told = {entry.key: entry.value for entry in tensor.external_data}
+        file = below(Path(path).parent, told["location"])
+        size, start = file.stat().st_size, int(told.get("offset", 0))
+        length = int(told["length"]) if "length" in told else size - start
+        if not 0 <= start <= start + length <= size:
+            raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
+        return file, start, length
+
+
 def parsed_model(data: bytes, of: object = "the model", alone: bool = True) -> ModelProto:
-    """A serialised model. alone: it must not name other files. Raises: Unreadable."""
+    """A serialised model of a size that can be walked. alone: it must not name other files.
+
+    Raises: Unreadable.
+    """
     import onnx
 
     with making_sense(of):
         model = onnx.load_model_from_string(data)
     if not (model.graph.node or model.graph.input or model.graph.output):
         raise Unreadable(f"{of} is no ONNX model, or an empty one")
+    check_bounds(model, of)
     if alone and (tensor := next(_outside(model), None)):
         raise Unreadable(f"{of} keeps the tensor {tensor.name} in another file")
     return model

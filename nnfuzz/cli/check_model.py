@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, writing
+from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Backends, Levels, Plugins
 from nnfuzz.cli.values import listed
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
     from nnfuzz.execute.target import Target
     from nnfuzz.library.model_check import ModelCheck
+
+SECONDS = 600.0
+"""Per core, to import a model, to find inputs for it, and to compute what it means."""
 
 
 def check(
@@ -130,15 +135,24 @@ def check(
 
 
 def _checked(
-    file: Path, targets: Sequence[Target], inputs: dict[str, np.ndarray] | None, **more: object
+    file: Path,
+    targets: Sequence[Target],
+    inputs: dict[str, np.ndarray] | None,
+    seed: int,
+    plugins: Sequence[Path],
+    **more: Any,
 ) -> ModelCheck:
     """Raises: ModelError and others that explain themselves; Unreadable."""
     from nnfuzz.cli.progress import phases
+    from nnfuzz.library.case import TestCase
     from nnfuzz.library.checking import check_model
     from nnfuzz.untrusted import read_model
 
     with phases() as watch:
-        return check_model(read_model(file), targets, inputs, watch=watch, **more)  # type: ignore[arg-type]
+        watch("reading the model")
+        with computing(SECONDS * (os.cpu_count() or 1)):
+            case = TestCase.from_onnx(read_model(file), inputs, seed=seed, plugins=plugins)
+        return check_model(case, targets, plugins=plugins, watch=watch, **more)
 
 
 def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path]) -> list[Target]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nnfuzz.cli.errors import UsageError, tell
+from nnfuzz.cli.errors import UsageError, tell, tell_if_large
 
 if TYPE_CHECKING:
     from nnfuzz.cli.consent import Consent
@@ -43,6 +43,7 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     from nnfuzz.report.finding_folder import read_finding
     from nnfuzz.untrusted import making_sense, parsed_model
 
+    tell_if_large(folder / "finding.json")
     found = read_finding(folder, consent)
     plugins = dict.fromkeys([*found.config["plugins"], *consent.given])
     found = replace(found, config={**found.config, "plugins": list(plugins)})

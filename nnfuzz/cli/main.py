@@ -21,6 +21,7 @@ from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
 from nnfuzz.cli.file import file
 from nnfuzz.cli.fuzz import fuzz
 from nnfuzz.cli.generate import generate
+from nnfuzz.cli.limits import limit_command
 from nnfuzz.cli.merge import merge
 from nnfuzz.cli.metrics import metrics
 from nnfuzz.cli.publish import publish
@@ -33,6 +34,7 @@ from nnfuzz.cli.serve import serve
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 from nnfuzz.cli.show import show
 from nnfuzz.cli.verify import verify
+from nnfuzz.text import one_line
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
@@ -52,6 +54,8 @@ Defaults for options may stand in nnfuzz.toml in the working directory, in a tab
 
 Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault of nnfuzz itself.
 """
+
+_SHOWN = 120  # characters of a path that is refused
 
 
 class _Nnfuzz(GroupedGroup):
@@ -123,6 +127,7 @@ def _top(
 
 def main() -> None:
     guard_streams()
+    limit_command(sys.argv[1:])
     run(application())
 
 
@@ -132,9 +137,13 @@ def run(call: Callable[[], object]) -> None:
         call()
     except UsageError as error:
         _fail(str(error), USAGE)
+    except MemoryError:
+        _fail("there is not enough memory for what the given file means", USAGE)
     except Exception as error:
         if _disk_is_full(error):
             _fail("the disk is full: free some space (a campaign goes on with --resume)", USAGE)
+        if refusal := _refused_path(error):
+            _fail(refusal, USAGE)
         code = _code(error)
         if code is None:
             import traceback
@@ -159,6 +168,18 @@ def _code(error: Exception) -> int | None:
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT
     return FAULT if isinstance(error, PoolError) else None
+
+
+def _refused_path(error: Exception) -> str:
+    """Why the system refuses a path that a command was given; "" for another error."""
+    from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
+
+    refusals = (EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS)
+    if not isinstance(error, OSError) or error.errno not in refusals or not error.filename:
+        return ""
+    path = one_line(error.filename)
+    shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+    return f"{shown}: {error.strerror}; name another path"
 
 
 def _disk_is_full(error: Exception) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ OWN = ("", "ai.onnx")
 def model_graph(file: Path) -> GraphView:
     """The graph of a model file: values with types as far as inference finds them, nodes, weights.
 
-    Raises: UsageError if the file cannot be read or is no ONNX model.
+    Raises: UsageError, Unreadable if the file cannot be read, is no ONNX model, or too large.
     """
     graph = _inferred(_load(file)).graph
     weights = {tensor.name: _of_tensor(tensor) for tensor in graph.initializer}
@@ -41,12 +42,15 @@ def model_graph(file: Path) -> GraphView:
 
 
 def _load(file: Path) -> ModelProto:
+    from nnfuzz.bounds import Unusable
     from nnfuzz.reading import Unreadable
     from nnfuzz.untrusted import parsed_model, read_bytes
 
     data = read_bytes(file)
     try:
         model = parsed_model(data, file, alone=False)
+    except Unusable:
+        raise
     except Unreadable as error:
         raise UsageError(f"{file} holds no graph: it is no ONNX model, or cut off") from error
     if not model.graph.node and not model.graph.output:
@@ -55,13 +59,16 @@ def _load(file: Path) -> ModelProto:
 
 
 def _inferred(model: ModelProto) -> ModelProto:
-    """The model with the types that ONNX infers; as it is where ONNX cannot."""
+    """The model with the types that ONNX infers; as it is where ONNX cannot.
+
+    Values that describe shapes are followed, where there is memory enough for them.
+    """
     import onnx
 
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # ONNX raises many kinds for models that others run all the same
-        return model
+    for follow in (True, False):
+        with suppress(Exception):  # ONNX raises many kinds for models that others run all the same
+            return onnx.shape_inference.infer_shapes(model, data_prop=follow)
+    return model
 
 
 def _node(node: NodeProto) -> NodeView:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import UsageError, writing
+from nnfuzz.bounds import blaming, check_sense
+from nnfuzz.cli.errors import UsageError, tell, writing
+from nnfuzz.cli.limits import computing
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from nnfuzz.rewrite.rewriting import Step
 
 DEFAULT_COUNT = 10
+SECONDS = 300.0
+"""CPU seconds for one model: one of 200,000 nodes takes a minute."""
+MANY_NODES = 20_000
+"""Of which rewriting takes long enough to say so."""
 
 
 def rewrite(
@@ -48,14 +61,19 @@ def rewrite(
         return
     if model is None or out is None:
         raise UsageError("nnfuzz rewrite needs a MODEL and --out DIR, or --list")
-    data = _read(model)
-    made = [_by_steps(data, steps)] if steps else _drawn(data, count, seed)
+    proto, wanted = _read(model), _parsed(steps) if steps else []
+    if len(proto.graph.node) > MANY_NODES:
+        tell(f"{model} has {len(proto.graph.node):,} nodes, and every step looks at all of them")
+    made = _made(proto.SerializeToString(), wanted, seed)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        for number, (after, told) in enumerate(made):
-            file = out / f"{model.stem}_{number:03}.onnx"
+    for number in range(1 if wanted else count):
+        with computing(SECONDS), blaming(proto, model):
+            after, done = next(made)
+        file = out / f"{model.stem}_{number:03}.onnx"
+        with writing(file):
             file.write_bytes(after)
-            typer.echo(f"{file}: {told or 'no step has a place in it'}")
+        typer.echo(f"{file}: {'+'.join(map(str, done)) or 'no step has a place in it'}")
 
 
 def rules_told() -> str:
@@ -73,32 +91,30 @@ def rules_told() -> str:
     return "\n".join(lines[1:])
 
 
-def _read(file: Path) -> bytes:
-    from nnfuzz.reading import Unreadable
+def _read(file: Path) -> ModelProto:
+    """Raises: Unreadable."""
     from nnfuzz.untrusted import parsed_model, read_bytes
 
-    data = read_bytes(file)
-    try:
-        parsed_model(data, file)
-    except Unreadable as error:
-        raise UsageError(str(error)) from error
-    return data
+    model = parsed_model(read_bytes(file), file)
+    check_sense(model, file)
+    return model
 
 
-def _by_steps(data: bytes, text: str) -> tuple[bytes, str]:
-    from nnfuzz.rewrite.rewriting import Step, rewritten
+def _parsed(steps: str) -> list[Step]:
+    from nnfuzz.rewrite.rewriting import Step
 
     try:
-        wanted = [Step.parse(part) for part in text.split("+")]
+        return [Step.parse(part) for part in steps.split("+")]
     except (KeyError, ValueError) as error:
-        told = error.args[0] if isinstance(error, KeyError) else f"{text!r} is no list of steps"
+        told = error.args[0] if isinstance(error, KeyError) else f"{steps!r} is no list of steps"
         raise UsageError(f"--steps: {told}") from error
-    after, done = rewritten(data, wanted)
-    return after, "+".join(map(str, done))
 
 
-def _drawn(data: bytes, count: int, seed: int) -> list[tuple[bytes, str]]:
-    from nnfuzz.rewrite.rewriting import drawn
+def _made(data: bytes, steps: Sequence[Step], seed: int) -> Iterator[tuple[bytes, Sequence[Step]]]:
+    """The model after the steps; without steps, after drawn ones, again and again."""
+    from nnfuzz.rewrite.rewriting import drawn, rewritten
 
-    made = (drawn(data, random.Random(f"{seed}/{number}")) for number in range(count))
-    return [(after, "+".join(map(str, steps))) for after, steps in made]
+    if steps:
+        yield rewritten(data, steps)
+    for number in itertools.count():
+        yield drawn(data, random.Random(f"{seed}/{number}"))

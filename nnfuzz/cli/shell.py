@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from nnfuzz.text import visible
+from nnfuzz.text import uncommanding, visible
 
 ARGUMENTS, OTHERS = "Arguments", "Options"
 PANELS = {
@@ -92,13 +92,18 @@ class _Survivor(io.FileIO):
 
 
 class _Visible(io.TextIOWrapper):
-    """A stream of text that no compiler, model or file can steer the terminal with.
+    """A stream of text that no compiler, model or file can steer the terminal with, or the server
+    of continuous integration that keeps it as a log.
 
     What its encoding does not have is escaped, too.
     """
 
+    _inside = False  # of a line that has begun
+
     def write(self, text: str) -> int:
-        super().write(visible(text))
+        super().write(uncommanding(visible(text), self._inside))
+        _, ends, last = text.rpartition("\n")
+        self._inside = bool(last.strip()) or (self._inside and not ends)
         return len(text)
 
 

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.errors import UsageError, writing
+from nnfuzz.cli.errors import UsageError, tell_if_large, writing
+from nnfuzz.cli.limits import computing
+from nnfuzz.reading import Unreadable
+from nnfuzz.text import one_line
 from nnfuzz.untrusted import read_json
 
 if TYPE_CHECKING:
     from nnfuzz.ir.view import GraphView
 
+SECONDS = 300.0
+"""CPU seconds to read and to draw: a hundred times what a model of 100,000 nodes takes."""
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
 """What is looked for in a folder, in this order."""
 
@@ -41,9 +46,12 @@ def show(
     """
     from nnfuzz.report.draw import draw
 
-    graph = read_graph(model)
     try:
-        text = draw(graph) if svg else "\n".join(listed(graph))
+        with computing(SECONDS):
+            graph = read_graph(model)
+            text = draw(graph) if svg else "\n".join(listed(graph))
+    except (UsageError, Unreadable):
+        raise
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{model} holds a damaged graph: {error!r}") from error
     if svg is None:
@@ -67,6 +75,7 @@ def read_graph(path: Path) -> GraphView:
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"
         raise UsageError(f"{path} holds no graph: {reason}")
+    tell_if_large(file)
     if file.suffix != ".json":
         return model_graph(file)
     data = read_json(file)
@@ -94,4 +103,5 @@ def listed(graph: GraphView) -> list[str]:
         made = ", ".join(f"{name}: {types[name]}" for name in node.outputs)
         attributes = [f"{key}={shown(value)}" for key, value in node.attributes.items()]
         lines.append(f"{made} = {node.op}({', '.join([*node.inputs, *attributes])})")
-    return lines + [f"output {name}: {types[name]}" for name in graph.outputs]
+    lines += [f"output {name}: {types[name]}" for name in graph.outputs]
+    return list(map(one_line, lines))

@@ -52,6 +52,7 @@ from nnfuzz.execute.issue_form import IssueForm
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.execute.wire import has_wire_form
+from nnfuzz.reading import MOST
 
 Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
 
@@ -295,8 +296,10 @@ class Backend(ABC):
                 )
         values = {name: _convert(cls.name, name, options[name], types[name]) for name in options}
         for name in positive & values.keys():
-            if not values[name] > 0:
-                raise OptionError(f"backend {cls.name}: option {name} must be more than 0")
+            if not 0 < values[name] <= MOST:
+                raise OptionError(
+                    f"backend {cls.name}: option {name} must be more than 0, and at most {MOST:g}"
+                )
         return cls.Options(**values)
 
     @classmethod

@@ -191,7 +191,7 @@ def limit_memory(growth: int) -> None:
     if growth:
         pages = _pages("self")[5]
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        soft = pages * PAGE_BYTES + growth
+        soft = min(pages * PAGE_BYTES + growth, sys.maxsize)
         if hard == resource.RLIM_INFINITY or soft < hard:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from nnfuzz.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.ir.sizes import operators
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.notebook import titled
+from nnfuzz.reading import Unreadable
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import ModelError
 
@@ -62,7 +65,12 @@ class TestCase(engine.TestCase):
         """
         from nnfuzz.testcase.foreign import case_of_model
 
-        return cls.of(case_of_model(_proto(model), operator_registry(plugins), inputs, seed))
+        proto, registry = _proto(model), operator_registry(plugins)
+        try:
+            with blaming(proto, "the model", ModelError):
+                return cls.of(case_of_model(proto, registry, inputs, seed))
+        except Unreadable as error:
+            raise ModelError(str(error)) from error
 
     def save(self, folder: str | Path) -> Path:
         """Writes a folder in ONNX's backend-test layout inside of `folder`; returns its path.
@@ -111,20 +119,26 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
 
 
 def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError for what is no ONNX model."""
+    """Raises: ModelError for what is no ONNX model, or one that makes no sense; OSError."""
     import onnx
-    from google.protobuf.message import DecodeError
 
-    if isinstance(model, onnx.ModelProto):
-        return model
-    name = "the bytes" if isinstance(model, bytes) else str(model)
+    from nnfuzz.untrusted import parsed_model, read_model
+
+    name = model if isinstance(model, str | Path) else "the model"
     try:
-        if isinstance(model, bytes):
-            found = onnx.load_model_from_string(model)
+        if isinstance(model, onnx.ModelProto):
+            found = model
+            check_bounds(found, name)
+        elif isinstance(model, bytes):
+            found = parsed_model(model, name, alone=False)
         else:
-            found = onnx.load_model(model)
-    except (DecodeError, ValueError) as error:
-        raise ModelError(f"{name}: not an ONNX model, or cut off: {error}") from error
+            os.stat(model)  # what is not there is an OSError, as for open
+            found = read_model(model)
+        check_sense(found, name)
+    except Unusable as error:
+        raise ModelError(str(error)) from error
+    except Unreadable as error:
+        raise ModelError(f"not an ONNX model, or cut off: {error}") from error
     if not found.graph.node:
         raise ModelError(f"{name}: no ONNX model, or an empty one")
     return found

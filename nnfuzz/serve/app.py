@@ -17,7 +17,7 @@ from starlette.responses import (
     StreamingResponse,
 )
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nnfuzz.reading import Unreadable
 from nnfuzz.report.page import finding_row, page_script, script_hash
@@ -137,19 +137,28 @@ class Pages:
     async def events(self, request: Request) -> Response:
         if self._open >= MOST_PAGES:
             return PlainTextResponse(f"{MOST_PAGES} pages are open already\n", 503)
+        self._open += 1  # before anything else runs: many ask at once
+        return _Stream(events(lambda: self._watch.snapshot, self._ended), self._closed)
 
-        async def told() -> AsyncIterator[str]:
-            self._open += 1
-            try:
-                async for text in events(lambda: self._watch.snapshot, self._ended):
-                    yield text
-            finally:
-                self._open -= 1
-
-        return StreamingResponse(told(), media_type="text/event-stream")
+    def _closed(self) -> None:
+        self._open -= 1
 
     def _page(self, template: str, **content: object) -> Response:
         return HTMLResponse(self._env.get_template(template).render(**content))
+
+
+class _Stream(StreamingResponse):
+    """Events; ended: is called when their page has gone, though no event may have been sent."""
+
+    def __init__(self, told: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(told, media_type="text/event-stream")
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
 
 
 def _not_here() -> Response:

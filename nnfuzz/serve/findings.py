@@ -41,9 +41,14 @@ def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return {key: sorted(found - {""}) for key, found in values.items()}
 
 
+_DIGITS = 18  # of a number; Python refuses to read one of thousands
+
+
 def number(text: str | None, default: int, most: int) -> int:
     """What a query asks for, within bounds."""
-    return min(int(text), most) if text and text.isascii() and text.isdecimal() else default
+    if not (text and text.isascii() and text.isdecimal()):
+        return default
+    return most if len(text) > _DIGITS else min(int(text), most)
 
 
 def link(campaign: Path, file: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import socket
@@ -13,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from nnfuzz.campaign.store import FILE
 from nnfuzz.reading import Unreadable
@@ -26,6 +28,8 @@ EVERYWHERE = ("0.0.0.0", "::")
 TOKEN_BYTES = 24
 BEGINNING = 1.0
 """Seconds between looks for a campaign that has not begun."""
+REQUEST_SECONDS = 10.0
+"""In which a request comes whole, from its first byte."""
 SHORTEST = 16
 """Characters of a token that a user chooses."""
 
@@ -56,7 +60,7 @@ def serve(
         app = application(watch, names, needed, f"nnfuzz_{port}", lambda: server.should_exit)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", lifespan="off",
-            timeout_graceful_shutdown=3, server_header=False,
+            timeout_graceful_shutdown=3, server_header=False, http=Impatient,
         )  # fmt: skip
         server = uvicorn.Server(config)
         reached = socket.gethostname() if host in EVERYWHERE else host
@@ -69,6 +73,30 @@ def serve(
             server.run(sockets=[listener])
         stop.set()
         thread.join()
+
+
+class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection that is closed when a request begins and does not come whole in time.
+
+    uvicorn closes those alone that are silent between two requests.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self._expect()
+        super().data_received(data)
+
+    def _expect(self) -> None:
+        """Closes the connection later, unless another request is answered by then."""
+        self.loop.call_later(REQUEST_SECONDS, self._close_if, self.cycle)
+
+    def _close_if(self, before: object) -> None:
+        if self.cycle is before and not self.transport.is_closing():
+            self.transport.close()
 
 
 def await_campaign(source: str, told: Callable[[str], None], pause: float = BEGINNING) -> None:

@@ -16,8 +16,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 Attack = Callable[[random.Random], str]
-SECONDS = 30
-"""That one attack may take; the slowest has a worker replaced on a busy machine."""
+SECONDS = 90
+"""That one attack may take; the slowest have a worker replaced, or start a program, on a machine
+that does ten other things."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 def surfaces() -> dict[str, Surface]:
     """By name, in the order in which they run."""
-    from attacks import folders, frames, workers
+    from attacks import folders, frames, programs, workers
 
-    found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES)
+    found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES)
     return {surface.name: surface for surface in found}

@@ -14,7 +14,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -87,6 +87,13 @@ def command(*arguments: object) -> tuple[int, str, str]:
 def judged(*arguments: object, allowed: tuple[int, ...] = (0, 2)) -> str:
     """What is wrong with the end of a command."""
     code, _, err = command(*arguments)
+    return wrong_end(arguments, code, err, allowed)
+
+
+def wrong_end(
+    arguments: Sequence[object], code: int, err: str, allowed: tuple[int, ...] = (0, 2)
+) -> str:
+    """What is wrong with an exit code, and the errors beside it."""
     errors = [line for line in err.splitlines() if not line.startswith(NOTES)]
     if code not in allowed or "Traceback" in err:
         return f"{arguments[0]} ended with {code}: {err}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
 from nnfuzz.campaign.tables.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
-from nnfuzz.reading import Unreadable, read
+from nnfuzz.reading import MOST, Unreadable, read
 from nnfuzz.untrusted import below, parsed_json
 
 T = TypeVar("T")
@@ -24,6 +24,14 @@ class StoreError(Unreadable):
     """The campaign's file is missing, in use, damaged or of another version; the message says how
     to go on.
     """
+
+
+_IMPOSSIBLE = (
+    "SELECT count(*) FROM sessions WHERE NOT (started BETWEEN 0 AND :most "
+    "AND seconds BETWEEN -:most AND :most AND workers BETWEEN 0 AND :most)",
+    "SELECT count(*) FROM findings WHERE NOT found_at BETWEEN -:most AND :most",
+)
+"""Queries that count rows with times out of range, in tables that are read whole."""
 
 
 class Database:
@@ -98,12 +106,22 @@ class Database:
             )
         if tables != _own_tables(version):  # views and triggers are programs
             raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
+        self._check_times()
         if version < SCHEMA:
             self._add_table(write)
         if write:
             self._check_whole()
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
+
+    def _check_times(self) -> None:
+        """Raises: StoreError for times that no clock shows."""
+        found = 0
+        with contextlib.suppress(sqlite3.DatabaseError):  # damaged pages, of which others tell
+            for query in _IMPOSSIBLE:
+                found += self._db.execute(query, {"most": MOST}).fetchone()[0]
+        if found:
+            raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
 
     def _add_table(self, write: bool) -> None:
         """What the version before had not; whoever reads gets it beside the file."""

@@ -13,6 +13,7 @@ from typing import IO
 
 from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.execute.deviation import Deviation, Habits
+from nnfuzz.reading import MOST, Unreadable
 
 HOST = "host"
 """In the meta table: the name of the machine that has worked on it last."""
@@ -103,7 +104,10 @@ class Sessions(Database):
         )
 
     def clock(self) -> Callable[[float], float]:
-        """Tells seconds of campaign time, over all sessions, of a moment (seconds since 1970)."""
+        """Tells seconds of campaign time, over all sessions, of a moment (seconds since 1970).
+
+        What it returns raises: Unreadable for what is no moment.
+        """
         query = "SELECT started, seconds FROM sessions ORDER BY started"
         sessions, before = [(0.0, 0.0)], 0.0
         for started, seconds in self._db.execute(query):
@@ -112,6 +116,8 @@ class Sessions(Database):
         starts = [started for started, _ in sessions]
 
         def elapsed(at: float) -> float:
+            if not 0 <= at <= MOST:
+                raise Unreadable(f"{at} is no time of a campaign")
             place = bisect_right(starts, at) - 1
             started, earlier = sessions[place]
             return earlier + at - started if place > 0 else 0.0
