@@ -178,7 +178,8 @@ def _outputs(
     dtype = graph.type(node.outputs[0]).dtype
     if node.op.selects:
         return [(plain[0][0], _selected([*inputs], plain[0][0]))] if dtype.is_float else plain
-    return [_agreed(node.op, inputs, plain[0][0], dtype)]
+    counted = inputs[: len(inputs) - node.op.typing]
+    return [_agreed(node.op, counted, plain[0][0], dtype)]
 
 
 def moved(

@@ -354,9 +354,8 @@ def _widened(
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
         if not bool(radius.any()):
             return interval
-    return Interval(
-        *_clipped(op, interval, interval.lo - radius, interval.hi + radius), interval.any
-    )
+    ends = interval.lo - radius, interval.hi + radius
+    return Interval(*_clipped(op, interval, *ends, precision), interval.any)
 
 
 def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
@@ -370,10 +369,16 @@ REFERENCE = 2.0
 """Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: one ULP."""
 
 
-def _clipped(op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
-    """Ends that respect what rounding can not do: leave `op.within`, or flip a sign."""
+def _clipped(
+    op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor, precision: Precision
+) -> tuple[Tensor, Tensor]:
+    """Ends that respect what rounding can not do: leave `op.within`, flip a sign, or make an
+    infinity of what is less than half a unit in the last place beyond the greatest number."""
     least, most = op.within
     if op.exactness == "rounded":
+        greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
+        lo = torch.where(interval.lo > -near, lo.clamp(min=-greatest), lo)
+        hi = torch.where(interval.hi < near, hi.clamp(max=greatest), hi)
         lo = torch.where(interval.lo >= 0, lo.clamp(min=0), lo)
         hi = torch.where(interval.hi <= 0, hi.clamp(max=0), hi)
     # The reference may itself be a rounding error outside.
@@ -413,6 +418,10 @@ def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
     return not all(whole(intervals[n]) for n in node.inputs)
 
 
+NEXT = 0.25
+"""Half a unit in the last place in unit roundoffs of a number: a half at least, with room."""
+
+
 def _begun(
     interval: Interval,
     maker: OpSpec,
@@ -423,14 +432,18 @@ def _begun(
     """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
 
     maker, inputs: what computes the sum. As every step rounds what it began with, a large bias
-    costs digits that the sum and an addition behind it would not lose.
+    costs digits that the sum and an addition behind it would not lose. A bias beside which all
+    terms are less than half a unit in the last place costs none: every step rounds to the bias.
     """
     if not isinstance(maker, Summing):
         return interval
-    steps = maker.terms(*[b.far() for b in inputs])
+    far = [b.far() for b in inputs]
+    steps, terms = maker.terms(*far), maker.absolute(*far)
     for other in others:
         if _fits(other, interval):
-            error = precision.twice * sum_radius(precision.u, steps, other.far().abs())
+            size = other.far().abs()
+            error = precision.twice * sum_radius(precision.u, steps, size)
+            error = torch.where(terms < NEXT * precision.u * size, 0.0, error)
             interval = Interval(interval.lo - error, interval.hi + error, interval.any)
     return interval
 
