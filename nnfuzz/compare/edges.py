@@ -207,9 +207,14 @@ def moved(
             continue
         comes = other - one == 2
         index = torch.where(comes, one.double() - 1, 0.0).long()
-        own = torch.copysign(torch.ones_like(ref), ref)
+        own = Edge(
+            torch.where(torch.isfinite(ref), 0.0, ref), torch.copysign(torch.ones_like(ref), ref)
+        )
         found.append(
-            Edge(torch.where(comes, special[index], 0.0), torch.where(comes, sign[index], own))
+            Edge(
+                torch.where(comes, special[index], own.special),
+                torch.where(comes, sign[index], own.sign),
+            )
         )
     return found
 

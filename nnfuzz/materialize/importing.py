@@ -10,7 +10,8 @@ weights; a weight whose elements are all equal keeps its value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -61,14 +62,22 @@ class ImportedModel:
         return sum(opaque) + sum(not isinstance(n.op, Opaque) for n in self.graph.nodes)
 
 
-def import_onnx(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> ImportedModel:
+def import_onnx(
+    model: onnx.ModelProto,
+    registry: OpRegistry,
+    opset: int,
+    given: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> ImportedModel:
     """As much of the model as a graph can hold.
+
+    given: values of the model's inputs, if they are known. Those that decide on shapes, or are an
+    attribute of an operator, become constants.
 
     What nodes would have computed that are left out, of a foreign domain for instance, becomes an
     input; sequences and tensors whose size depends on data occur inside of opaque nodes only.
     Raises: OnnxImportError if nothing is left.
     """
-    source = static(model, opset)
+    source = static(model, opset, given)
     draft = _Draft()
     draft.graph.inputs += [_declared(draft, source, name, "p") for name in source.inputs]
     for region in source.regions:
@@ -136,7 +145,7 @@ def _check(graph: Graph) -> None:
 
 
 def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
-    described = _described(source, region, registry)
+    described = _described(source, region, registry) or _decided(source, region, registry)
     unrun = [n for n in region.nodes if not set(source.uncomputed).isdisjoint(n.output)]
     if described is None and unrun:
         draft.lost += [(n.op_type, "onnx.reference does not compute it") for n in unrun]
@@ -184,6 +193,19 @@ def _described(source: Source, region: Region, registry: OpRegistry) -> Instance
             if found is not None:
                 return found
     return None
+
+
+def _decided(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+    """The node as an instance of a spec that has given inputs as attributes."""
+    values = {name: source.given[name] for name in region.inputs if name in source.given}
+    if not values:
+        return None
+    found = _described(
+        replace(source, constants={**source.constants, **values}), region, registry
+    )
+    if found is not None:
+        source.constants.update((n, a) for n, a in values.items() if n not in found.inputs)
+    return found
 
 
 def _undescribed(source: Source, region: Region) -> Instance:

@@ -8,6 +8,7 @@ and counts as constant, so that a Reshape behind it has a known type.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from onnx import checker, numpy_helper
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.facts import (
+    Arrays,
     Facts,
     Types,
     Unknown,
@@ -45,9 +47,12 @@ SMALL = 16
 """Largest constant, in elements, that may describe a shape."""
 
 
-def infer(graph: onnx.GraphProto, opset: int) -> Facts:
-    """What is known of the values of a graph whose inputs have types of known sizes."""
-    found = Facts(opset)
+def infer(graph: onnx.GraphProto, opset: int, given: Arrays = MappingProxyType({})) -> Facts:
+    """What is known of the values of a graph whose inputs have types of known sizes.
+
+    given: values that inputs have where they decide on shapes.
+    """
+    found = Facts(opset, given=given)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
     found.types.update((i.name, i.type) for i in graph.input)
     found.free.update(i.name for i in graph.input)

@@ -36,10 +36,15 @@ def pinned(
 ) -> dict[str, onnx.TypeProto]:
     """Make constants of inputs of the model that decide on the node's shapes, and find the types.
 
-    They are the first ones under which the node runs, and has the shapes declared if any have that.
-    Nothing if there are no such inputs, or no numbers are found.
+    They are the given ones, or the first ones under which the node runs, and has the shapes
+    declared if any have that. Nothing if there are no such inputs, or no numbers are found.
     """
     types = _decisive(facts, node, needed)
+    if types.keys() & facts.given.keys():
+        values = {name: facts.given[name] for name in types if name in facts.given}
+        facts.constants.update(values)
+        facts.free.difference_update(values)
+        types = {name: type_ for name, type_ in types.items() if name not in values}
     wanted = {n: t for n in node.output if (t := expressed(declared.get(n))) is not None}
     others = [expressed(facts.types[n]) for n in needed if n not in types]
     shapes = [t.sizes for t in (*wanted.values(), *others) if t is not None]

@@ -159,7 +159,7 @@ class Typed(Attributed):
             first = next(p for p in self.inputs if p.var == pattern.var)
             if type_.dtype is not expected or type_.dtype not in first.dtypes:
                 raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
-            if not pattern.ranked(type_.rank):
+            if not pattern.ranks[0] <= type_.rank <= pattern.deepest:
                 raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
         for i, condition in enumerate(self.requires(*inputs)):
             if isinstance(condition, BoolExpr):
