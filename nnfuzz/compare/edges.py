@@ -35,6 +35,7 @@ from nnfuzz.compare.envelope import Enclosure, Envelope, envelope, enveloped, st
 from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.expanded import flat
 from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.intervals import Interval, everywhere
@@ -88,6 +89,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
     """As `enveloped`, with NaN and infinities as bounds where these are decided, and the sign of
     zeros. Raises: ReferenceFault.
     """
+    graph, params = flat(graph, params)
     values = reference(graph, {name: params[name] for name in (*graph.inputs, *graph.weights)})
     intervals: dict[str, Interval] = {}
     edges: dict[str, Edge] = {}
@@ -106,7 +108,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
         for name in graph.outputs
     }
     known = {name: _unmasked(own, edges[name]) for name, own in intervals.items()}
-    return Enclosure(graph, values, known, found)
+    return Enclosure(graph, values, known, found, params)
 
 
 def _unmasked(own: Interval, edge: Edge) -> Interval:

@@ -22,6 +22,7 @@ from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
+from nnfuzz.spec.expanded import flat
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Interval, everywhere
@@ -86,13 +87,16 @@ def width(bounds: Envelope) -> Width | None:
 class Enclosure:
     """A graph with the reference of every value, the intervals around them, and its envelopes.
 
-    intervals: masked where an element cannot be compared. envelopes: by output.
+    graph: with what operators of foreign models amount to in their place
+    (nnfuzz.spec.expanded). intervals: masked where an element cannot be compared. envelopes: by
+    output. params: its inputs and weights.
     """
 
     graph: Graph
     values: Mapping[str, Tensor]
     intervals: Mapping[str, Interval]
     envelopes: dict[str, Envelope]
+    params: Mapping[str, np.ndarray]
 
     @cached_property
     def defined(self) -> bool:
@@ -107,10 +111,11 @@ def envelopes(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Envel
 
 def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> Enclosure:
     """The reference of a graph and the envelopes around it. Raises: ReferenceFault."""
+    graph, params = flat(graph, params)
     values = reference(graph, params)
     intervals = propagate(graph, values)
     found = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
-    return Enclosure(graph, values, intervals, found)
+    return Enclosure(graph, values, intervals, found, params)
 
 
 def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:
@@ -354,8 +359,8 @@ def _widened(
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
         if not bool(radius.any()):
             return interval
-    ends = interval.lo - radius, interval.hi + radius
-    return Interval(*_clipped(op, interval, *ends, precision), interval.any)
+    wide = Interval(interval.lo - radius, interval.hi + radius, interval.any)
+    return _clipped(op, interval, wide, precision)
 
 
 def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
@@ -369,12 +374,10 @@ REFERENCE = 2.0
 """Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: one ULP."""
 
 
-def _clipped(
-    op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor, precision: Precision
-) -> tuple[Tensor, Tensor]:
-    """Ends that respect what rounding can not do: leave `op.within`, flip a sign, or make an
-    infinity of what is less than half a unit in the last place beyond the greatest number."""
-    least, most = op.within
+def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
+    """A widened interval without what rounding can not do: leave `op.within`, flip a sign, or make
+    an infinity of what is less than half a unit in the last place beyond the greatest number."""
+    (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
         greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
         lo = torch.where(interval.lo > -near, lo.clamp(min=-greatest), lo)
@@ -386,7 +389,7 @@ def _clipped(
         lo = torch.minimum(lo.clamp(min=least), interval.lo)
     if most < math.inf:
         hi = torch.maximum(hi.clamp(max=most), interval.hi)
-    return lo, hi
+    return Interval(lo, hi, wide.any)
 
 
 def _error_free(

@@ -16,6 +16,7 @@ from onnx import checker, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
+from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import (
     Arrays,
     Facts,
@@ -31,7 +32,7 @@ from nnfuzz.materialize.facts import (
     run,
     tensor_type,
 )
-from nnfuzz.materialize.pinning import pinned
+from nnfuzz.materialize.pinning import pinned, take_given
 from nnfuzz.materialize.walk import bodies, reads
 
 READ_SHAPES = ("Shape", "Size")
@@ -84,7 +85,8 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     if _folds(found, node, needed):
         return
     _check(node, found.opset)
-    outputs = pinned(found, node, needed, declared) or outputs_of(found, node, needed)
+    outputs = _inside(found, node) if any(bodies(node)) else {}
+    outputs = outputs or pinned(found, node, needed, declared) or outputs_of(found, node, needed)
     for name in filter(None, node.output):
         if name not in outputs and is_static(declared.get(name)):
             outputs[name] = declared[name]
@@ -97,6 +99,25 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
     _computed(found, node, needed)
+
+
+def plain_step(found: Facts, node: onnx.NodeProto) -> None:
+    """Add what is known of the outputs of a node whose inputs are known. Raises: any exception."""
+    _step(found, node, {})
+
+
+def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+    """The types of what the sub-graphs of a node compute; nothing if they cannot be expanded.
+
+    The number of turns, and the first condition, are given ones if they are inputs of the model.
+    """
+    if node.op_type == "Loop":
+        take_given(found, node.input[:2])
+    try:
+        inner = expansion(found, node, plain_step)[1]
+    except Exception:  # whatever a step raises
+        return {}
+    return {name: inner.types[name] for name in node.output if name}
 
 
 def _as_many(taken: onnx.TypeProto, given: Types) -> bool:

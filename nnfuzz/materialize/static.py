@@ -12,8 +12,9 @@ from onnx import inliner, version_converter
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Facts, expressed, is_static
-from nnfuzz.materialize.inference import infer
+from nnfuzz.materialize.inference import infer, plain_step
 from nnfuzz.materialize.pinning import decides
 from nnfuzz.materialize.regions import Region, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
@@ -35,7 +36,7 @@ class Source:
     and what left out nodes would have made. sizes: of dimensions that the model leaves open.
     lost: the operators of nodes that are left out, and why. uncomputed: outputs of nodes that
     onnx.reference does not compute, so that they need a spec. given: values of small inputs, which
-    become constants where an operator has them as attributes.
+    become constants where an operator has them as attributes. facts: what it was made of.
     """
 
     regions: tuple[Region, ...]
@@ -49,6 +50,7 @@ class Source:
     lost: tuple[tuple[str, str], ...]
     uncomputed: Collection[str] = ()
     given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: Facts = field(default_factory=lambda: Facts(0))
 
 
 def static(model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray]) -> Source:
@@ -84,7 +86,18 @@ def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> S
     computed = frozenset(found.computed & made)
     known = types, constants, computed, inputs, outputs
     small = {n: a for n, a in found.given.items() if n in inputs and decides(types[n])}
-    return Source(tuple(parts), *known, found.opset, sizes, reasons, found.uncomputed, small)
+    notes = reasons, found.uncomputed, small, found
+    return Source(tuple(parts), *known, found.opset, sizes, *notes)
+
+
+def inside(source: Source, node: onnx.NodeProto) -> Source:
+    """What a node of a model amounts to (nnfuzz.materialize.expansion), as a model of its own.
+
+    Raises: any exception if it does not amount to other nodes.
+    """
+    nodes, found = expansion(source.facts, node, plain_step)
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    return _source({}, onnx.GraphProto(name="inside", node=nodes, output=outputs), found)
 
 
 def _held(found: Facts, name: str) -> TensorType | None:
