@@ -46,6 +46,11 @@ class Cast(Unary):
         return rounded(x, self.to) if self.to.is_float else x.to(self.to.torch)
 
     @property
+    def edges(self):  # type: ignore[override]
+        """Every float with infinities keeps them, and NaN."""
+        return self.to.is_float and self.to not in FLOAT8S
+
+    @property
     def modular(self):  # type: ignore[override]
         return not self.to.is_float
 
@@ -146,6 +151,7 @@ class CastLike(Cast):
     """
 
     since = 15
+    typing = 1
     unexportable = tuple(Unexportable(e, "drops the second input") for e in EXPORTERS)
     inputs = (In("T", ALL), In("L", ALL))  # type: ignore[assignment]
 

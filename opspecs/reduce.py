@@ -72,6 +72,7 @@ class Extreme(Reduction):
 
 @operator
 class ReduceMax(Extreme):
+    leaves_out = True
     reduce = staticmethod(torch.amax)
 
 

@@ -1,13 +1,16 @@
 """How much of models as people have them is read and can be compared.
 
 Small modules of the kinds that are deployed are exported by PyTorch, by both of its exporters and
-at several opsets, with the values that a test gives them. A row per model: the share of its nodes
-that became operators with a spec, the share of the elements of its outputs that can be compared on
-its inputs, and, with -b, what compilers compute.
+at several opsets, with the values that a test gives them. Or models are those of the tests that
+come with onnx, whose outputs are known, or the .onnx files of a folder. A row per group of models:
+the share of nodes that became operators with a spec, the share of the elements of outputs that can
+be compared, and, with -b, what compilers compute. Exits 1 if known outputs are called wrong.
 
     .venv/bin/python scripts/check_imports.py
     .venv/bin/python scripts/check_imports.py --only gpt --opset 17 -v
     .venv/bin/python scripts/check_imports.py -b onnxruntime -b tvm -b openvino
+    .venv/bin/python scripts/check_imports.py --standard
+    .venv/bin/python scripts/check_imports.py --models /tmp/packages -b onnxruntime
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import statistics
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +33,10 @@ from rich.progress import track
 
 import nnfuzz
 from nnfuzz.compare.edges import enveloped_at_edges
+from nnfuzz.compare.envelope import Enclosure
+from nnfuzz.compare.mismatch import Mismatch
+from nnfuzz.compare.verdict import judged
+from nnfuzz.execute.target import Target
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.scoped import quiet, unlogged
 from nnfuzz.spec.opaque import Opaque
@@ -38,19 +46,22 @@ from nnfuzz.testcase.foreign import case_of_model
 
 sys.path.insert(0, str(Path(__file__).parent))
 from modules import MODULES, Module
+from onnx_models import Given, files, standard
 
 OPSETS = {"torchscript": (13, 17, 20), "dynamo": (18, 20, 23)}
 
 
 @dataclass(frozen=True)
 class Row:
-    """nodes, outputs: the shares; why: what was not read, or why nothing was."""
+    """nodes, outputs: the shares; why: what was not read, or why nothing was. wrong: whether the
+    known outputs are called wrong."""
 
     name: str
     nodes: float = 0.0
     outputs: float = 0.0
     why: str = ""
     result: str = ""
+    wrong: bool = False
 
 
 def exported(made: Module, exporter: str, opset: int) -> onnx.ModelProto:
@@ -71,40 +82,8 @@ def exported(made: Module, exporter: str, opset: int) -> onnx.ModelProto:
     return program.model_proto
 
 
-def row(name: str, model: onnx.ModelProto, inputs: dict, registry: OpRegistry, run) -> Row:
-    try:
-        case = case_of_model(model, registry, inputs)
-    except ModelError as error:
-        return Row(name, why=str(error))
-    graph = Graph.of(case.graph, registry.get)
-    opaque = Counter(
-        proto.op_type
-        for node in graph.nodes
-        if isinstance(node.op, Opaque)
-        for proto in node.op.graph.node
-    )
-    specs = sum(not isinstance(node.op, Opaque) for node in graph.nodes)
-    try:
-        bounds = enveloped_at_edges(graph, {**case.inputs, **case.weights}).envelopes
-    except Exception as error:
-        return Row(name, why=f"envelope: {type(error).__name__}: {error}")
-    told = sum(int(b.comparable.sum()) for b in bounds.values())
-    share = told / sum(b.comparable.size for b in bounds.values())
-    result = "; ".join(str(run(nnfuzz.TestCase.of(case))).split("\n")) if run else ""
-    why = ", ".join(f"{kind} {count}" for kind, count in opaque.most_common())
-    return Row(name, specs / max(1, specs + opaque.total()), share, why, result)
-
-
-def main(
-    backend: Annotated[list[str] | None, typer.Option("--backend", "-b")] = None,
-    only: Annotated[str, typer.Option(help="Part of the names of models.")] = "",
-    opset: Annotated[int, typer.Option(help="0: several.")] = 0,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Each model.")] = False,
-) -> None:
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    registry = OpRegistry.load()
-    run = nnfuzz.Experiment(backend) if backend else None
+def exports(only: str, opset: int, refused: list[str]) -> Iterator[Given]:
+    """Modules whose names hold `only`, at all opsets (0) or one; why some are not exported."""
     wanted = [
         (name, exporter, at)
         for name in MODULES
@@ -113,9 +92,7 @@ def main(
         for at in opsets
         if opset in (0, at)
     ]
-    rows: dict[str, list[Row]] = {}
-    refused: list[str] = []
-    for name, exporter, at in track(wanted, "export and read"):
+    for name, exporter, at in wanted:
         label = f"{name}, {exporter} {at}"
         torch.manual_seed(0)
         made = MODULES[name]()
@@ -125,26 +102,87 @@ def main(
         except Exception as error:
             refused.append(f"{label}: {type(error).__name__}: {str(error)[:100]}")
             continue
-        arrays = dict(zip((f"in{i}" for i in range(9)), (np.asarray(x) for x in made.inputs)))
+        arrays = {f"in{i}": np.asarray(x) for i, x in enumerate(made.inputs)}
         inputs = {i.name: arrays[i.name] for i in model.graph.input if i.name in arrays}
-        rows.setdefault(name, []).append(row(label, model, inputs, registry, run))
+        yield Given(name, label, model, inputs)
+
+
+def row(given: Given, registry: OpRegistry, run: nnfuzz.Experiment | None) -> Row:
+    try:
+        case = case_of_model(given.model, registry, given.inputs)
+    except ModelError as error:
+        return Row(given.name, why=str(error))
+    graph = Graph.of(case.graph, registry.get)
+    opaque = Counter(
+        proto.op_type
+        for node in graph.nodes
+        if isinstance(node.op, Opaque)
+        for proto in node.op.graph.node
+    )
+    specs = sum(not isinstance(node.op, Opaque) for node in graph.nodes)
+    try:
+        bounds = enveloped_at_edges(graph, {**case.inputs, **case.weights})
+    except Exception as error:
+        return Row(given.name, why=f"envelope: {type(error).__name__}: {error}")
+    names = [output.name for output in given.model.graph.output]
+    sizes = {n: b.comparable.size for n, b in bounds.envelopes.items()}
+    told = sum(int(b.comparable.sum()) / max(1, sizes[n]) for n, b in bounds.envelopes.items())
+    made = {n: a for n, a in given.outputs.items() if n in sizes}
+    wrong = [str(m) for m in mismatches(bounds, made)] if made else []
+    result = "; ".join(str(run(nnfuzz.TestCase.of(case))).split("\n")) if run else ""
+    why = ", ".join(f"{kind} {count}" for kind, count in opaque.most_common())
+    nodes = specs / max(1, specs + opaque.total())
+    return Row(given.name, nodes, told / len(names), why, "; ".join(wrong) or result, bool(wrong))
+
+
+def mismatches(bounds: Enclosure, outputs: Mapping[str, np.ndarray]) -> list[Mismatch]:
+    """What the oracle says against outputs; those that are not given are right."""
+    target = Target.parse("given")
+    whole = {n: outputs.get(n, b.ref.astype(b.dtype.numpy)) for n, b in bounds.envelopes.items()}
+    return [m for m in judged(bounds, {target: whole}).mismatches[target] if m.output in outputs]
+
+
+def main(
+    backend: Annotated[list[str] | None, typer.Option("--backend", "-b")] = None,
+    only: Annotated[str, typer.Option(help="Part of the names of models.")] = "",
+    opset: Annotated[int, typer.Option(help="0: several.")] = 0,
+    onnx_tests: Annotated[bool, typer.Option("--standard", help="Those of onnx.")] = False,
+    models: Annotated[Path | None, typer.Option(help="A folder with .onnx files.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Each model.")] = False,
+) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    registry = OpRegistry.load()
+    run = nnfuzz.Experiment(backend) if backend else None
+    refused: list[str] = []
+    given = standard() if onnx_tests else files(models) if models else exports(only, opset, refused)
+    rows: dict[str, list[Row]] = {}
+    for one in track(given, "read", total=None):
+        if only in one.name:
+            rows.setdefault(one.group, []).append(row(one, registry, run))
+    if run:
+        run.close()
+    for line in refused:
+        print("not exported:", line)
+    report(rows, verbose)
+    raise typer.Exit(any(r.wrong for found in rows.values() for r in found))
+
+
+def report(rows: Mapping[str, list[Row]], verbose: bool) -> None:
+    """A line per group, and one per model that says something or of which not all is compared."""
     for name, found in rows.items():
         nodes = statistics.fmean(r.nodes for r in found)
         outputs = statistics.fmean(r.outputs for r in found)
         print(f"{name:20s} {len(found)} models {nodes:7.1%} of nodes {outputs:7.1%} of outputs")
         for r in found:
-            if verbose or r.why or r.result:
+            if verbose or r.why or r.result or r.outputs < 1:
                 print(f"    {r.name}: {r.nodes:.0%}, {r.outputs:.0%}; {r.why[:300]} {r.result}")
-    for line in refused:
-        print("not exported:", line)
     every = [r for found in rows.values() for r in found]
     enough = sum(min(r.nodes, r.outputs) >= 0.95 for r in every)
-    print(f"{len(every)} models of {len(rows)} modules:", end=" ")
+    print(f"{len(every)} models in {len(rows)} groups:", end=" ")
     print(f"{statistics.fmean(r.nodes for r in every):.1%} of nodes,", end=" ")
     print(f"{statistics.fmean(r.outputs for r in every):.1%} of outputs;", end=" ")
-    print(f"{enough} with 95 % of both")
-    if run:
-        run.close()
+    print(f"{enough} with 95 % of both; {sum(r.wrong for r in every)} known outputs called wrong")
 
 
 if __name__ == "__main__":

@@ -305,8 +305,8 @@ class _Check:
         if instance is None:
             return
         first, *rest = instance.types
-        extra = (first,) * (self.spec.arity()[1] + 1)
-        deep = first.with_shape((1,) * (self.spec.inputs[0].ranks[1] + 1))
+        extra = (first,) * (self.spec.most_inputs() + 1)
+        deep = first.with_shape((1,) * (self.spec.inputs[0].deepest + 1))
         variants = [extra, (deep, *rest)]
         foreign = [d for d in type(first.dtype) if d not in self.spec.inputs[0].dtypes]
         variants += [(first.with_dtype(d), *rest) for d in foreign[:1]]

@@ -35,6 +35,7 @@ from nnfuzz.compare.envelope import Enclosure, Envelope, envelope, enveloped, st
 from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.expanded import flat
 from nnfuzz.spec.families.elementwise import Elementwise
 from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.intervals import Interval, everywhere
@@ -88,6 +89,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
     """As `enveloped`, with NaN and infinities as bounds where these are decided, and the sign of
     zeros. Raises: ReferenceFault.
     """
+    graph, params = flat(graph, params)
     values = reference(graph, {name: params[name] for name in (*graph.inputs, *graph.weights)})
     intervals: dict[str, Interval] = {}
     edges: dict[str, Edge] = {}
@@ -106,7 +108,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
         for name in graph.outputs
     }
     known = {name: _unmasked(own, edges[name]) for name, own in intervals.items()}
-    return Enclosure(graph, values, known, found)
+    return Enclosure(graph, values, known, found, params)
 
 
 def _unmasked(own: Interval, edge: Edge) -> Interval:
@@ -178,7 +180,8 @@ def _outputs(
     dtype = graph.type(node.outputs[0]).dtype
     if node.op.selects:
         return [(plain[0][0], _selected([*inputs], plain[0][0]))] if dtype.is_float else plain
-    return [_agreed(node.op, inputs, plain[0][0], dtype)]
+    counted = inputs[: len(inputs) - node.op.typing]
+    return [_agreed(node.op, counted, plain[0][0], dtype)]
 
 
 def moved(
@@ -206,9 +209,14 @@ def moved(
             continue
         comes = other - one == 2
         index = torch.where(comes, one.double() - 1, 0.0).long()
-        own = torch.copysign(torch.ones_like(ref), ref)
+        own = Edge(
+            torch.where(torch.isfinite(ref), 0.0, ref), torch.copysign(torch.ones_like(ref), ref)
+        )
         found.append(
-            Edge(torch.where(comes, special[index], 0.0), torch.where(comes, sign[index], own))
+            Edge(
+                torch.where(comes, special[index], own.special),
+                torch.where(comes, sign[index], own.sign),
+            )
         )
     return found
 

@@ -22,6 +22,7 @@ from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.spec.carriers import array, settled, unfit
+from nnfuzz.spec.expanded import flat
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.families.sums import Summing
 from nnfuzz.spec.intervals import Interval, everywhere
@@ -86,13 +87,16 @@ def width(bounds: Envelope) -> Width | None:
 class Enclosure:
     """A graph with the reference of every value, the intervals around them, and its envelopes.
 
-    intervals: masked where an element cannot be compared. envelopes: by output.
+    graph: with what operators of foreign models amount to in their place
+    (nnfuzz.spec.expanded). intervals: masked where an element cannot be compared. envelopes: by
+    output. params: its inputs and weights.
     """
 
     graph: Graph
     values: Mapping[str, Tensor]
     intervals: Mapping[str, Interval]
     envelopes: dict[str, Envelope]
+    params: Mapping[str, np.ndarray]
 
     @cached_property
     def defined(self) -> bool:
@@ -107,10 +111,11 @@ def envelopes(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Envel
 
 def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> Enclosure:
     """The reference of a graph and the envelopes around it. Raises: ReferenceFault."""
+    graph, params = flat(graph, params)
     values = reference(graph, params)
     intervals = propagate(graph, values)
     found = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
-    return Enclosure(graph, values, intervals, found)
+    return Enclosure(graph, values, intervals, found, params)
 
 
 def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:
@@ -354,9 +359,8 @@ def _widened(
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
         if not bool(radius.any()):
             return interval
-    return Interval(
-        *_clipped(op, interval, interval.lo - radius, interval.hi + radius), interval.any
-    )
+    wide = Interval(interval.lo - radius, interval.hi + radius, interval.any)
+    return _clipped(op, interval, wide, precision)
 
 
 def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:
@@ -370,10 +374,14 @@ REFERENCE = 2.0
 """Unit roundoffs by which PyTorch is off in float64 where an operator is `sharp`: one ULP."""
 
 
-def _clipped(op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
-    """Ends that respect what rounding can not do: leave `op.within`, or flip a sign."""
-    least, most = op.within
+def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
+    """A widened interval without what rounding can not do: leave `op.within`, flip a sign, or make
+    an infinity of what is less than half a unit in the last place beyond the greatest number."""
+    (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
+        greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
+        lo = torch.where(interval.lo > -near, lo.clamp(min=-greatest), lo)
+        hi = torch.where(interval.hi < near, hi.clamp(max=greatest), hi)
         lo = torch.where(interval.lo >= 0, lo.clamp(min=0), lo)
         hi = torch.where(interval.hi <= 0, hi.clamp(max=0), hi)
     # The reference may itself be a rounding error outside.
@@ -381,7 +389,7 @@ def _clipped(op: OpSpec, interval: Interval, lo: Tensor, hi: Tensor) -> tuple[Te
         lo = torch.minimum(lo.clamp(min=least), interval.lo)
     if most < math.inf:
         hi = torch.maximum(hi.clamp(max=most), interval.hi)
-    return lo, hi
+    return Interval(lo, hi, wide.any)
 
 
 def _error_free(
@@ -413,6 +421,10 @@ def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
     return not all(whole(intervals[n]) for n in node.inputs)
 
 
+NEXT = 0.25
+"""Half a unit in the last place in unit roundoffs of a number: a half at least, with room."""
+
+
 def _begun(
     interval: Interval,
     maker: OpSpec,
@@ -423,14 +435,18 @@ def _begun(
     """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
 
     maker, inputs: what computes the sum. As every step rounds what it began with, a large bias
-    costs digits that the sum and an addition behind it would not lose.
+    costs digits that the sum and an addition behind it would not lose. A bias beside which all
+    terms are less than half a unit in the last place costs none: every step rounds to the bias.
     """
     if not isinstance(maker, Summing):
         return interval
-    steps = maker.terms(*[b.far() for b in inputs])
+    far = [b.far() for b in inputs]
+    steps, terms = maker.terms(*far), maker.absolute(*far)
     for other in others:
         if _fits(other, interval):
-            error = precision.twice * sum_radius(precision.u, steps, other.far().abs())
+            size = other.far().abs()
+            error = precision.twice * sum_radius(precision.u, steps, size)
+            error = torch.where(terms < NEXT * precision.u * size, 0.0, error)
             interval = Interval(interval.lo - error, interval.hi + error, interval.any)
     return interval
 

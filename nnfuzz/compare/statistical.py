@@ -62,7 +62,7 @@ def narrowed(
     try:
         for number in range(sampling.samples):
             noise = Noise(torch.Generator().manual_seed(sampling.seed + number))
-            values = reference(bounds.graph, params, noise)
+            values = reference(bounds.graph, {**bounds.params, **params}, noise)
             for name, own in wanted.items():
                 with np.errstate(invalid="ignore"):
                     far[name] = np.maximum(far[name], np.abs(values[name].numpy() - own.ref))

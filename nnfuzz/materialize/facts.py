@@ -38,6 +38,8 @@ class Facts:
     computed: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
+    given: Arrays = field(default_factory=dict)
+    """Values of inputs of the model that may decide on shapes."""
     uncomputed: set[str] = field(default_factory=set)
     """Outputs of nodes that onnx.reference does not compute: they need a spec."""
 

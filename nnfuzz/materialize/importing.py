@@ -10,17 +10,19 @@ weights; a weight whose elements are all equal keeps its value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import onnx
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.sizes import renamed
+from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.instances import Instance, by_lowering, by_name
 from nnfuzz.materialize.regions import Region
-from nnfuzz.materialize.static import OnnxImportError, Source, nothing, static
+from nnfuzz.materialize.static import OnnxImportError, Source, inside, nothing, static
 from nnfuzz.materialize.walk import bodies
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import ConstraintError
@@ -61,14 +63,22 @@ class ImportedModel:
         return sum(opaque) + sum(not isinstance(n.op, Opaque) for n in self.graph.nodes)
 
 
-def import_onnx(model: onnx.ModelProto, registry: OpRegistry, opset: int) -> ImportedModel:
+def import_onnx(
+    model: onnx.ModelProto,
+    registry: OpRegistry,
+    opset: int,
+    given: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> ImportedModel:
     """As much of the model as a graph can hold.
+
+    given: values of the model's inputs, if they are known. Those that decide on shapes, or are an
+    attribute of an operator, become constants.
 
     What nodes would have computed that are left out, of a foreign domain for instance, becomes an
     input; sequences and tensors whose size depends on data occur inside of opaque nodes only.
     Raises: OnnxImportError if nothing is left.
     """
-    source = static(model, opset)
+    source = static(model, opset, given)
     draft = _Draft()
     draft.graph.inputs += [_declared(draft, source, name, "p") for name in source.inputs]
     for region in source.regions:
@@ -136,7 +146,11 @@ def _check(graph: Graph) -> None:
 
 
 def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
-    described = _described(source, region, registry)
+    described = (
+        _described(source, region, registry)
+        or _decided(source, region, registry)
+        or _expanded(source, region, registry)
+    )
     unrun = [n for n in region.nodes if not set(source.uncomputed).isdisjoint(n.output)]
     if described is None and unrun:
         draft.lost += [(n.op_type, "onnx.reference does not compute it") for n in unrun]
@@ -186,7 +200,56 @@ def _described(source: Source, region: Region, registry: OpRegistry) -> Instance
     return None
 
 
+def _decided(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+    """The node as an instance of a spec that has given inputs as attributes."""
+    values = {name: source.given[name] for name in region.inputs if name in source.given}
+    if not values:
+        return None
+    found = _described(replace(source, constants={**source.constants, **values}), region, registry)
+    if found is not None:
+        source.constants.update((n, a) for n, a in values.items() if n not in found.inputs)
+    return found
+
+
+def _expanded(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+    """The node as the operators that it amounts to, if all of them have a spec."""
+    try:
+        inner = inside(source, *region.nodes)
+        draft = _Draft()
+        for name in inner.inputs:
+            draft.graph.inputs.append(_declared(draft, inner, name, "p"))
+        for part in inner.regions:
+            _append(draft, inner, part, registry)
+        for name in region.outputs:
+            _read_by(draft, inner, name)  # some are constants
+    except Exception:  # several nodes, or what a step raises
+        return None
+    graph = draft.graph
+    opaque = inner.lost or any(isinstance(node.op, Opaque) for node in graph.nodes)
+    if opaque or any(value.type.dtype.carried for value in graph.values.values()):
+        return None
+    rename(graph, {own: name for name, own in draft.names.items()})
+    kept, inputs, takes, gives = _kept(source, region)
+    graph.values |= {n: Value(n, t) for n, t in zip(inputs, takes)}
+    graph.weights = [name for name in graph.weights if name not in inputs]
+    graph.inputs, graph.outputs, graph.prescribed = inputs, list(region.outputs), {}
+    if not all(graph.type(n).same(t) for n, t in zip(graph.outputs, gives)):
+        return None
+    spec = registry.expanded
+    held = {n: inner.constants[n].astype(graph.type(n).dtype.numpy) for n in graph.weights}
+    op = spec.of(kept, source.opset, takes, gives, meaning=spec.told(graph, held))
+    return Instance(op, inputs, list(region.outputs))
+
+
 def _undescribed(source: Source, region: Region) -> Instance:
+    graph, inputs, takes, gives = _kept(source, region)
+    return Instance(Opaque.of(graph, source.opset, takes, gives), inputs, list(region.outputs))
+
+
+def _kept(
+    source: Source, region: Region
+) -> tuple[onnx.GraphProto, list[str], list[TensorType], list[TensorType]]:
+    """The nodes of a region with their small constants; what it reads besides; types of both."""
     kept = [n for n in region.inputs if n in source.constants]
     small = {name for name in kept if source.constants[name].size <= SMALL}
     inputs = [name for name in region.inputs if name not in small]
@@ -195,4 +258,4 @@ def _undescribed(source: Source, region: Region) -> Instance:
     graph.output.extend(protos.declarations(source.types, region.outputs))
     graph.initializer.extend(protos.tensor(n, source.constants[n]) for n in sorted(small))
     takes, gives = ([source.types[n] for n in names] for names in (inputs, region.outputs))
-    return Instance(Opaque.of(graph, source.opset, takes, gives), inputs, list(region.outputs))
+    return graph, inputs, takes, gives

@@ -8,6 +8,7 @@ and counts as constant, so that a Reshape behind it has a known type.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -15,7 +16,9 @@ from onnx import checker, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
+from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import (
+    Arrays,
     Facts,
     Types,
     Unknown,
@@ -29,7 +32,7 @@ from nnfuzz.materialize.facts import (
     run,
     tensor_type,
 )
-from nnfuzz.materialize.pinning import pinned
+from nnfuzz.materialize.pinning import pinned, take_given
 from nnfuzz.materialize.walk import bodies, reads
 
 READ_SHAPES = ("Shape", "Size")
@@ -45,9 +48,12 @@ SMALL = 16
 """Largest constant, in elements, that may describe a shape."""
 
 
-def infer(graph: onnx.GraphProto, opset: int) -> Facts:
-    """What is known of the values of a graph whose inputs have types of known sizes."""
-    found = Facts(opset)
+def infer(graph: onnx.GraphProto, opset: int, given: Arrays = MappingProxyType({})) -> Facts:
+    """What is known of the values of a graph whose inputs have types of known sizes.
+
+    given: values that inputs have where they decide on shapes.
+    """
+    found = Facts(opset, given=given)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
     found.types.update((i.name, i.type) for i in graph.input)
     found.free.update(i.name for i in graph.input)
@@ -79,7 +85,8 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
     if _folds(found, node, needed):
         return
     _check(node, found.opset)
-    outputs = pinned(found, node, needed, declared) or outputs_of(found, node, needed)
+    outputs = _inside(found, node) if any(bodies(node)) else {}
+    outputs = outputs or pinned(found, node, needed, declared) or outputs_of(found, node, needed)
     for name in filter(None, node.output):
         if name not in outputs and is_static(declared.get(name)):
             outputs[name] = declared[name]
@@ -92,6 +99,25 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
     _computed(found, node, needed)
+
+
+def plain_step(found: Facts, node: onnx.NodeProto) -> None:
+    """Add what is known of the outputs of a node whose inputs are known. Raises: any exception."""
+    _step(found, node, {})
+
+
+def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+    """The types of what the sub-graphs of a node compute; nothing if they cannot be expanded.
+
+    The number of turns, and the first condition, are given ones if they are inputs of the model.
+    """
+    if node.op_type == "Loop":
+        take_given(found, node.input[:2])
+    try:
+        inner = expansion(found, node, plain_step)[1]
+    except Exception:  # whatever a step raises
+        return {}
+    return {name: inner.types[name] for name in node.output if name}
 
 
 def _as_many(taken: onnx.TypeProto, given: Types) -> bool:

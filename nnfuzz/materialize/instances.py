@@ -135,7 +135,7 @@ def _yields(
 def _operands(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[list[str]]:
     """Which inputs of the node may be those of the spec: all that are no constants, and some."""
     given = [name for name in node.input if name]
-    least, most = spec.arity()
+    least, most = spec.arity()[0], spec.most_inputs()
     held = [name for name in given if name in source.types]
     spare = [i for i, name in enumerate(given) if name in source.constants]
     if len(spare) > CONSTANTS:

@@ -36,10 +36,12 @@ def pinned(
 ) -> dict[str, onnx.TypeProto]:
     """Make constants of inputs of the model that decide on the node's shapes, and find the types.
 
-    They are the first ones under which the node runs, and has the shapes declared if any have that.
-    Nothing if there are no such inputs, or no numbers are found.
+    They are the given ones, or the first ones under which the node runs, and has the shapes
+    declared if any have that. Nothing if there are no such inputs, or no numbers are found.
     """
     types = _decisive(facts, node, needed)
+    known = take_given(facts, types)
+    types = {name: type_ for name, type_ in types.items() if name not in known}
     wanted = {n: t for n in node.output if (t := expressed(declared.get(n))) is not None}
     others = [expressed(facts.types[n]) for n in needed if n not in types]
     shapes = [t.sizes for t in (*wanted.values(), *others) if t is not None]
@@ -52,6 +54,14 @@ def pinned(
                 facts.free.difference_update(values)
                 return outputs
     return {}
+
+
+def take_given(facts: Facts, names: Iterable[str]) -> set[str]:
+    """Make constants of those of the values that are inputs of the model with a given value."""
+    values = {n: facts.given[n] for n in names if n in facts.given and n in facts.free}
+    facts.constants.update(values)
+    facts.free.difference_update(values)
+    return {*values}
 
 
 def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict[str, TensorType]:

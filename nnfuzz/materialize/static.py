@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -12,8 +12,10 @@ from onnx import inliner, version_converter
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Facts, expressed, is_static
-from nnfuzz.materialize.inference import infer
+from nnfuzz.materialize.inference import infer, plain_step
+from nnfuzz.materialize.pinning import decides
 from nnfuzz.materialize.regions import Region, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 from nnfuzz.materialize.walk import graphs, reads
@@ -33,7 +35,8 @@ class Source:
     in; computed: those of them that nodes make from the inputs' shapes. inputs: those of the model
     and what left out nodes would have made. sizes: of dimensions that the model leaves open.
     lost: the operators of nodes that are left out, and why. uncomputed: outputs of nodes that
-    onnx.reference does not compute, so that they need a spec.
+    onnx.reference does not compute, so that they need a spec. given: values of small inputs, which
+    become constants where an operator has them as attributes. facts: what it was made of.
     """
 
     regions: tuple[Region, ...]
@@ -46,18 +49,20 @@ class Source:
     sizes: Mapping[str, int]
     lost: tuple[tuple[str, str], ...]
     uncomputed: Collection[str] = ()
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: Facts = field(default_factory=lambda: Facts(0))
 
 
-def static(model: onnx.ModelProto, opset: int) -> Source:
+def static(model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray]) -> Source:
     """The model at an opset, with sizes for open dimensions under which most of it can be taken.
 
-    Raises: OnnxImportError if no part of it can be.
+    given: values of inputs, if they are known. Raises: OnnxImportError if no part can be taken.
     """
     graph = _free(_converted(model, opset).graph)
     tried = []
     for sizes in assignments(open_sizes(graph), literals(graph)):
         copy = sized(graph, sizes)
-        tried.append((sizes, copy, infer(copy, opset)))
+        tried.append((sizes, copy, infer(copy, opset, given)))
         if not tried[-1][-1].failed:
             break
     return _source(*min(tried, key=lambda one: len(one[-1].failed)))
@@ -80,7 +85,19 @@ def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> S
         raise OnnxImportError(nothing(reasons))
     computed = frozenset(found.computed & made)
     known = types, constants, computed, inputs, outputs
-    return Source(tuple(parts), *known, found.opset, sizes, reasons, found.uncomputed)
+    small = {n: a for n, a in found.given.items() if n in inputs and decides(types[n])}
+    notes = reasons, found.uncomputed, small, found
+    return Source(tuple(parts), *known, found.opset, sizes, *notes)
+
+
+def inside(source: Source, node: onnx.NodeProto) -> Source:
+    """What a node of a model amounts to (nnfuzz.materialize.expansion), as a model of its own.
+
+    Raises: any exception if it does not amount to other nodes.
+    """
+    nodes, found = expansion(source.facts, node, plain_step)
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    return _source({}, onnx.GraphProto(name="inside", node=nodes, output=outputs), found)
 
 
 def _held(found: Facts, name: str) -> TensorType | None:

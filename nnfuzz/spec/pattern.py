@@ -14,6 +14,9 @@ ANY_RANGE: Range = (-math.inf, math.inf)
 ROOM = 1e-3
 """How much two ranges overlap for values inside of both to be found by search."""
 
+DEEPEST = 10
+"""The rank of the deepest tensors that models of others may have."""
+
 R = TypeVar("R")
 
 
@@ -37,7 +40,7 @@ class In:
 
     var: name of the type variable; inputs that share it share their dtype.
     dtypes: what the variable ranges over (only the first pattern of a variable counts).
-    ranks: inclusive range of ranks.
+    ranks: inclusive range of the ranks that are generated.
     weight: usually a parameter of the model, so usually a fresh placeholder.
     index: its values are bounded by a shape, so always a fresh placeholder (see `integer_range`).
     narrow: few values are valid (scales of quantisation), so always a fresh placeholder as well.
@@ -51,8 +54,13 @@ class In:
     narrow: bool = False
 
     def ranked(self, rank: int) -> bool:
-        """Whether it takes tensors of that rank."""
+        """Whether generation gives it tensors of that rank."""
         return self.ranks[0] <= rank <= self.ranks[1]
+
+    @property
+    def deepest(self) -> int:
+        """The greatest rank that it admits: more than is generated where any rank goes."""
+        return DEEPEST if self.ranks[0] <= 2 and self.ranks[1] >= 4 else self.ranks[1]
 
     @property
     def fresh(self) -> bool:

@@ -6,9 +6,11 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from importlib.metadata import entry_points
 from types import ModuleType
 
+from nnfuzz.spec.expanded import Expanded
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.waiver import NONE, Waivers
@@ -40,15 +42,25 @@ class OpRegistry:
         self._specs[spec.name] = spec
 
     def get(self, name: str) -> type[OpSpec]:
-        """`Opaque`, which is never listed, is always known. Raises: KeyError naming close ones."""
+        """`Opaque` and `Expanded`, which are never listed, are always known.
+
+        Raises: KeyError naming close ones.
+        """
         if name == Opaque.name:
             return Opaque
+        if name == Expanded.name:
+            return self.expanded
         try:
             return self._specs[name]
         except KeyError:
             close = difflib.get_close_matches(name, self._specs, 3, 0.5)
             hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(self)}"
             raise KeyError(f"unknown operator {name!r}; {hint}") from None
+
+    @cached_property
+    def expanded(self) -> type[Expanded]:
+        """`Expanded` whose graphs consist of operators of this registry."""
+        return type(Expanded.name, (Expanded,), {"lookup": self.get})
 
     def select(self, names: Iterable[str]) -> OpRegistry:
         """The registry restricted to some operators. Raises: KeyError for an unknown one."""

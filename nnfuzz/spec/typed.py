@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from nnfuzz.spec.draw import Draw
 
 
+MOST = 1 << 12
+"""Inputs of an operator of a foreign model."""
+
+
 class ConstraintError(ValueError):
     """Inputs or attributes that an operator's `requires` does not admit."""
 
@@ -45,6 +49,12 @@ class Typed(Attributed):
     def arity(cls) -> tuple[int, int]:
         """The least and greatest number of inputs."""
         return cls.variadic or (len(cls.inputs), len(cls.inputs))
+
+    @classmethod
+    def most_inputs(cls) -> int:
+        """The greatest number of inputs that it admits: more than are generated of the same."""
+        most = cls.arity()[1]
+        return MOST if most > len(cls.inputs) else most
 
     @classmethod
     def bound(cls) -> dict[str, int]:
@@ -150,7 +160,7 @@ class Typed(Attributed):
 
         Raises: ConstraintError naming the operator and the condition.
         """
-        lo, hi = self.arity()
+        lo, hi = self.arity()[0], self.most_inputs()
         if not lo <= len(inputs) <= hi:
             raise ConstraintError(f"{self!r} takes {lo} to {hi} inputs, got {len(inputs)}")
         bound: dict[str, DType] = {}
@@ -159,7 +169,7 @@ class Typed(Attributed):
             first = next(p for p in self.inputs if p.var == pattern.var)
             if type_.dtype is not expected or type_.dtype not in first.dtypes:
                 raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
-            if not pattern.ranked(type_.rank):
+            if not pattern.ranks[0] <= type_.rank <= pattern.deepest:
                 raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
         for i, condition in enumerate(self.requires(*inputs)):
             if isinstance(condition, BoolExpr):

@@ -40,7 +40,7 @@ def case_of_model(
     """
     opset = _opset(model)
     try:
-        imported = import_onnx(_at_shapes(model, inputs or {}), registry, opset)
+        imported = import_onnx(_at_shapes(model, inputs or {}), registry, opset, inputs or {})
     except OnnxImportError as error:
         raise ModelError(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()

@@ -205,7 +205,7 @@ def test_a_sub_graph_reads_outer_values_by_their_new_names():
             y = Abs(r)
         }"""
     )
-    assert [repr(node.op) for node in graph.nodes] == ["Neg", "Opaque<If>", "Abs"]
+    assert [repr(node.op) for node in graph.nodes] == ["Neg", "Expanded<If>", "Abs"]
     model = emit_model(graph, {}, 20)
     onnx.checker.check_model(model, full_check=True)
     runner = onnx.reference.ReferenceEvaluator(model)

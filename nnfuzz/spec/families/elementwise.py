@@ -40,6 +40,8 @@ class Elementwise(OpSpec):
     """Bounds of the outputs, whatever the inputs."""
     selects: ClassVar[bool] = False
     """Whether the first of three inputs, a condition, chooses one of the others."""
+    typing: ClassVar[int] = 0
+    """How many of the inputs, the last ones, tell a dtype and nothing else."""
 
     @per_input
     def value_range(self, *ranges: Range) -> Range:
