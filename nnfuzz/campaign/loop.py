@@ -30,9 +30,10 @@ from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.probe import Prober
-from nnfuzz.campaign.producer_pool import Job, ProducerPool
+from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.rows import EventRow
 from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
@@ -127,15 +128,11 @@ class Loop:
         self._probe_first()
         with _heap_frozen():
             self.cpu.begin()
-            while not self._over():
-                if not self._leads:
-                    self._probe_first()  # whoever has led is lost
-                self.epochs.advance(self._jobs.next_index)
-                self._jobs.end = self.epochs.end
-                if self._held_up():
-                    for pool in self.backends:
-                        pool.aside.give_up_probes()
-                self._step(self._next_job)
+            try:
+                self._fuzz()
+            except PoolError as error:
+                self._blame_for_end(error)
+                raise
             self._settle()
             self.epochs.publish()
             self.recorder.complete = True
@@ -145,6 +142,17 @@ class Loop:
             self.reducer.close()
             self.recorder.arrange()
             self._tick(final=True)
+
+    def _fuzz(self) -> None:
+        while not self._over():
+            if not self._leads:
+                self._probe_first()  # whoever has led is lost
+            self.epochs.advance(self._jobs.next_index)
+            self._jobs.end = self.epochs.end
+            if self._held_up():
+                for pool in self.backends:
+                    pool.aside.give_up_probes()
+            self._step(self._next_job)
 
     def probe(self, keys: Iterable[str]) -> None:
         """Probes the signatures, and nothing else. Raises: PoolError."""
@@ -324,6 +332,8 @@ class Loop:
         if isinstance(event, Reply) and not isinstance(test, Probe):
             self.cpu.add_phases(event.value.cpu)
         self.probes += isinstance(test, Probe) and not self._probing
+        if isinstance(event, Death) and event.from_outside and self._jobs.put_back(test):
+            return
         if not isinstance(event, Reply):
             self._keep(lost(test, event, epoch))
             if isinstance(test, Probe) and not self._suspects.gives_up(test):
@@ -393,6 +403,14 @@ class Loop:
     def _keep(self, evidence: Evidence) -> None:
         self.faults += sum(event.kind == FAULT for event in evidence.events)
         self.recorder.record(evidence)
+
+    def _blame_for_end(self, error: PoolError) -> None:
+        """Keeps that the session ended at a test, so that sessions to come do not all end there."""
+        test = error.test
+        if isinstance(test, Numbered):
+            epoch = next((run.epoch for run in self._runs if run.test == test), self.epochs.number)
+            event = EventRow(test, FAULT, "", "run", "", str(error))
+            self._keep(Evidence(test, epoch, status=FAULT, events=(event,)))
 
     # -- watching -----------------------------------------------------------------------------
 

@@ -20,17 +20,19 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
 from nnfuzz.campaign.tables.database import StoreError, dumps, end_of, loads
 from nnfuzz.campaign.tables.errors import Errors
-from nnfuzz.campaign.tables.packed import Row
+from nnfuzz.campaign.tables.packed import STATISTICS, Row
 from nnfuzz.campaign.tables.repairs import Repairs
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
 from nnfuzz.campaign.tables.watched import Watched
 from nnfuzz.ir.features import Features
 from nnfuzz.report.page_figures import TestLine
-from nnfuzz.testcase.test_id import Probe, parse_id
+from nnfuzz.testcase.test_id import Numbered, Probe, parse_id
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
 """Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
+MOST_FAULTS = 2
+"""Of one test, after which no session tries it again."""
 __all__ = ["FILE", "Store", "StoreError"]
 
 
@@ -92,6 +94,25 @@ class Store(Sessions, Repairs, Errors, Watched):
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [now, str(e.test), e.kind, e.backend, e.stage, e.signal, e.message, e.details],
         )
+
+    def forget_faults(self, seed: int) -> tuple[list[int], list[int]]:
+        """Removes the tests that a fault of nnfuzz left without a result, so that they are made
+        again; one that had a fault twice stays as it is. Returns the indexes of both, sorted.
+        """
+        query = """
+            SELECT idx, (SELECT count(*) FROM events
+                WHERE test = ? || idx AND kind IN ('fault', 'retried'))
+            FROM tests WHERE status = 'fault' ORDER BY idx"""
+        of_seed = str(Numbered(seed, 0)).removesuffix("0")
+        faults = dict(self._db.execute(query, [of_seed]).fetchall())
+        again = [index for index, count in faults.items() if count < MOST_FAULTS]
+        with self._transaction():
+            for table in ("tests", "errors", *STATISTICS):
+                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", [(i,) for i in again])
+            told = [(f"{of_seed}{index}",) for index in again]
+            query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
+            self._db.executemany(query, told)
+        return again, sorted(faults.keys() - again)
 
     def tests(self) -> Iterator[TestRow]:
         """All rows by index."""

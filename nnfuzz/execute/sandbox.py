@@ -46,6 +46,11 @@ processes takes some thousandths."""
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
 """Of a job whose worker ends by no doing of its own, by all that is known."""
+MOST_KILLS, MOST_STARTS = 8, 50
+"""SIGKILLs that nobody here has sent to a worker, after which they are taken for the doing of the
+job that it was at, and for that of its start. Whoever kills processes at random, the kernel for
+want of memory say, does not meet one job that often.
+"""
 ROUND_BYTES = 64 << 20
 """Of the answers of one worker, before the campaign has looked at them: the rest waits in the
 socket, and the worker with it.
@@ -76,6 +81,8 @@ class _Job:
     baseline: int = 0
     parts: int = 0
     retries: int = 0
+    kills: int = 0  # from outside, of workers that had begun it
+    starts: int = 0  # that somebody outside has killed
     next_check: float = 0.0
 
 
@@ -324,15 +331,10 @@ class Sandbox:
             return []
         # Damage to the page itself counts as begun.
         begun = process.ready and process.status.job != process.jobs - 1
-        # It ended by an earlier job's doing before it began this one, or somebody else killed it.
-        killed = process.ended == -signal.SIGKILL and not process.cause
-        damaged = bool(process.note) and not job.retries  # an earlier job may have left that, too
-        still = process.cause is DeathKind.STANDSTILL and not job.retries
-        innocent = killed or damaged or still or (process.ready and not begun)
-        if innocent and not job.parts and job.retries < MOST_RETRIES:
+        if (again := _again(process, job, begun)) and not job.parts:
             self._discard()
             self.start()
-            self._send(replace(job, retries=job.retries + 1, worked=None))
+            self._send(replace(again, worked=None))
             return []
         self._job = None
         death = self._death(process, job, begun)
@@ -454,6 +456,19 @@ def _poll(sandboxes: list[Sandbox], seconds: float) -> set[Sandbox]:
                 concerned[fd] = [sandbox]
     ready = poll.poll(max(1, int(seconds * 1000)))
     return {sandbox for fd, _ in ready for sandbox in concerned[fd]}
+
+
+def _again(process: WorkerProcess, job: _Job, begun: bool) -> _Job | None:
+    """The job as another worker gets it, if the end of this one was not its doing; else None."""
+    if process.ended == -signal.SIGKILL and not process.cause:
+        if begun:
+            return replace(job, kills=job.kills + 1) if job.kills < MOST_KILLS else None
+        return replace(job, starts=job.starts + 1) if job.starts < MOST_STARTS else None
+    damaged = bool(process.note) and not job.retries  # an earlier job may have left that, too
+    still = process.cause is DeathKind.STANDSTILL and not job.retries
+    earlier = process.ready and not begun  # what an earlier job has done ended it
+    innocent = (damaged or still or earlier) and job.retries < MOST_RETRIES
+    return replace(job, retries=job.retries + 1) if innocent else None
 
 
 def _signal_name(number: int) -> str:

@@ -127,6 +127,9 @@ class Stub:
                 "generated_for": GENERATED_FOR,
             }
             return {"failed": failed}, {}
+        if how == "divide":
+            report("inputs")
+            os.kill(os.getpid(), signal.SIGFPE)
         fail(how)
         return frame(id_, doc)
 
@@ -195,6 +198,11 @@ def failing(seed, config):
     """A good test, and one of each kind of error that takes no time."""
     plan = [how for how in HOSTILE if how.split()[0] in ("segfault", "raise", "os_exit", "panic")]
     return Stub(seed, ["nothing import none", *plan, "raise execute O0", "produce export"])
+
+
+def dividing(seed, config):
+    """One test in ten whose inputs kill what computes the expected outputs."""
+    return Stub(seed, ["nothing import none"] * 9 + ["produce divide"])
 
 
 def drowsy(seed, config):
