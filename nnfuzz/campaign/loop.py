@@ -106,6 +106,9 @@ class Loop:
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
         self._suspects = Suspects(recorder, prober, waited_for=not config.timed)
+        if config.timed:
+            for pool in backends:
+                pool.aside.known = self._suspects.known
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
         self._jobs = JobSource(config.seed, indexes or self._indexes(), prober, self._produced)
@@ -375,7 +378,7 @@ class Loop:
         self.producers.urgent.append(job)
 
     def knows(self, signature: str, test: TestId) -> bool:
-        return self.recorder.knows(signature, test)
+        return signature in self._suspects.known or self.recorder.knows(signature, test)
 
     def ended(self, run: TestRun, evidence: Evidence) -> None:
         """For test runs: keeps the evidence and learns from it."""
@@ -388,12 +391,13 @@ class Loop:
                 failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
         self._keep(evidence)
+        self._suspects.confirm(evidence.confirmed)
         if isinstance(run.test, Probe) and not self._suspects.gives_up(run.test):
             self.prober.finished(run.test, run.outcomes)
 
-    def suspected(self, run: TestRun, waiting: Waiting) -> None:
-        """For test runs: one looks like a hang."""
-        self._suspects.add(run, waiting)
+    def suspected(self, run: TestRun, waiting: Waiting) -> str:
+        """For test runs: one looks like a hang. Returns its signature."""
+        return self._suspects.add(run, waiting)
 
     def dropped(self, run: TestRun) -> None:
         """For test runs: there is nothing more to come of one."""
@@ -416,6 +420,8 @@ class Loop:
 
     def _tick(self, final: bool = False) -> None:
         self._last_tick = time.monotonic()
+        if told := self._suspects.most(self.recorder.figures.tests - self._tests_before):
+            self.observer.note(told)
         self.observer.update(self.snapshot("done" if final else None))
 
     def snapshot(self, phase: str | None = None) -> Snapshot:

@@ -37,7 +37,7 @@ class Services(Protocol):
     def judge(self, job: Job) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
     def ended(self, run: TestRun, evidence: Evidence) -> None: ...
-    def suspected(self, run: TestRun, waiting: Waiting) -> None: ...
+    def suspected(self, run: TestRun, waiting: Waiting) -> str: ...
     def dropped(self, run: TestRun) -> None: ...
 
 
@@ -121,8 +121,8 @@ class TestRun(Asking):
 
     # -- what takes long ------------------------------------------------------------------------
 
-    def suspected(self, waiting: Waiting) -> None:
-        self.services.suspected(self, waiting)
+    def suspected(self, waiting: Waiting) -> str:
+        return self.services.suspected(self, waiting)
 
     def dropped(self) -> None:
         self.services.dropped(self)

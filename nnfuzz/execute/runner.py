@@ -406,7 +406,7 @@ def _outcome(death: Death) -> Outcome:
 
 def _cause(death: Death) -> str:
     if death.kind is DeathKind.TIMEOUT:
-        return "exceeded the time limit"
+        return death.note or "exceeded the time limit"
     if death.kind is DeathKind.MEMORY:
         return f"{Outcome.MEMORY_LIMIT} exceeded"
     if death.kind is DeathKind.EXIT:

@@ -199,6 +199,12 @@ class Sandbox:
         about = str(header.get("id") or header.get("do", ""))
         self._send(_Job(wire.encode(header, blobs), about, reply, part, seconds))
 
+    def expire(self, why: str) -> None:
+        """Ends the job in hand as if its time were over. why: for people."""
+        if self._job is not None and self._process is not None and not self._process.killed:
+            self._process.note = why
+            self._process.kill(DeathKind.TIMEOUT)
+
     def call(
         self,
         header: dict[str, Any],
@@ -464,7 +470,9 @@ def _again(process: WorkerProcess, job: _Job, begun: bool) -> _Job | None:
         if begun:
             return replace(job, kills=job.kills + 1) if job.kills < MOST_KILLS else None
         return replace(job, starts=job.starts + 1) if job.starts < MOST_STARTS else None
-    damaged = bool(process.note) and not job.retries  # an earlier job may have left that, too
+    damaged = (
+        process.cause is DeathKind.CRASH and not job.retries
+    )  # an earlier job may have left that, too
     still = process.cause is DeathKind.STANDSTILL and not job.retries
     earlier = process.ready and not begun  # what an earlier job has done ended it
     innocent = (damaged or still or earlier) and job.retries < MOST_RETRIES

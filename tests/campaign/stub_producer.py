@@ -210,6 +210,11 @@ def drowsy(seed, config):
     return Stub(seed, ["nothing import none"] * 19 + ["hang compile O0"])
 
 
+def stuck(seed, config):
+    """Models of which most never come back."""
+    return Stub(seed, ["nothing import none", *["hang compile O0"] * 3])
+
+
 def huge(seed, config):
     """One model in ten of which a level returns 300 MB."""
     return Stub(seed, ["nothing import none"] * 9 + ["huge execute O0"])
