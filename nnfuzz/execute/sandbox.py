@@ -43,6 +43,10 @@ TICK_SECONDS = 0.05
 STILL_SECONDS, COMPUTING = 5.0, 0.05
 """Between looks at whether a service computes; of that time, what is computing. Waiting for other
 processes takes some thousandths."""
+SWELLING = 200
+"""A job that grows by such a part of its memory in a tick has used all of it in 10 seconds. It gets
+twice the time, so that the memory decides what its end is called, not which limit is smaller.
+"""
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
 """Of a job whose worker ends by no doing of its own, by all that is known."""
@@ -79,6 +83,8 @@ class _Job:
     computed: float = 0.0  # on the clock, when it was seen to compute last
     looked: float = 0.0  # on the clock
     baseline: int = 0
+    grown: int = 0  # bytes beyond that
+    swells: bool = False  # whether it grows so fast that its memory decides what it is
     parts: int = 0
     retries: int = 0
     kills: int = 0  # from outside, of workers that had begun it
@@ -372,15 +378,18 @@ class Sandbox:
             if process.killed.exceeds(KILL_SECONDS, self.server.pid):
                 self.server.restart("a worker to be killed")
             return
-        late = job.clock.exceeds(job.limit, process.pid or self.server.pid)
+        now = time.monotonic()
+        if self.limits.memory_bytes and process.ready and now > job.next_check:
+            job.next_check = now + TICK_SECONDS
+            before, job.grown = job.grown, process.private_bytes() - job.baseline
+            job.swells = job.grown - before > self.limits.memory_bytes // SWELLING
+            if job.grown > self.limits.memory_bytes:
+                process.kill(DeathKind.MEMORY)
+                return
+        limit = job.limit * (2 if job.swells else 1)
+        late = job.clock.exceeds(limit, process.pid or self.server.pid)
         if late or self._stands_still(process, job):
             self._expire(process, job)
-        elif self.limits.memory_bytes and process.ready:
-            now = time.monotonic()
-            if now > job.next_check:
-                job.next_check = now + TICK_SECONDS
-                if process.private_bytes() - job.baseline > self.limits.memory_bytes:
-                    process.kill(DeathKind.MEMORY)
 
     def _stands_still(self, process: WorkerProcess, job: _Job) -> bool:
         """Whether a service of nnfuzz itself has not computed for longer than it may."""

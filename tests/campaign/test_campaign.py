@@ -319,11 +319,14 @@ def test_a_campaign_without_any_test_case_gives_up(tmp_path):
     assert summary["tests"] == 0 and summary["faults"] == PATIENCE - 1
 
 
-def test_ctrl_c_ends_with_the_summary(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_ends_with_the_summary(tmp_path, number):
     folder = tmp_path / "c"
     process = start(folder, 100_000, "quiet", "hostile")
     wait_for_tests(folder, 20)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
+    if number == signal.SIGHUP:  # as shells and the kernel do, both
+        process.send_signal(number)
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 0, output
     assert "ending" in output and "done:" in output
