@@ -243,19 +243,20 @@ class Loop:
     def _reduce_rest(self) -> None:
         """Reduces what could not be reduced on the way, for a time that is announced."""
         waiting = self.recorder.open()
-        if not self.reducer.waiting() or self._stopped():
+        left = self.reducer.waiting() or self.reducer.owed()
+        if not left or self._stopped():
             return
         settings = self.config.reducer
         grace = max(settings.grace, self.reducer.share() * self.seconds())
         self.observer.note(
-            f"the campaign is over; reducing {counted(waiting, 'finding')}, at most {grace:.0f} s "
+            f"the campaign is over; reducing {counted(max(1, waiting), 'finding')}, "
+            f"at most {grace:.0f} s "
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
         )
         self._reduce_until = time.monotonic() + grace
         over = lambda: self._stopped() or not self._reducing_left()  # noqa: E731
         self.reducer.finish(os.cpu_count() or 1, self._wait, over)
-        left = self.recorder.open()
-        if left:
+        if left := self.recorder.open():
             self.observer.note(f"{counted(left, 'finding')} not reduced; nnfuzz reduce goes on")
 
     def _step(self, next_job: Callable[[], Job | None]) -> None:
