@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -58,9 +59,8 @@ def test_the_first_line_says_what_is_tested():
 
 def test_indexes_without_a_test_are_told_with_the_reason():
     """--tests 300 that makes 299."""
-    told = dict.fromkeys(("faults", "habits", "by_design", "flaky", "unconfirmed_hangs"), {})
-    summary = {**told, "tests": 299, "not_run": {"export": 1}, "regressions": {}}
-    line, *_ = _notes({**summary, "avoided": [], "refused": 0, "unreduced": 0})
+    summary = defaultdict(dict, {"tests": 299, "not_run": {"export": 1}})
+    line, *_ = _notes(summary)
     assert line == (
         "no test case: export 1 (the exporter failed); of 300 indexes, which --tests counts"
     )
