@@ -209,8 +209,10 @@ class Store(Sessions, Repairs, Errors, Watched):
         clusters = Clusters.of(rows, self.ever_avoided(), self.items_of_findings())
         return by_value(clusters.together(merged(rows, reductions, self.suspects()), reductions))
 
-    def items_of_findings(self) -> dict[str, frozenset[str]]:
-        """Signature -> operator signatures and edges of the first model that showed it."""
+    def items_of_findings(self) -> dict[str, tuple[str, ...]]:
+        """Signature -> operator signatures and edges of the first model that showed it. Each text
+        is there once: a set for each signature takes eight times the memory.
+        """
         query, found = "SELECT items FROM tests WHERE idx = ?", {}
         for signature, text in self._db.execute("SELECT signature, test FROM findings"):
             test = parse_id(text)
@@ -218,7 +220,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 told = test.signature
             else:
                 told = (self._db.execute(query, [test.index]).fetchone() or ("",))[0]
-            found[signature] = frozenset(map(sys.intern, told.splitlines()))
+            found[signature] = tuple(map(sys.intern, told.splitlines()))
         return found
 
     def lines(
