@@ -47,6 +47,7 @@ from nnfuzz.campaign.store import Store, StoreError
 from nnfuzz.cli.cluster import Work
 from nnfuzz.cluster.leases import Leases
 from nnfuzz.execute.forkserver import MARK
+from nnfuzz.report.packed_folder import is_packed, unpacked
 
 OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
 PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
@@ -400,7 +401,8 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
             yield f"findings that only one has: {sorted(found[0].keys() ^ found[1].keys())}"
         for signature in sorted(found[0].keys() & found[1].keys()):
             rows = found[0][signature], found[1][signature]
-            if names := _differing(calm / rows[0].folder, tormented / rows[1].folder):
+            there = calm / rows[0].folder, tormented / rows[1].folder
+            if all(folder.is_dir() for folder in there) and (names := _differing(*there)):
                 yield f"files of {signature}, test {rows[0].test} and {rows[1].test}: {names}"
         seen = [set(store.occurred()) for store in (one, two)]
         if seen[0] != seen[1]:
@@ -419,10 +421,14 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
 
 def _differing(one: Path, two: Path) -> list[str]:
     """The files of a finding that differ. In texts, seconds and addresses are no difference."""
-    names = {
-        path.relative_to(top) for top in (one, two) for path in top.glob("*") if path.is_file()
-    }
-    return sorted(str(name) for name in names if _content(one / name) != _content(two / name))
+    with _readable(one) as first, _readable(two) as second:
+        files = (path for top in (first, second) for path in top.glob("*") if path.is_file())
+        names = {path.name for path in files}
+        return sorted(n for n in names if _content(first / n) != _content(second / n))
+
+
+def _readable(folder: Path) -> contextlib.AbstractContextManager[Path]:
+    return unpacked(folder) if is_packed(folder) else contextlib.nullcontext(folder)
 
 
 def _content(path: Path) -> bytes | str | None:
