@@ -20,7 +20,7 @@ from nnfuzz.campaign.order import by_value
 from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
 from nnfuzz.campaign.tables.database import StoreError, dumps, end_of, loads
 from nnfuzz.campaign.tables.errors import Errors
-from nnfuzz.campaign.tables.packed import STATISTICS, Row
+from nnfuzz.campaign.tables.packed import Row
 from nnfuzz.campaign.tables.repairs import Repairs
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
@@ -106,12 +106,10 @@ class Store(Sessions, Repairs, Errors, Watched):
         of_seed = str(Numbered(seed, 0)).removesuffix("0")
         faults = dict(self._db.execute(query, [of_seed]).fetchall())
         again = [index for index, count in faults.items() if count < MOST_FAULTS]
-        with self._transaction():
-            for table in ("tests", "errors", *STATISTICS):
-                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", [(i,) for i in again])
-            told = [(f"{of_seed}{index}",) for index in again]
-            query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
-            self._db.executemany(query, told)
+        query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
+        self._db.executemany(query, [(f"{of_seed}{index}",) for index in again])
+        if again:
+            self.forget_tests(again)
         return again, sorted(faults.keys() - again)
 
     def tests(self) -> Iterator[TestRow]:
