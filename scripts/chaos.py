@@ -1,9 +1,10 @@
 """Torments a campaign at random moments: is anything lost, counted twice, or left behind?
 
-One campaign runs undisturbed. Another one with the same settings meets faults: its workers,
-producers, fork servers and parent are killed with SIGKILL (the parent goes on with --resume),
-processes stand still for a while as behind a partition, the disk is full or slow, the clock jumps.
-In the end both must have the same tests, outcomes and findings, each once and with its folder, and
+One campaign runs undisturbed. Another one with the same settings meets faults at any moment: its
+workers, producers, fork servers and parent are killed with SIGKILL (the parent goes on with
+--resume), one job loses several processes in a row, processes stand still for a while as behind a
+partition, the disk is full or slow, the clock jumps. In the end both must have the same tests,
+outcomes and findings, each once and with its folder, of the same models and arrays to the byte, and
 there must be no process and no temporary file of it. Exits 1 otherwise.
 
     .venv/bin/python scripts/chaos.py --faults 200 -- --backend onnxruntime --tests 400
@@ -46,18 +47,21 @@ from nnfuzz.campaign.store import Store, StoreError
 from nnfuzz.cli.cluster import Work
 from nnfuzz.cluster.leases import Leases
 from nnfuzz.execute.forkserver import MARK
+from nnfuzz.report.packed_folder import is_packed, unpacked
 
 OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
 PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
 REDUCER = "reducer"
+AGAIN = "the same again and again"
 STILL, SLOW, FULL, JUMP = "standstill", "slow disk", "full disk", "jump of the clock"
 STOP = "stop for good"
 WEIGHTS = {PARENT: 2, SERVER: 3, PRODUCER: 3, WORKER: 6, REDUCER: 1}
-WEIGHTS |= {STILL: 3, STOP: 1, SLOW: 1, FULL: 1, JUMP: 2}
+WEIGHTS |= {AGAIN: 2, STILL: 3, STOP: 1, SLOW: 1, FULL: 1, JUMP: 2}
 """How often each fault occurs beside the others; the first five are kills."""
 MOST, LINE = 20, 500  # troubles that are shown, and characters of each
 GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
-EARLY = 0.8  # share of the moments before there are workers at which nothing happens
+MOST_AGAIN, AGAIN_SECONDS = 6, 3.0
+"""Kills of whatever does a job that was killed, and how long the next process is waited for."""
 STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
 JUMP_SECONDS = 10 * 365 * 86400.0
 RAYS_OWN = "Ray"
@@ -71,6 +75,9 @@ RAYS = {
 }
 """Processes of a cluster, by their command lines; those of its own are not killed one by one."""
 NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
+BINARY = (".onnx", ".npz")
+PASSING = re.compile(r"0x[0-9a-f]+|[-+]?\d+\.\d+(e-?\d+)?")
+"""What differs in texts of equal findings: addresses, and seconds of a run."""
 PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
 DISK_BYTES = 256 << 20
 
@@ -166,17 +173,37 @@ def _text(pid: int, name: str) -> str:
 
 def fault(kind: str, scene: Scene) -> bool:
     """Has a fault happen; whether it could."""
-    others = {STILL: _stand_still, STOP: _stop, SLOW: _slow, FULL: _fill, JUMP: _jump}
+    others = {
+        AGAIN: _kill_again,
+        STILL: _stand_still,
+        STOP: _stop,
+        SLOW: _slow,
+        FULL: _fill,
+        JUMP: _jump,
+    }
     if kind in others:
         return others[kind](scene)
-    if kind == PARENT and not _begun(scene.folder):
-        return False  # there is nothing to resume yet
     chosen = scene.of(kind)
     if not chosen or scene.process.poll() is not None:
         return False
     with suppress(ProcessLookupError):
         os.kill(scene.rng.choice(chosen), signal.SIGKILL)
     return True
+
+
+def _kill_again(scene: Scene) -> bool:
+    """Some job loses its process, and then the next one that does it, and so on."""
+    kind = scene.rng.choice((PRODUCER, WORKER, SERVER))
+    killed: set[int] = set()
+    for _ in range(scene.rng.randint(2, MOST_AGAIN)):
+        end = time.monotonic() + AGAIN_SECONDS
+        while not (left := sorted({*scene.of(kind)} - killed)) and time.monotonic() < end:
+            time.sleep(0.01)
+        if left and scene.process.poll() is None:
+            killed.add(chosen := scene.rng.choice(left))
+            with suppress(ProcessLookupError):
+                os.kill(chosen, signal.SIGKILL)
+    return bool(killed)
 
 
 def _stand_still(scene: Scene) -> bool:
@@ -297,8 +324,6 @@ def _disturb(
     weights.pop(RAYS_OWN, None)
     while done.faults.total() < faults and scene.process.poll() is None:
         time.sleep(scene.rng.expovariate(1 / pause))
-        if not scene.of(WORKER) and scene.rng.random() < EARLY:
-            continue
         kind = scene.rng.choices([*weights], [*weights.values()])[0]
         if scene.process.poll() is None and fault(kind, scene):
             done.faults[kind] += 1
@@ -371,9 +396,14 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
             told = [(r.digest, r.status, r.outcomes) for r in (before[index], after[index])]
             if told[0] != told[1]:
                 yield f"test {index}: {told[0]} and {told[1]}"
-        found = [{row.signature for row in store.signatures()} for store in (one, two)]
-        if found[0] != found[1]:
-            yield f"findings that only one has: {sorted(found[0] ^ found[1])}"
+        found = [{row.signature: row for row in store.signatures()} for store in (one, two)]
+        if found[0].keys() != found[1].keys():
+            yield f"findings that only one has: {sorted(found[0].keys() ^ found[1].keys())}"
+        for signature in sorted(found[0].keys() & found[1].keys()):
+            rows = found[0][signature], found[1][signature]
+            there = calm / rows[0].folder, tormented / rows[1].folder
+            if all(folder.is_dir() for folder in there) and (names := _differing(*there)):
+                yield f"files of {signature}, test {rows[0].test} and {rows[1].test}: {names}"
         seen = [set(store.occurred()) for store in (one, two)]
         if seen[0] != seen[1]:
             yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
@@ -387,6 +417,25 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
              for path in (tormented / top).glob("*")}  # fmt: skip
     if wrong := set(folders) ^ there:
         yield f"folders without a finding, or the reverse: {sorted(wrong)}"
+
+
+def _differing(one: Path, two: Path) -> list[str]:
+    """The files of a finding that differ. In texts, seconds and addresses are no difference."""
+    with _readable(one) as first, _readable(two) as second:
+        files = (path for top in (first, second) for path in top.glob("*") if path.is_file())
+        names = {path.name for path in files}
+        return sorted(n for n in names if _content(first / n) != _content(second / n))
+
+
+def _readable(folder: Path) -> contextlib.AbstractContextManager[Path]:
+    return unpacked(folder) if is_packed(folder) else contextlib.nullcontext(folder)
+
+
+def _content(path: Path) -> bytes | str | None:
+    if not path.exists():
+        return None
+    data = path.read_bytes()
+    return data if path.suffix in BINARY else PASSING.sub("", data.decode(errors="replace"))
 
 
 def fuzz(arguments: list[str]) -> Start:

@@ -1,4 +1,5 @@
-"""ONNX Runtime as two backends: `awake`, and `sleepy`, which never returns from one model in sixty.
+"""ONNX Runtime as three backends: `awake`; `sleepy`, which never returns from one model in sixty;
+and `sick`, which never returns from one in sixty, dies of one, and loses the outputs of one.
 
 Which models these are follows from their bytes; one of those by which a compiler is asked for its
 habits is among them. Each is noted in the file that the option `log` names, so that a campaign's
@@ -7,6 +8,8 @@ summary can be held against it.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import zlib
 from dataclasses import dataclass
@@ -18,6 +21,8 @@ from nnfuzz.execute.backend import option
 from nnfuzz.execute.registry import backend
 
 ONE_IN, MARK = 60, 4
+HANG, DIE, LOSE = "hang", "die", "lose"
+ILLS = {MARK: HANG, MARK + 20: DIE, MARK + 40: LOSE}
 
 
 @backend
@@ -25,18 +30,38 @@ class Awake(OnnxRuntime):
     name = "awake"
 
 
-@backend
-class Sleepy(OnnxRuntime):
-    name = "sleepy"
+class Ill(OnnxRuntime):
+    """What it does to a model follows from the bytes."""
+
+    ills = ILLS
 
     @dataclass(frozen=True, kw_only=True)
     class Options(OnnxRuntime.Options):
-        log: str = option("", "file that is told of every model that hangs")
+        log: str = option("", "file that is told of every model that is not run as it should be")
 
     def load(self, model):
         mark = zlib.crc32(model)
-        if mark % ONE_IN == MARK:
+        self._ill = self.ills.get(mark % ONE_IN, "")
+        if self._ill:
             with Path(self.options.log).open("a") as log:
-                log.write(f"{mark}\n")
+                log.write(f"{mark}:{self._ill}\n")
+        if self._ill == HANG:
             time.sleep(10_000)
+        if self._ill == DIE:
+            os.kill(os.getpid(), signal.SIGSEGV)
         return super().load(model)
+
+    def build(self, module, level):
+        program = super().build(module, level)
+        return (lambda inputs: {}) if self._ill == LOSE else program
+
+
+@backend
+class Sleepy(Ill):
+    name = "sleepy"
+    ills = {MARK: HANG}
+
+
+@backend
+class Sick(Ill):
+    name = "sick"

@@ -73,8 +73,9 @@ class BackendPool:
         self.hung = 0
         """Elementary models that the compiler did not answer in time when it was asked."""
         self._faults = 0
-        self._works = False
-        """Whether some model did well: from then on, a mistake of the adapter costs one test."""
+        self.works = False
+        """Whether some model did well, of earlier sessions as well: from then on, a mistake of the
+        adapter costs one test."""
         self._release = ""
         self.server = fork_server_of(backend, spec)
         self.slots = [_Slot(self._runner()) for _ in range(count)]
@@ -112,7 +113,7 @@ class BackendPool:
         self.habits = learn_habits(runner, seconds)
         for level, usual in usual_seconds(runner, self.levels, seconds).items():
             self.pace.expect(max(usual, runner.elementary), level)
-        self.hung, self._works = runner.hung, runner.works
+        self.hung, self.works = runner.hung, runner.works
         return self.habits
 
     def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:
@@ -150,7 +151,7 @@ class BackendPool:
                     order, slot.order, slot.active = slot.order, None, None
                     if order.run.fresh:
                         sandbox.start()  # the next one is ready when it is asked for
-                    self._count(result)
+                    self._count(result, order.run.case.id)
                     self._end(order, result)
                 return True
         long = self.aside.of(sandbox)
@@ -159,7 +160,7 @@ class BackendPool:
         if (result := _fed(long.runner, event)) is not None:
             self._count_cpu(long.order, sandbox, result)
             self._give_back(long)
-            self._count(result, beside=True)
+            self._count(result, long.order.run.case.id, beside=True)
             self._end(long.order, result)
         return True
 
@@ -268,16 +269,18 @@ class BackendPool:
         if not isinstance(result, RunnerError):
             self.compiler_cpu += sum(outcome.cpu for outcome in result)
 
-    def _count(self, result: list[Outcome] | RunnerError, beside: bool = False) -> None:
+    def _count(
+        self, result: list[Outcome] | RunnerError, test: TestId, beside: bool = False
+    ) -> None:
         """beside: whether no slot was busy with it."""
         if isinstance(result, RunnerError):
             self._faults += 1
-            hopeless = isinstance(result, AdapterFault) and not self._works
+            hopeless = isinstance(result, AdapterFault) and not self.works
             if hopeless or self._faults >= PATIENCE:
-                raise PoolError(str(result))
+                raise PoolError(str(result), test)
             return
         self._faults = 0
-        self._works = self._works or any(outcome.ok for outcome in result)
+        self.works = self.works or any(outcome.ok for outcome in result)
         for outcome in result:
             seconds = sum(outcome.seconds.values())
             self.seconds += 0.0 if beside else seconds

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.disk import LARGE_LOG, log_bytes
 from nnfuzz.campaign.merging import NOTE, REPLACED, settle
 from nnfuzz.campaign.observer import counted
@@ -26,6 +27,9 @@ from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.tables.database import hold
 from nnfuzz.campaign.tables.rescue import damage, rescue
 from nnfuzz.campaign.tables.schema import FOLDERS
+from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.registry import BackendRegistry, RegistryError
+from nnfuzz.reading import Unreadable
 from nnfuzz.report.finding_folder import is_finding
 
 ORPHANS = "orphans"
@@ -38,12 +42,12 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Problem:
     """What is wrong, and what `mend` does about it; it may be called until the next one is asked
-    for.
+    for. None: only the user can do what the remedy says.
     """
 
     what: str
     remedy: str
-    mend: Callable[[], object]
+    mend: Callable[[], object] | None
 
 
 def problems(folder: Path) -> Iterator[Problem]:
@@ -63,6 +67,7 @@ def problems(folder: Path) -> Iterator[Problem]:
             if damage(folder / FILE):
                 return
     with Store.open(folder) as store:
+        yield from _settings(store)
         yield from _leftovers(store)
         yield from _moved(store)
         yield from _gone(store)
@@ -93,6 +98,26 @@ def _rescue(folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.replace(folder / f"{FILE}{suffix}", folder / f"{DAMAGED}{suffix}")
     os.replace(folder / RESCUED, folder / FILE)
+
+
+def _settings(store: Store) -> Iterator[Problem]:
+    """Settings that nnfuzz fuzz --resume would refuse. No plug-in is loaded."""
+    try:
+        config = CampaignConfig.from_json(store.config())
+    except (ConfigError, RegistryError, Unreadable) as error:
+        remedy = "the tests stay readable; start a new campaign in another folder"
+        yield Problem(f"settings that nnfuzz fuzz --resume refuses: {error}", remedy, None)
+        return
+    for path in config.plugins:
+        if path.endswith(".py") and not Path(path).is_file():
+            yield Problem(f"the plug-in {path} is gone", "put it back to go on", None)
+    registry = BackendRegistry.discover(())
+    for spec in config.backends:
+        try:
+            if not spec.plugins:
+                registry.get(spec.name)(**spec.options)
+        except (RegistryError, OptionError, TypeError) as error:
+            yield Problem(str(error), f"install what has the backend {spec.name} to go on", None)
 
 
 # -- files and folders ----------------------------------------------------------------------------

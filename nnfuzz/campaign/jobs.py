@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -14,6 +15,8 @@ from nnfuzz.shard import Shard
 from nnfuzz.testcase.service import produce_job, produced_as
 from nnfuzz.testcase.test_id import Numbered, TestId
 
+MOST_RETURNS = 3
+"""Each after MOST_KILLS of nnfuzz.execute.sandbox."""
 Produced = Callable[[TestId, Reply | Fault | Death, int, float], None]
 """What takes the end of a job: what was to be made, event, epoch and seconds."""
 
@@ -80,16 +83,28 @@ class JobSource:
         self._prober = prober
         self._produced = produced
         self._turn = False
+        self._returned: deque[TestId] = deque()
+        self._returns: Counter[TestId] = Counter()
 
     @property
     def next_index(self) -> float:
         """The first one that was not handed out; infinite if none is known."""
-        return self._indexes.next if self.left else math.inf
+        return self._indexes.next if self._indexes.left else math.inf
 
     @property
     def left(self) -> bool:
         """Whether some index was not asked for yet."""
-        return self._indexes.left
+        return bool(self._returned) or self._indexes.left
+
+    def put_back(self, test: TestId) -> bool:
+        """Has a job done again whose worker was killed from outside; False if that was done
+        MOST_RETURNS times: then the job itself may make somebody kill its workers.
+        """
+        self._returns[test] += 1
+        if self._returns[test] > MOST_RETURNS:
+            return False
+        self._returned.append(test)
+        return True
 
     @property
     def waits(self) -> bool:
@@ -98,6 +113,8 @@ class JobSource:
 
     def test(self) -> Job | None:
         """The next test case, or every other time a probe while there are any."""
+        if self._returned:
+            return self.job(self._returned.popleft())
         self._turn = not self._turn
         if (self._turn or self.waits) and len(self._prober):
             return self.probe()
@@ -106,6 +123,8 @@ class JobSource:
         return self.job(Numbered(self._seed, self._indexes.take()))
 
     def probe(self) -> Job | None:
+        if self._returned:
+            return self.job(self._returned.popleft())
         probe = self._prober.next()
         return None if probe is None else self.job(probe)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,8 +28,10 @@ Answer = Pending[list[Outcome] | RunnerError]
 class Watcher(Protocol):
     """Who has asked for a run, and wants to know what becomes of it."""
 
-    def suspected(self, waiting: Waiting) -> None:
-        """It looks like a hang. Its answer is still to come, however late."""
+    def suspected(self, waiting: Waiting) -> str:
+        """It looks like a hang. Its answer is still to come, however late. Returns the signature
+        that it has if it is one.
+        """
         ...
 
     def dropped(self) -> None:
@@ -38,17 +41,20 @@ class Watcher(Protocol):
 
 @dataclass
 class Order:
-    """A run that was asked for. suspect: whether it is taken to hang."""
+    """A run that was asked for. suspect: whether it is taken to hang; pattern: its signature then,
+    as far as somebody was asked.
+    """
 
     run: Run
     answer: Answer
     watcher: Watcher | None
     suspect: bool
+    pattern: str = ""
 
     def suspected(self, waiting: Waiting) -> None:
         """Tells it once."""
         if not self.suspect and self.watcher:
-            self.watcher.suspected(waiting)
+            self.pattern = self.watcher.suspected(waiting)
         self.suspect = True
 
 
@@ -84,8 +90,13 @@ class LongRuns:
 
     What then looks like a hang, a suspect, is told to whoever asked for it. SUSPECTS of these go on
     up to the time limit, which alone decides what came of them; others are stopped and begin anew
-    when it is their turn, as do the repetitions of hangs. queue: those that wait for it.
+    when it is their turn. The repetitions of a hang run at the same time. queue: those that wait
+    for their turn. known: the signatures of confirmed hangs, if the clock ends the campaign: then a
+    suspect has until `Pace.hopeless` to answer, and no more time if its signature is among them.
+    None: the time limit alone decides.
     """
+
+    known: Set[str] | None = None
 
     def __init__(self, pace: Pace, start: Callable[[Order], LongRun], backlog: float) -> None:
         """start: has a new worker carry out an order. backlog: how many suspects may wait for their
@@ -120,11 +131,18 @@ class LongRuns:
         return len(self._runs) - self._suspected() < DOUBTFUL
 
     def dispatch(self) -> None:
-        """Tells what looks like a hang, and starts what waits for its turn."""
+        """Tells what looks like a hang, ends what has had its time, and starts what waits for its
+        turn.
+        """
         for run in [*self._runs]:
             if not run.order.suspect and run.seconds > self._pace.suspicious:
                 self._suspect(run)
-        while self.queue and self._suspected() < SUSPECTS:
+            if run.order.suspect and run.seconds > self._allowed(run):
+                told = (
+                    f"no answer for {run.seconds:.0f} s, where others take {self._pace.tail:.2g} s"
+                )
+                run.runner.sandbox.expire(told)
+        while self.queue and (self.queue[0].run.fresh or self._suspected() < SUSPECTS):
             self._runs.append(self._start(self.queue.popleft()))
 
     def of(self, sandbox: Sandbox) -> LongRun | None:
@@ -171,13 +189,19 @@ class LongRuns:
 
     def _suspect(self, run: LongRun) -> None:
         run.suspected()
-        if self._suspected() <= SUSPECTS:
+        if self._suspected() <= SUSPECTS or run.seconds > self._allowed(run):
             return
         self.remove(run)
         if len(self.queue) < self._backlog:
             self.queue.append(run.order)
         elif run.order.watcher:
             run.order.watcher.dropped()
+
+    def _allowed(self, run: LongRun) -> float:
+        """Seconds that a suspect has to answer, beside the time limit."""
+        if self.known is None:
+            return math.inf
+        return self._pace.suspicious if run.order.pattern in self.known else self._pace.hopeless
 
     def _suspected(self) -> int:
         return sum(run.order.suspect for run in self._runs)

@@ -30,9 +30,10 @@ from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.probe import Prober
-from nnfuzz.campaign.producer_pool import Job, ProducerPool
+from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.rows import EventRow
 from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
@@ -105,6 +106,9 @@ class Loop:
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
         self._suspects = Suspects(recorder, prober, waited_for=not config.timed)
+        if config.timed:
+            for pool in backends:
+                pool.aside.known = self._suspects.known
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
         self._jobs = JobSource(config.seed, indexes or self._indexes(), prober, self._produced)
@@ -127,15 +131,11 @@ class Loop:
         self._probe_first()
         with _heap_frozen():
             self.cpu.begin()
-            while not self._over():
-                if not self._leads:
-                    self._probe_first()  # whoever has led is lost
-                self.epochs.advance(self._jobs.next_index)
-                self._jobs.end = self.epochs.end
-                if self._held_up():
-                    for pool in self.backends:
-                        pool.aside.give_up_probes()
-                self._step(self._next_job)
+            try:
+                self._fuzz()
+            except PoolError as error:
+                self._blame_for_end(error)
+                raise
             self._settle()
             self.epochs.publish()
             self.recorder.complete = True
@@ -145,6 +145,17 @@ class Loop:
             self.reducer.close()
             self.recorder.arrange()
             self._tick(final=True)
+
+    def _fuzz(self) -> None:
+        while not self._over():
+            if not self._leads:
+                self._probe_first()  # whoever has led is lost
+            self.epochs.advance(self._jobs.next_index)
+            self._jobs.end = self.epochs.end
+            if self._held_up():
+                for pool in self.backends:
+                    pool.aside.give_up_probes()
+            self._step(self._next_job)
 
     def probe(self, keys: Iterable[str]) -> None:
         """Probes the signatures, and nothing else. Raises: PoolError."""
@@ -232,7 +243,8 @@ class Loop:
     def _reduce_rest(self) -> None:
         """Reduces what could not be reduced on the way, for a time that is announced."""
         waiting = self.recorder.open()
-        if not self.reducer.waiting() or self._stopped():
+        left = self.reducer.waiting() or self.reducer.owed()
+        if not left or self._stopped():
             return
         workers, begun = os.cpu_count() or 1, time.monotonic()
         least = max(self.config.reducer.grace, self.reducer.share() * self.seconds())
@@ -245,7 +257,8 @@ class Loop:
 
         grace = granted()
         self.observer.note(
-            f"the campaign is over; reducing {counted(waiting, 'finding')}, at most {grace:.0f} s "
+            f"the campaign is over; reducing {counted(max(1, waiting), 'finding')}, "
+            f"at most {grace:.0f} s "
             "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
         )
         self._reduce_until = begun + grace
@@ -339,6 +352,8 @@ class Loop:
         if isinstance(event, Reply) and not isinstance(test, Probe):
             self.cpu.add_phases(event.value.cpu)
         self.probes += isinstance(test, Probe) and not self._probing
+        if isinstance(event, Death) and event.from_outside and self._jobs.put_back(test):
+            return
         if not isinstance(event, Reply):
             self._keep(lost(test, event, epoch))
             if isinstance(test, Probe) and not self._suspects.gives_up(test):
@@ -380,7 +395,7 @@ class Loop:
         self.producers.urgent.append(job)
 
     def knows(self, signature: str, test: TestId) -> bool:
-        return self.recorder.knows(signature, test)
+        return signature in self._suspects.known or self.recorder.knows(signature, test)
 
     def ended(self, run: TestRun, evidence: Evidence) -> None:
         """For test runs: keeps the evidence and learns from it."""
@@ -393,12 +408,13 @@ class Loop:
                 failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
         self._keep(evidence)
+        self._suspects.confirm(evidence.confirmed)
         if isinstance(run.test, Probe) and not self._suspects.gives_up(run.test):
             self.prober.finished(run.test, run.outcomes)
 
-    def suspected(self, run: TestRun, waiting: Waiting) -> None:
-        """For test runs: one looks like a hang."""
-        self._suspects.add(run, waiting)
+    def suspected(self, run: TestRun, waiting: Waiting) -> str:
+        """For test runs: one looks like a hang. Returns its signature."""
+        return self._suspects.add(run, waiting)
 
     def dropped(self, run: TestRun) -> None:
         """For test runs: there is nothing more to come of one."""
@@ -409,10 +425,20 @@ class Loop:
         self.faults += sum(event.kind == FAULT for event in evidence.events)
         self.recorder.record(evidence)
 
+    def _blame_for_end(self, error: PoolError) -> None:
+        """Keeps that the session ended at a test, so that sessions to come do not all end there."""
+        test = error.test
+        if isinstance(test, Numbered):
+            epoch = next((run.epoch for run in self._runs if run.test == test), self.epochs.number)
+            event = EventRow(test, FAULT, "", "run", "", str(error))
+            self._keep(Evidence(test, epoch, status=FAULT, events=(event,)))
+
     # -- watching -----------------------------------------------------------------------------
 
     def _tick(self, final: bool = False) -> None:
         self._last_tick = time.monotonic()
+        if told := self._suspects.most(self.recorder.figures.tests - self._tests_before):
+            self.observer.note(told)
         self.observer.update(self.snapshot("done" if final else None))
 
     def snapshot(self, phase: str | None = None) -> Snapshot:

@@ -1,7 +1,8 @@
 """How long a backend usually takes, and from when on a run is no longer waited for.
 
 Neither limit decides what comes of a run, since both follow the clock: that is for the time limit
-of the backend alone. They decide who waits for it.
+of the backend alone. They decide who waits for it. Only in a campaign that the clock ends anyway a
+hang is decided sooner, by how long others take (`Pace.hopeless`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.025, 1.0
 """Seconds. Making way costs next to nothing where the answer comes, since its worker is then the
 next to take over, and a fork, some 20 ms, where none comes. A busy machine seldom keeps a process
 from running for a second, and what is suspected wrongly is only told too early."""
+HOPELESS, LEAST_HOPELESS = 100.0, 10.0
+"""Times the tail, and seconds, that a hang gets where the clock ends the campaign."""
 UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
 FEW = 20  # levels that do not show a tail
 STEP = 8  # levels after which it is looked at again
@@ -102,3 +105,8 @@ class Pace:
     def suspicious(self) -> float:
         """Seconds after which a level is taken to hang until it answers."""
         return min(self.ceiling, max(LEAST_SUSPICIOUS, SUSPICIOUS * self.tail))
+
+    @property
+    def hopeless(self) -> float:
+        """Seconds after which a level hangs, in a campaign that the clock ends."""
+        return min(self.ceiling, max(LEAST_HOPELESS, HOPELESS * self.tail))

@@ -27,6 +27,7 @@ from nnfuzz.execute.events import (
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.test_id import TestId
 
 CONFIGURE = "configure"
 MAKING = (CONFIGURE, "produce", "signatures")
@@ -34,7 +35,13 @@ PATIENCE = 20  # faults in a row after which a pool is beyond help
 
 
 class PoolError(RuntimeError):
-    """Workers fail one after the other: the campaign cannot go on."""
+    """Workers fail one after the other: the campaign cannot go on. test: at which that showed, if
+    it has no record.
+    """
+
+    def __init__(self, message: str, test: TestId | None = None) -> None:
+        super().__init__(message)
+        self.test = test
 
 
 @dataclass(frozen=True)

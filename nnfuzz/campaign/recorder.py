@@ -289,8 +289,15 @@ class Recorder:
                 return
 
     def _keep(self, result: ReductionRow) -> None:
-        """In memory, without the graph, which is most of it."""
-        self.reductions[result.signature] = replace(result, graph=NO_GRAPH)
+        """In memory, without the graph, which is most of it. Duplicates share their texts."""
+        self.reductions[result.signature] = replace(
+            result,
+            graph=NO_GRAPH,
+            refined=sys.intern(result.refined),
+            title=sys.intern(result.title),
+            pattern=sys.intern(result.pattern),
+            keys=tuple(map(sys.intern, result.keys)),
+        )
         self._patterns.pop(result.signature, None)
 
     def _note_pattern(self, result: ReductionRow) -> None:
@@ -373,8 +380,9 @@ class Recorder:
         before = self.rows.get(signature)
         made = evidence.case or evidence.failed
         graph = made.graph if made else NO_GRAPH
-        self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
-        self._items[signature] = frozenset(map(sys.intern, self.items_in(graph)))
+        if failure.kind is OutcomeKind.MISMATCH:
+            self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
+        self._items[signature] = tuple(map(sys.intern, self.items_in(graph)))
         row = FindingRow(
             signature=signature,
             test=evidence.test,

@@ -82,6 +82,8 @@ class Reducer:
         self._workers: list[Sandbox] = []
         self._under_way: dict[Sandbox, _UnderWay] = {}
         self._free = 0.0
+        self._owed_once: set[str] = set()
+        """Explained findings that were reduced to the end, or could not be."""
 
     @property
     def busy(self) -> bool:
@@ -114,7 +116,7 @@ class Reducer:
 
     def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
         """Reduces all that waits. wait: passes on what happens; over: whether to leave the rest."""
-        while self.waiting() and not over():
+        while (self.waiting() or self.owed()) and not over():
             self.dispatch(math.inf, workers)
             wait()
 
@@ -132,10 +134,26 @@ class Reducer:
             "workers": candidates,
             "budget": settings.budget,
             "seconds": settings.seconds if self.config.timed else None,
-            "known": self.known(row),
+            "known": [] if self._is_explained(row.signature) else self.known(row),
             "habits": None if habits is None else [habit.to_json() for habit in habits],
         }
         worker.submit(job, reply=_read)
+
+    def owed(self) -> FindingRow | None:
+        """A finding that should stand for its duplicates, as the first in order of those with the
+        smallest models, and was only explained by one of them, as it was their turn first.
+        """
+        reductions, rows = self.recorder.reductions, self.recorder.rows
+        for row in self.recorder.findings() if self.config.reduce else ():
+            done = [s for s in (row.signature, *row.duplicates) if s in reductions]
+            first = min(done, key=lambda s: (reductions[s].after, rows[s].place), default="")
+            if self._is_explained(first) and first not in self._owed_once:
+                return rows[first]
+        return None
+
+    def _is_explained(self, signature: str) -> bool:
+        done = self.recorder.reductions.get(signature)
+        return done is not None and done.explained
 
     def share(self) -> float:
         """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
@@ -175,7 +193,10 @@ class Reducer:
             turns = [row for row in turns if may(row.signature, clusters.names[row.signature])]
         asks = bool(self._turn % (1 + (ASKS if limited else ASKS_AFTERWARDS)))
         wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
-        return min(turns, key=wanted, default=None)
+        found = min(turns, key=wanted, default=None)
+        if found is None and not limited and (owed := self.owed()):
+            return None if owed.signature in begun else owed
+        return found
 
     def sandboxes(self) -> Iterator[Sandbox]:
         return iter([*self._under_way])
@@ -211,6 +232,13 @@ class Reducer:
         return ReductionRow(row.signature, reason=reason)
 
     def _keep(self, row: FindingRow, result: ReductionRow) -> None:
+        if self._is_explained(row.signature):
+            self._owed_once.add(row.signature)
+            before = self.recorder.reductions[row.signature]
+            if result.reason:
+                return
+            keys = tuple(sorted({*before.keys, *result.keys}))
+            result = replace(result, refined=before.refined, keys=keys, explained=False)
         whole = self.recorder.reduced(result, row.test)
         if self._shared:
             self._shared.reduced(row.signature)

@@ -35,7 +35,7 @@ from nnfuzz.campaign.refusals import refusals
 from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.statistics import summary
-from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.store import MOST_FAULTS, Store
 from nnfuzz.campaign.support import Answers, Support
 from nnfuzz.campaign.support_cache import SupportCache, SupportTables
 from nnfuzz.campaign.throttle import Throttle
@@ -55,6 +55,7 @@ AHEAD = 16
 KEPT_HANGS = 32
 """Suspected hangs of one backend that wait in memory, with models and inputs, for their turn in a
 campaign that the clock ends. A turn takes minutes, and --resume goes on with the others."""
+SHOWN = 10  # indexes of tests that are named in one line
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
@@ -102,6 +103,8 @@ def run_campaign(
     generated.
     """
     store.begin_session()
+    if coordinator is None:  # which knows no index that is to be done again
+        _try_again(store, config.seed, observer)
     with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
         try:
             session.loop.run()
@@ -113,6 +116,17 @@ def run_campaign(
             if session.leased:
                 session.leased.close()
     return result
+
+
+def _try_again(store: Store, seed: int, observer: Observer) -> None:
+    """Has the tests made again that a fault of nnfuzz has cost earlier sessions, and says so."""
+    again, failed = store.forget_faults(seed)
+    if again:
+        told = counted(len(again), "test")
+        observer.note(f"{told} of earlier sessions ended by a fault of nnfuzz: tried again")
+    if failed:
+        told = ", ".join(map(str, failed[:SHOWN])) + (", ..." if len(failed) > SHOWN else "")
+        observer.note(f"stepped over, after {MOST_FAULTS} faults of nnfuzz at each: tests {told}")
 
 
 def run_probes(
@@ -270,6 +284,8 @@ def _open(
         )
         if leased:
             recorder.elsewhere = leased.elsewhere
+        for pool in pools:
+            pool.works |= recorder.figures.by_backend.get(pool.name, Counter())["ok"] > 0
         slowest = max(pool.pace.ceiling for pool in pools)
         reducer = Reducer(config, recorder, observer.note, leased, slowest)
         stack.callback(reducer.close)

@@ -27,10 +27,12 @@ from nnfuzz.campaign.tables.sessions import Sessions
 from nnfuzz.campaign.tables.watched import Watched
 from nnfuzz.ir.features import Features
 from nnfuzz.report.page_figures import TestLine
-from nnfuzz.testcase.test_id import Probe, parse_id
+from nnfuzz.testcase.test_id import Numbered, Probe, parse_id
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
 """Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
+MOST_FAULTS = 2
+"""Of one test, after which no session tries it again."""
 __all__ = ["FILE", "Store", "StoreError"]
 
 
@@ -92,6 +94,23 @@ class Store(Sessions, Repairs, Errors, Watched):
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [now, str(e.test), e.kind, e.backend, e.stage, e.signal, e.message, e.details],
         )
+
+    def forget_faults(self, seed: int) -> tuple[list[int], list[int]]:
+        """Removes the tests that a fault of nnfuzz left without a result, so that they are made
+        again; one that had a fault twice stays as it is. Returns the indexes of both, sorted.
+        """
+        query = """
+            SELECT idx, (SELECT count(*) FROM events
+                WHERE test = ? || idx AND kind IN ('fault', 'retried'))
+            FROM tests WHERE status = 'fault' ORDER BY idx"""
+        of_seed = str(Numbered(seed, 0)).removesuffix("0")
+        faults = dict(self._db.execute(query, [of_seed]).fetchall())
+        again = [index for index, count in faults.items() if count < MOST_FAULTS]
+        query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
+        self._db.executemany(query, [(f"{of_seed}{index}",) for index in again])
+        if again:
+            self.forget_tests(again)
+        return again, sorted(faults.keys() - again)
 
     def tests(self) -> Iterator[TestRow]:
         """All rows by index."""
@@ -188,8 +207,10 @@ class Store(Sessions, Repairs, Errors, Watched):
         clusters = Clusters.of(rows, self.ever_avoided(), self.items_of_findings())
         return by_value(clusters.together(merged(rows, reductions, self.suspects()), reductions))
 
-    def items_of_findings(self) -> dict[str, frozenset[str]]:
-        """Signature -> operator signatures and edges of the first model that showed it."""
+    def items_of_findings(self) -> dict[str, tuple[str, ...]]:
+        """Signature -> operator signatures and edges of the first model that showed it. Each text
+        is there once: a set for each signature takes eight times the memory.
+        """
         query, found = "SELECT items FROM tests WHERE idx = ?", {}
         for signature, text in self._db.execute("SELECT signature, test FROM findings"):
             test = parse_id(text)
@@ -197,7 +218,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 told = test.signature
             else:
                 told = (self._db.execute(query, [test.index]).fetchone() or ("",))[0]
-            found[signature] = frozenset(map(sys.intern, told.splitlines()))
+            found[signature] = tuple(map(sys.intern, told.splitlines()))
         return found
 
     def lines(

@@ -12,7 +12,8 @@ from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.producer_pool import Job
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
-from nnfuzz.execute.events import Death, Fault, Reading, Reply, described
+from nnfuzz.execute.complaint import describe
+from nnfuzz.execute.events import Death, DeathKind, Fault, Reading, Reply, described
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.target import Target
@@ -20,12 +21,14 @@ from nnfuzz.experiment import procedure
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
-from nnfuzz.experiment.result import Judging, Plan, Result, Run
+from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.test_id import TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
 
-FAULT = procedure.FAULT
+FAULT, DEATH = procedure.FAULT, procedure.DEATH
+REFERENCE = "inputs"
+"""The stage in which a producer has PyTorch compute what is expected."""
 
 
 class Services(Protocol):
@@ -34,7 +37,7 @@ class Services(Protocol):
     def judge(self, job: Job) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
     def ended(self, run: TestRun, evidence: Evidence) -> None: ...
-    def suspected(self, run: TestRun, waiting: Waiting) -> None: ...
+    def suspected(self, run: TestRun, waiting: Waiting) -> str: ...
     def dropped(self, run: TestRun) -> None: ...
 
 
@@ -80,7 +83,19 @@ class TestRun(Asking):
         self._procedure = Procedure(case, plan, self)
 
     def start(self) -> None:
-        Task(self._procedure.result(), self._ended)
+        Task(self._result(), self._ended)
+
+    async def _result(self) -> Result:
+        """Carries out the procedure. A defect of nnfuzz that one test brings to light is a fault
+        of this test, and does not end the campaign.
+        """
+        try:
+            return await self._procedure.result()
+        except Exception as error:
+            told = describe(error)
+            message = f"{told['error_type']}: {told['message']}"
+            event = Event(FAULT, "", "campaign", "", message, told["traceback"])
+            return Result(self.case, (), events=(event,))
 
     @property
     def settling(self) -> bool:
@@ -106,8 +121,8 @@ class TestRun(Asking):
 
     # -- what takes long ------------------------------------------------------------------------
 
-    def suspected(self, waiting: Waiting) -> None:
-        self.services.suspected(self, waiting)
+    def suspected(self, waiting: Waiting) -> str:
+        return self.services.suspected(self, waiting)
 
     def dropped(self) -> None:
         self.services.dropped(self)
@@ -177,12 +192,22 @@ def _size(arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def lost(test: TestId, event: Fault | Death, epoch: int) -> Evidence:
-    """A producer failed or died: a fault of nnfuzz, never an outcome."""
+    """A producer failed or died: a fault of nnfuzz, never an outcome. If PyTorch died of the inputs
+    (an integer division raises SIGFPE), the test has no reference, and nobody is at fault.
+    """
+    if isinstance(event, Death) and event.stage == REFERENCE and _own(event):
+        end = EventRow(test, DEATH, "", REFERENCE, event.signal, described(event), event.captured)
+        return Evidence(test, epoch, status=REFERENCE, events=(end,))
     stage = event.stage if isinstance(event, Death) else "produce"
     signal = event.signal if isinstance(event, Death) else ""
     details = event.traceback if isinstance(event, Fault) else event.captured
     row = EventRow(test, FAULT, "", stage or "start", signal, described(event), details)
     return Evidence(test, epoch, status=FAULT, events=(row,))
+
+
+def _own(death: Death) -> bool:
+    """Whether a worker died of what it computed."""
+    return death.kind in (DeathKind.CRASH, DeathKind.MEMORY) and not death.from_outside
 
 
 def not_produced(test: TestId, failed: NotProduced, epoch: int) -> Evidence:

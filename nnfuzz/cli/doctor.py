@@ -27,15 +27,18 @@ def doctor(
     from nnfuzz.campaign.doctor import problems
     from nnfuzz.text import visible
 
-    count = 0
+    count, mendable, left = 0, False, 0
     for problem in problems(campaign):
         count += 1
         typer.echo(visible(problem.what))
-        if repair:
+        done = repair and problem.mend is not None
+        if repair and problem.mend is not None:
             problem.mend()
-        typer.echo(visible(f"  {'done' if repair else 'remedy'}: {problem.remedy}"))
+        mendable |= problem.mend is not None
+        left += not done
+        typer.echo(visible(f"  {'done' if done else 'remedy'}: {problem.remedy}"))
     if not count:
         typer.echo(f"{campaign} is in order")
-    elif not repair:
-        typer.echo(f"nnfuzz doctor --repair {campaign} mends it")
-    raise typer.Exit(FINDINGS if count and not repair else OK)
+    elif mendable and not repair:
+        typer.echo(f"nnfuzz doctor --repair {campaign} mends what it can")
+    raise typer.Exit(FINDINGS if left else OK)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5
 MOST_VARIANTS = 4
+WHY = {
+    "generate": " (no graph)",
+    "inputs": " (no inputs that PyTorch computes with)",
+    "export": " (the exporter failed)",
+    "fault": " (faults of nnfuzz)",
+}
 MOST_AVOIDED = 3
 COMPARED = ("ok", "mismatch")
 """The outcomes of runs whose outputs were compared."""
@@ -125,8 +131,11 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     notes = []
     not_run = summary["not_run"]
     if not_run:
-        shown = ", ".join(f"{stage} {count}" for stage, count in not_run.items())
-        notes.append(f"no test case: {shown}")
+        shown = ", ".join(
+            f"{stage} {count}{WHY.get(stage, '')}" for stage, count in not_run.items()
+        )
+        count = summary["tests"] + sum(not_run.values())
+        notes.append(f"no test case: {shown}; of {count} indexes, which --tests counts")
     if summary["faults"]:
         notes.append(
             f"{counted(summary['faults'], 'fault')} of nnfuzz itself, kept in the table `events` "

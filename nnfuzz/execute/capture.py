@@ -12,7 +12,7 @@ from collections import deque
 from nnfuzz.text import visible
 
 HEAD_BYTES, TAIL_BYTES = 16 << 10, 48 << 10
-READ_BYTES = 1 << 16
+READ_BYTES = 1 << 20
 MARK = b"\0nnfuzz-answer\0"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -17,7 +18,12 @@ from nnfuzz.execute.own_time import OwnTime, core_wait
 from nnfuzz.execute.worker import StatusPage, private_bytes
 from nnfuzz.execute.zygote import children
 
-NOISY_BYTES = 8 << 20  # a job that printed more is read once a tick: it blocks, not the campaign
+NOISY_BYTES = 2 << 30
+"""A job that printed more is read once a tick: it blocks, not the campaign, which takes about a
+second for so much.
+"""
+PIPE_BYTES = 1 << 20  # as much as the kernel lets everybody have; the default is 64 KB
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, see fcntl(2)
 IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from an idle one
 LISTED_SECONDS = 1.0  # that a list of descendants is good for
 TIDY_SECONDS = 0.005  # of computing behind a job, for freeing what it used
@@ -32,6 +38,8 @@ class WorkerProcess:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, channel.BUFFER_BYTES)
         output, output_theirs = os.pipe()
+        with contextlib.suppress(OSError):  # a user's pipes may have 64 MB in all
+            fcntl.fcntl(output, _SET_PIPE_SIZE, PIPE_BYTES)
         page = os.memfd_create("nnfuzz-status", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.status = StatusPage(page)
         fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)  # or reading it would kill us

@@ -106,7 +106,7 @@ class BackendRunner:
         self._pending: list[str] = []
         self._done: list[Outcome] = []
         self._seconds = math.inf
-        self._resumed = False
+        self._answered = 0  # levels when the job in hand was sent
         self._imported = ""  # what was printed until the import of the test case failed
 
     @property
@@ -160,7 +160,6 @@ class BackendRunner:
         if expected is not None:
             self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
         self._pending, self._done, self._form = levels, [], form
-        self._resumed = False
         self._imported = ""
         self._seconds = seconds
         self._send()
@@ -180,14 +179,15 @@ class BackendRunner:
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
-            if event.kind is DeathKind.STANDSTILL and self._resumed:  # it may stop itself
+            # The sandbox tries again what is not the job's doing, unless a level was answered.
+            untried = len(self._done) > self._answered
+            if event.kind is DeathKind.STANDSTILL and not untried:  # it may stop itself
                 event = replace(event, kind=DeathKind.TIMEOUT)
-            watched = self._how.pop("watch", False) and event.kind is not DeathKind.TIMEOUT
-            if watched and event.stage != "start":
-                pass  # what is left runs once more, so that watching changes nothing
-            elif event.kind is DeathKind.STANDSTILL or (event.from_outside and not self._resumed):
-                self._resumed = True  # the levels that are left are tried once more
-            else:
+            again = event.kind is DeathKind.STANDSTILL or (event.from_outside and untried)
+            if not again:  # nor where it died watched: watching must not change anything
+                watched = self._how.pop("watch", False) and event.kind is not DeathKind.TIMEOUT
+                again = watched and event.stage != "start"
+            if not again:
                 self._mourn(event)
         if self._pending:
             self._send()
@@ -259,6 +259,7 @@ class BackendRunner:
         self.close()
 
     def _send(self) -> None:
+        self._answered = len(self._done)
         blobs: dict[str, Any] = {"model": self._model}
         blobs.update((INPUT + name, array) for name, array in self._inputs.items())
         job = {"do": "run", "levels": self._pending, **self._how}
@@ -405,7 +406,7 @@ def _outcome(death: Death) -> Outcome:
 
 def _cause(death: Death) -> str:
     if death.kind is DeathKind.TIMEOUT:
-        return "exceeded the time limit"
+        return death.note or "exceeded the time limit"
     if death.kind is DeathKind.MEMORY:
         return f"{Outcome.MEMORY_LIMIT} exceeded"
     if death.kind is DeathKind.EXIT:

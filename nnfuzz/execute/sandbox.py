@@ -43,9 +43,18 @@ TICK_SECONDS = 0.05
 STILL_SECONDS, COMPUTING = 5.0, 0.05
 """Between looks at whether a service computes; of that time, what is computing. Waiting for other
 processes takes some thousandths."""
+SWELLING = 200
+"""A job that grows by such a part of its memory in a tick has used all of it in 10 seconds. It gets
+twice the time, so that the memory decides what its end is called, not which limit is smaller.
+"""
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
 """Of a job whose worker ends by no doing of its own, by all that is known."""
+MOST_KILLS, MOST_STARTS = 8, 50
+"""SIGKILLs that nobody here has sent to a worker, after which they are taken for the doing of the
+job that it was at, and for that of its start. Whoever kills processes at random, the kernel for
+want of memory say, does not meet one job that often.
+"""
 ROUND_BYTES = 64 << 20
 """Of the answers of one worker, before the campaign has looked at them: the rest waits in the
 socket, and the worker with it.
@@ -74,8 +83,12 @@ class _Job:
     computed: float = 0.0  # on the clock, when it was seen to compute last
     looked: float = 0.0  # on the clock
     baseline: int = 0
+    grown: int = 0  # bytes beyond that
+    swells: bool = False  # whether it grows so fast that its memory decides what it is
     parts: int = 0
     retries: int = 0
+    kills: int = 0  # from outside, of workers that had begun it
+    starts: int = 0  # that somebody outside has killed
     next_check: float = 0.0
 
 
@@ -191,6 +204,12 @@ class Sandbox:
         seconds = min(seconds, self.limits.seconds)
         about = str(header.get("id") or header.get("do", ""))
         self._send(_Job(wire.encode(header, blobs), about, reply, part, seconds))
+
+    def expire(self, why: str) -> None:
+        """Ends the job in hand as if its time were over. why: for people."""
+        if self._job is not None and self._process is not None and not self._process.killed:
+            self._process.note = why
+            self._process.kill(DeathKind.TIMEOUT)
 
     def call(
         self,
@@ -324,15 +343,10 @@ class Sandbox:
             return []
         # Damage to the page itself counts as begun.
         begun = process.ready and process.status.job != process.jobs - 1
-        # It ended by an earlier job's doing before it began this one, or somebody else killed it.
-        killed = process.ended == -signal.SIGKILL and not process.cause
-        damaged = bool(process.note) and not job.retries  # an earlier job may have left that, too
-        still = process.cause is DeathKind.STANDSTILL and not job.retries
-        innocent = killed or damaged or still or (process.ready and not begun)
-        if innocent and not job.parts and job.retries < MOST_RETRIES:
+        if (again := _again(process, job, begun)) and not job.parts:
             self._discard()
             self.start()
-            self._send(replace(job, retries=job.retries + 1, worked=None))
+            self._send(replace(again, worked=None))
             return []
         self._job = None
         death = self._death(process, job, begun)
@@ -364,15 +378,18 @@ class Sandbox:
             if process.killed.exceeds(KILL_SECONDS, self.server.pid):
                 self.server.restart("a worker to be killed")
             return
-        late = job.clock.exceeds(job.limit, process.pid or self.server.pid)
+        now = time.monotonic()
+        if self.limits.memory_bytes and process.ready and now > job.next_check:
+            job.next_check = now + TICK_SECONDS
+            before, job.grown = job.grown, process.private_bytes() - job.baseline
+            job.swells = job.grown - before > self.limits.memory_bytes // SWELLING
+            if job.grown > self.limits.memory_bytes:
+                process.kill(DeathKind.MEMORY)
+                return
+        limit = job.limit * (2 if job.swells else 1)
+        late = job.clock.exceeds(limit, process.pid or self.server.pid)
         if late or self._stands_still(process, job):
             self._expire(process, job)
-        elif self.limits.memory_bytes and process.ready:
-            now = time.monotonic()
-            if now > job.next_check:
-                job.next_check = now + TICK_SECONDS
-                if process.private_bytes() - job.baseline > self.limits.memory_bytes:
-                    process.kill(DeathKind.MEMORY)
 
     def _stands_still(self, process: WorkerProcess, job: _Job) -> bool:
         """Whether a service of nnfuzz itself has not computed for longer than it may."""
@@ -454,6 +471,21 @@ def _poll(sandboxes: list[Sandbox], seconds: float) -> set[Sandbox]:
                 concerned[fd] = [sandbox]
     ready = poll.poll(max(1, int(seconds * 1000)))
     return {sandbox for fd, _ in ready for sandbox in concerned[fd]}
+
+
+def _again(process: WorkerProcess, job: _Job, begun: bool) -> _Job | None:
+    """The job as another worker gets it, if the end of this one was not its doing; else None."""
+    if process.ended == -signal.SIGKILL and not process.cause:
+        if begun:
+            return replace(job, kills=job.kills + 1) if job.kills < MOST_KILLS else None
+        return replace(job, starts=job.starts + 1) if job.starts < MOST_STARTS else None
+    damaged = (
+        process.cause is DeathKind.CRASH and not job.retries
+    )  # an earlier job may have left that, too
+    still = process.cause is DeathKind.STANDSTILL and not job.retries
+    earlier = process.ready and not begun  # what an earlier job has done ended it
+    innocent = (damaged or still or earlier) and job.retries < MOST_RETRIES
+    return replace(job, retries=job.retries + 1) if innocent else None
 
 
 def _signal_name(number: int) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -115,10 +116,11 @@ class BackendService:
         self._invalid = header.get("invalid", False)
         expected = header.get("expected")
         inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
-        for outcome in self._run(blobs["model"], inputs, header["levels"], report):
-            found = _limited(outcome.outputs or {}, expected)
-            outputs = {OUTPUT + k: v for k, v in found.items()}
-            report.partial(outcome.to_json(), outputs)
+        with _numpy_needed():
+            for outcome in self._run(blobs["model"], inputs, header["levels"], report):
+                found = _limited(outcome.outputs or {}, expected)
+                outputs = {OUTPUT + k: v for k, v in found.items()}
+                report.partial(outcome.to_json(), outputs)
         return {}, {}
 
     def _versions(self) -> dict[str, str]:
@@ -286,6 +288,29 @@ class BackendService:
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
         target, cpu, self._cpu = self._backend.target(level, self._release), self._cpu, 0.0
         return Outcome(target=target, seconds=dict(seconds), cpu=cpu, **fields)
+
+
+@contextmanager
+def _numpy_needed() -> Iterator[None]:
+    """Ends the process if what is in it has broken NumPy: a crash where that shows, no fault of
+    nnfuzz, and no matter of the next model.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _numpy_works():
+            raise
+        raise SystemExit(f"NumPy was broken in this process: {error!r}") from error
+    if not _numpy_works():
+        raise SystemExit("NumPy was broken in this process")
+
+
+def _numpy_works() -> bool:
+    try:
+        ones = np.ascontiguousarray(np.asarray(np.array([1.0, 1.0])))
+        return bool(np.array_equal(ones, np.ones(2)) and ones.sum() == 2.0)
+    except Exception:
+        return False
 
 
 def _limited(

@@ -427,6 +427,20 @@ def kill_once(outputs, mark):
         os.kill(os.getpid(), 9)
 
 
+def kill_often(outputs, mark, times):
+    """As somebody else may do, whenever this job has begun."""
+    kills = Path(mark)
+    count = len(kills.read_text()) if kills.exists() else 0
+    if count < int(times):
+        kills.write_text("x" * (count + 1))
+        os.kill(os.getpid(), 9)
+
+
+def break_more_of_numpy(outputs):
+    """As a library does that puts its own functions into it."""
+    np.array = np.asarray = np.ones = None
+
+
 def kill_the_fork_server(outputs):
     os.kill(os.getppid(), 9)
     time.sleep(60)

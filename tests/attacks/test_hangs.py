@@ -74,6 +74,34 @@ def test_what_is_not_confirmed_in_time_is_confirmed_by_another_session(tmp_path,
     assert (second["findings"], second["occurrences"]) == (1, len(HANGS))
 
 
+def test_where_the_clock_ends_the_campaign_a_pattern_is_confirmed_once(tmp_path, monkeypatch):
+    """Long before the time limit of a minute, by three repetitions of the first hang alone."""
+    monkeypatch.setattr("nnfuzz.campaign.pace.LEAST_HOPELESS", 1.5)
+    monkeypatch.setattr("nnfuzz.campaign.long_runs.SUSPECTS", 1)
+    folder = tmp_path / "c"
+    summary, shown = session(folder, "hostile,timeout=60", time_limit=1000.0)
+    assert summary["hangs"] == {"confirmed": len(HANGS)} and summary["tests"] == TESTS
+    assert shown[-1].seconds < 60
+    assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
+    with Store.open(folder, write=False) as store:
+        tried = [count for (count,) in store._db.execute("SELECT tried FROM repeats")]
+        (told, *_) = (event.message for event in store.events() if event.kind == "death")
+    assert sorted(tried) == [0, 0, 3] and "where others take" in told
+
+
+def test_a_campaign_of_hangs_says_so(tmp_path):
+    notes = []
+    config, registry = drive.settings(30, "stuck", "hostile,timeout=60", time_limit=1000.0)
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        watching = Watching(30)
+        watching.note = notes.append
+        end = lambda: any("looks like a hang" in note for note in notes)  # noqa: E731
+        cache = SupportCache(tmp_path / "cache")
+        run_campaign(store, config, registry, watching, cache, end)
+    (note,) = (note for note in notes if "looks like a hang" in note)
+    assert "larger timeout" in note and watching.shown[-1].seconds < 60
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, monkeypatch, workers):
     monkeypatch.setattr("nnfuzz.campaign.long_runs.SUSPECTS", 3)

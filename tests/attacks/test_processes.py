@@ -14,7 +14,7 @@ import pytest
 from nnfuzz.execute.events import Limits, Reply
 from nnfuzz.execute.forkserver import MARK, ForkServer
 from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.execute.sandbox import MOST_KILLS, Sandbox, wait
 
 SERVICE = "attacker:service"
 
@@ -103,6 +103,23 @@ def test_a_compiler_that_kills_its_fork_server_is_tried_once_more(attacked):
 
 def test_a_level_whose_worker_is_killed_from_outside_is_run_again(attacked, tmp_path):
     assert attacked(f"kill_once {tmp_path / 'mark'}").ok
+
+
+@pytest.mark.parametrize("times, kind", [(6, OutcomeKind.OK), (99, OutcomeKind.CRASH)])
+def test_a_level_is_run_again_until_the_kills_must_be_its_own(attacked, tmp_path, times, kind):
+    assert attacked(f"kill_often {tmp_path / 'mark'} {times}").kind is kind
+    assert len((tmp_path / "mark").read_text()) == min(times, 1 + MOST_KILLS + 1)
+
+
+def test_kills_of_workers_that_only_start_cost_no_job(sandbox):
+    """Twice as many of them as a job survives that has begun."""
+    sandbox.submit({"how": "nothing"}, reply=lambda header, blobs: header["pid"])
+    for _ in range(2 * MOST_KILLS):
+        server = sandbox.server.pid
+        os.kill(server, signal.SIGKILL)
+        assert soon(lambda old=server: wait([sandbox], 0.01) or sandbox.server.pid != old)
+    ((_, event),) = wait([sandbox])
+    assert isinstance(event, Reply), event
 
 
 def test_noise_on_the_control_socket_restarts_the_fork_server(sandbox):

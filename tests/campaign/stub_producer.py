@@ -127,6 +127,9 @@ class Stub:
                 "generated_for": GENERATED_FOR,
             }
             return {"failed": failed}, {}
+        if how == "divide":
+            report("inputs")
+            os.kill(os.getpid(), signal.SIGFPE)
         fail(how)
         return frame(id_, doc)
 
@@ -197,9 +200,19 @@ def failing(seed, config):
     return Stub(seed, ["nothing import none", *plan, "raise execute O0", "produce export"])
 
 
+def dividing(seed, config):
+    """One test in ten whose inputs kill what computes the expected outputs."""
+    return Stub(seed, ["nothing import none"] * 9 + ["produce divide"])
+
+
 def drowsy(seed, config):
     """One model in twenty on which the compiler never returns."""
     return Stub(seed, ["nothing import none"] * 19 + ["hang compile O0"])
+
+
+def stuck(seed, config):
+    """Models of which most never come back."""
+    return Stub(seed, ["nothing import none", *["hang compile O0"] * 3])
 
 
 def huge(seed, config):

@@ -23,6 +23,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
+from nnfuzz.experiment.procedure import Procedure
 
 HERE = Path(__file__).parent
 ROUNDS = 4  # of the hostile plan in 200 tests
@@ -117,6 +118,72 @@ def test_an_adapter_that_has_never_worked_ends_the_campaign(tmp_path):
         run(tmp_path / "campaign", 50, "hasty", "hostile")
     with Store.open(tmp_path / "campaign", write=False) as store:
         assert store.findings() == []
+
+
+def go_on(folder: Path, tests: int, plan: str, backend: str, notes=None):
+    config, registry = drive.settings(tests, plan, backend, learn=False)
+    observer = Silent()
+    observer.note = (notes if notes is not None else []).append
+    with Store.open(folder) as store:
+        return run_campaign(store, config, registry, observer, SupportCache(folder / "cache"))
+
+
+def test_a_resumed_campaign_tries_faults_again(tmp_path):
+    folder, notes = tmp_path / "campaign", []
+    assert run(folder, 12, "sloppy", "hostile", learn=False).summary["faults"] == 2
+    result = go_on(folder, 12, "quiet", "hostile", notes)
+    assert result.summary["tests"] == 12
+    assert result.summary["faults"] == 0 and result.summary["not_run"] == {}
+    (note,) = (note for note in notes if "fault of nnfuzz" in note)
+    assert note.startswith("2 tests of earlier sessions")
+
+
+def test_an_index_with_two_faults_is_stepped_over(tmp_path):
+    folder, notes = tmp_path / "campaign", []
+    run(folder, 12, "sloppy", "hostile", learn=False)
+    assert go_on(folder, 12, "sloppy", "hostile").summary["not_run"] == {"fault": 2}
+    result = go_on(folder, 14, "quiet", "hostile", notes)
+    assert result.summary["not_run"] == {"fault": 2} and result.summary["tests"] == 12
+    assert any(note.startswith("stepped over") and note.endswith("tests 5, 11") for note in notes)
+
+
+def test_no_index_stops_every_session(tmp_path):
+    """Each session ends at the first test, until that one is stepped over."""
+    folder = tmp_path / "campaign"
+    with pytest.raises(PoolError):
+        run(folder, 3, "hasty", "hostile", learn=False)
+    for _ in range(20):
+        try:
+            result = go_on(folder, 3, "hasty", "hostile")
+        except PoolError:
+            continue
+        break
+    assert result.summary["not_run"] == {"fault": 3}
+
+
+def test_inputs_that_kill_the_producer_are_a_test_without_a_reference(tmp_path):
+    folder = tmp_path / "campaign"
+    result = run(folder, 20, "dividing", "hostile", learn=False)
+    assert result.summary["faults"] == 0 and result.summary["not_run"] == {"inputs": 2}
+    with Store.open(folder, write=False) as store:
+        events = [(event.kind, event.stage, event.signal) for event in store.events()]
+    assert events == [("death", "inputs", "SIGFPE")] * 2
+
+
+def test_a_defect_of_nnfuzz_that_one_test_shows_costs_that_test(tmp_path, monkeypatch):
+    compare = Procedure._compare
+
+    async def broken(self):
+        if self.case.id.index == 2:
+            raise ZeroDivisionError("of ours")
+        await compare(self)
+
+    monkeypatch.setattr(Procedure, "_compare", broken)
+    result = run(tmp_path / "c", 5, "quiet", "hostile", learn=False)
+    assert (result.summary["tests"], result.summary["not_run"]) == (4, {"fault": 1})
+    with Store.open(tmp_path / "c", write=False) as store:
+        (event,) = (event for event in store.events() if event.kind == "fault")
+    assert event.message == "ZeroDivisionError: of ours" and "broken" in event.details
 
 
 def test_lost_outputs_are_outcomes_and_the_campaign_goes_on(tmp_path):
@@ -252,11 +319,14 @@ def test_a_campaign_without_any_test_case_gives_up(tmp_path):
     assert summary["tests"] == 0 and summary["faults"] == PATIENCE - 1
 
 
-def test_ctrl_c_ends_with_the_summary(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_ends_with_the_summary(tmp_path, number):
     folder = tmp_path / "c"
     process = start(folder, 100_000, "quiet", "hostile")
     wait_for_tests(folder, 20)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
+    if number == signal.SIGHUP:  # as shells and the kernel do, both
+        process.send_signal(number)
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 0, output
     assert "ending" in output and "done:" in output

@@ -55,6 +55,21 @@ def doctor(*args):
     return done.exit_code, done.output
 
 
+def test_settings_that_cannot_be_resumed_are_told(folder):
+    with Store.open(folder) as store:
+        store.set_meta("config", {**store.config(), "workers": "many"})
+    code, output = doctor(folder, "--repair")
+    assert code == 1 and "--resume refuses" in output and "in order" not in output
+
+
+def test_a_compiler_that_is_gone_is_told(folder):
+    with Store.open(folder) as store:
+        config = store.config()
+        config["backends"] = [{**config["backends"][0], "name": "nowhere", "plugins": []}]
+        store.set_meta("config", config)
+    assert any("nowhere" in what for what in found(folder))
+
+
 def test_a_campaign_is_in_order(folder):
     assert doctor(folder) == (0, f"{folder} is in order\n")
     with Store.open(folder), pytest.raises(StoreError, match="running in another process"):

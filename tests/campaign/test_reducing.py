@@ -219,6 +219,21 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
     assert (found.signature, found.duplicates) == ("b", ("a",))
 
 
+@pytest.mark.parametrize("explained", [0, 1])
+def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, stubbed):
+    """Of two findings with one cause, either may have been explained by the other."""
+    config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)
+    with Store.create(tmp_path / "c", config.to_json()) as store:
+        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
+        first, *_ = rows = sorted(store.signatures(), key=lambda row: row.place)
+        done = store.reductions()[rows[explained].signature]
+        store.add_reduction(replace(done, explained=True, title="explained"))
+        (found,) = reduce_campaign(store, lambda text: None, 1, 10)
+    assert found.signature == first.signature and found.folder.startswith("findings/")
+    assert found.title == "wrong ['Relu', 'Conv']"
+    assert len(found.explained) == explained
+
+
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
     config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -9,7 +10,7 @@ import pytest
 
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.cli.progress import subject
-from nnfuzz.cli.summary import _any_compared, _compared
+from nnfuzz.cli.summary import _any_compared, _compared, _notes
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.testcase.case import CaseConfig
 
@@ -54,3 +55,12 @@ def test_the_first_line_says_what_is_tested():
     written = "models by direct (opset 18) and torchscript (opset 17)"
     assert subject(config) == f"{here} and onnxruntime@1.20.1 (O0, O3), {written}"
     assert "(O1)" in subject(replace(config, levels=("O1",)))
+
+
+def test_indexes_without_a_test_are_told_with_the_reason():
+    """--tests 300 that makes 299."""
+    summary = defaultdict(dict, {"tests": 299, "not_run": {"export": 1}})
+    line, *_ = _notes(summary)
+    assert line == (
+        "no test case: export 1 (the exporter failed); of 300 indexes, which --tests counts"
+    )

@@ -69,6 +69,15 @@ def _allocate() -> None:
         hoard.append(np.ones(CHUNK, np.uint8))
 
 
+def _swell() -> None:
+    """Takes 256 MB in a second."""
+    hoard, start = [], time.monotonic()
+    while True:
+        while len(hoard) * (1 << 20) < (time.monotonic() - start) * (256 << 20):
+            hoard.append(np.ones(1 << 20, np.uint8))
+        time.sleep(0.005)
+
+
 def _leak() -> None:
     """Keeps for ever more than a quarter of what one job may take."""
     LEAKED.append(np.ones(CHUNK + CHUNK // 8, np.uint8))
@@ -95,6 +104,11 @@ def _print_megabytes() -> None:
     for _ in range(64):
         os.write(2, b"x" * 65536)
     print("the last line")
+
+
+def _print_much() -> None:
+    for _ in range(256):
+        os.write(1, b"much\n" * 200_000)
 
 
 def _print_forever() -> None:

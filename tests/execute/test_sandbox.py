@@ -165,6 +165,14 @@ def test_endless_allocation_dies_early(sandbox, how):
     fine(sandbox)
 
 
+def test_a_bomb_is_one_of_memory_at_a_short_limit_as_well(server):
+    limits = Limits(seconds=0.7, memory_bytes=MEMORY)
+    with Sandbox(SERVICE, limits=limits, server=server) as sandbox:
+        fine(sandbox)
+        assert sandbox.call({"how": "swell"}).kind is DeathKind.MEMORY
+        assert sandbox.call({"how": "hang"}).seconds < 1.2
+
+
 def test_a_job_may_have_less_time_than_the_limit(sandbox):
     fine(sandbox)
     sandbox.submit({"how": "hang"}, seconds=0.2)
@@ -183,6 +191,13 @@ def test_megabytes_of_output_keep_both_ends(sandbox):
     assert event.captured.endswith("the last line\n")
     assert "bytes left out" in event.captured
     assert sandbox.call({"how": "nothing"}).captured == ""
+
+
+def test_much_output_takes_no_longer_than_to_print_it(sandbox):
+    """256 MB, in less than the five seconds of the limit."""
+    event = sandbox.call({"how": "print_much"})
+    assert isinstance(event, Reply) and "bytes left out" in event.captured
+    fine(sandbox)
 
 
 def test_endless_output_ends_at_the_limit_and_leaves_others_alone(hasty, server):

@@ -36,6 +36,18 @@ def test_nothing_is_lost_and_nothing_left_behind(done):
     assert torment.sessions >= torment.faults[PARENT] + 1
 
 
+def test_a_byte_that_differs_is_told(done):
+    folder, _ = done
+    with Store.open(folder / "tormented", write=False) as store:
+        (row, *_) = store.signatures()
+    inputs = folder / "tormented" / row.folder / "inputs.npz"
+    before = inputs.read_bytes()
+    inputs.write_bytes(before + b"?")
+    (told,) = differences(folder / "calm", folder / "tormented")
+    assert told.startswith(f"files of {row.signature}") and told.endswith("['inputs.npz']")
+    inputs.write_bytes(before)
+
+
 def test_a_difference_is_told(done):
     folder, _ = done
     for found in (folder / "tormented" / "findings").iterdir():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
 from nnfuzz.campaign.tables.database import Database, dumps, loads
@@ -22,7 +23,7 @@ class Findings(Database):
             FROM findings f LEFT JOIN occurrences o
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
-        levels, rows = self._by_levels(), self._db.execute(query)
+        levels, rows = self._by_levels(), _shared(self._db.execute(query))
         return [
             FindingRow(  # type: ignore[misc]
                 signature,
@@ -225,3 +226,10 @@ class Findings(Database):
     def suspects(self) -> dict[str, str]:
         """Signature -> refined signature that it may be of."""
         return dict(self._db.execute("SELECT signature, refined FROM suspects"))
+
+
+def _shared(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The same rows, with each text in memory once."""
+    known: dict[Any, Any] = {}
+    for row in rows:
+        yield tuple(known.setdefault(v, v) if isinstance(v, str) else v for v in row)

@@ -3,7 +3,7 @@
 They name the same operators again and again, so their rows are compressed together, column by
 column. Nothing is lost but speed: whoever reads tests gets them at their place, so that a resumed
 campaign learns from all of them, and parts are compared test by test. Tests with an occurrence or a
-hang stay as they are.
+hang stay as they are, and so do faults, which a resumed campaign tries again.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Packed(Database):
         query = f"""
             SELECT {_COLUMNS} FROM tests
             WHERE idx > (SELECT coalesce(max(last), -1) FROM packed) AND idx < ?
+                AND status != 'fault'
                 AND idx NOT IN (SELECT idx FROM occurrences WHERE idx IS NOT NULL)
                 AND idx NOT IN (SELECT idx FROM hangs WHERE idx IS NOT NULL)
             ORDER BY idx LIMIT ?"""
