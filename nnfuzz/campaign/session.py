@@ -239,7 +239,7 @@ def _open(
         used = support.load(answers)
         store.load_answers(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
-        ask = partial(_ask_for_habits, pools, store, observer, (config.time_limit or math.inf) / 10)
+        ask = partial(_ask_for_habits, pools, store, observer, config.first_seconds)
         if not thorough and not config.case.invalid:
             ask()  # the producers import PyTorch meanwhile
         prober = _prober(producers, levels, answers, store, observer)
