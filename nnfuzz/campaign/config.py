@@ -94,7 +94,8 @@ class CampaignConfig:
     of agreeing tests that is judged by the envelope all the same. known: lines of a file of known
     failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
     single-operator probes beside the first tests, where nothing but the clock ends the campaign;
-    0: no signature is probed that no test gives reason to (`probes_before`). learn: whether `unsupported` outcomes lead to probes, and probes to refusals
+    0: no signature is probed that no test gives reason to (`probes_before`). learn: whether
+    `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" if only that part of the indexes is tested (nnfuzz.shard). share: folder or URL
@@ -192,6 +193,11 @@ class CampaignConfig:
         if self.time_limit is not None:
             return self.time_limit / PROBED / 2
         return math.inf if self.tests_limit is not None else FIRST_SECONDS
+
+    @property
+    def first_probing(self) -> float:
+        """Seconds of probing beside the first tests, where the clock decides."""
+        return min(self.probe_seconds, self.first_seconds)
 
     def probes_before(self, index: int) -> int:
         """How many probes may run before the tests from an index on: a tenth of all tests; where

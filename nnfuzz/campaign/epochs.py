@@ -139,8 +139,7 @@ class Epochs:
         else:
             self._prober.ask_known(after)
             self._prober.ask_all(before=after)
-            seconds = min(config.probe_seconds, config.first_seconds)
-            self._deadline = time.monotonic() + seconds
+            self._deadline = time.monotonic() + config.first_probing
 
     def _room(self, first: int, end: int) -> int:
         """How many signatures may be probed beside the tests of an epoch, whatever the answers are:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +29,7 @@ from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.probe import Prober, by_turns
 from nnfuzz.campaign.producer_pool import Job, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
@@ -142,11 +143,19 @@ class Loop:
             self.recorder.arrange()
             self._tick(final=True)
 
-    def probe(self, keys: Iterable[str]) -> None:
-        """Probes the signatures, and nothing else. Raises: PoolError."""
+    def probe(self, seconds: float = math.inf) -> None:
+        """Probes every signature, those with answers first and then by operators in turn, and
+        nothing else.
+
+        seconds: after which no further signature is begun. Raises: PoolError.
+        """
         self._probing = self._suspects.waited_for = True
-        self.prober.ask(keys)
+        deadline = time.monotonic() + seconds
+        self.prober.ask_known()
+        self.prober.ask(by_turns(self.prober.keys))
         while not self._stopped() and (not self.prober.idle or self._busy()):
+            if time.monotonic() >= deadline:
+                self.prober.forget_waiting()
             self._step(self._jobs.probe)
         self.recorder.complete = True
         self._tick(final=True)

@@ -7,6 +7,7 @@ import pytest
 from nnfuzz.campaign.probe import Prober, by_turns
 from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.schedule import place_of
+from nnfuzz.campaign.statements import CONFIRMED
 from nnfuzz.campaign.support import (
     INSTANCES,
     OK,
@@ -198,6 +199,18 @@ def test_refusals_of_the_campaign_are_answers(prober):
     no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
     assert prober.learn([no_where] * INSTANCES, 32) == 0
     assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
+
+
+def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
+    said = [Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, Target("toy"), message="no such kernel")]
+    keys = [refusal("direct", f"Op{n}(int8)->int8") for n in range(4)]
+    prober = prober_of(keys)
+    prober.ask(keys[:CONFIRMED])
+    answer(prober, *[said] * INSTANCES * CONFIRMED)
+    prober.learn([], 16)
+    prober.ask(keys[2:3], 16)
+    answer(prober, said)
+    assert prober.refused().keys() == {*keys[:3]} and prober.idle
 
 
 def test_probes_that_wait_can_be_put_off(prober):
