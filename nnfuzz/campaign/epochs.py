@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.exchange import Exchange, Lessons, Restrained, Told, shown
 from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
 from nnfuzz.campaign.leased import Leased
-from nnfuzz.campaign.observer import Observer
+from nnfuzz.campaign.observer import Observer, counted
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import ProducerPool
 from nnfuzz.campaign.recorder import Recorder
@@ -257,7 +257,8 @@ class Epochs:
             self._told = len(self.refused | new)
             self._note(
                 f"{self._told} of {len(self._prober.keys)} operator signatures are refused for "
-                f"generation by now, since they are not supported: {_some(new)}"
+                f"generation by now, since they are not supported: {_some(sorted(new))} "
+                "(all: nnfuzz ops --backend NAME)"
             )
         return {key: reasons[key] for key in sorted(new)}
 
@@ -283,14 +284,16 @@ class Epochs:
         self._tell(row for row in self.throttle.avoided if row not in before)
 
     def _tell(self, new: Iterable[AvoidedRow]) -> None:
-        for name, row in by_operator(new).items():
-            found = self._recorder.rows.get(row.signature)
-            title = f": {found.title}" if found else ""
-            self._note(
-                f"generation keeps away from {name} from now on, but in "
-                f"{self._config.case.unrestrained:.0%} of the tests: {row.why}{title} "
-                f"[{row.signature}]"
-            )
+        """Says in one line what generation keeps away from, beside what it did before."""
+        found = by_operator(new)
+        if not found:
+            return
+        shown = [f"{name} {row.why} [{row.signature}]" for name, row in found.items()]
+        self._note(
+            f"generation keeps away from {counted(len(shown), 'more pattern')}, but in "
+            f"{self._config.case.unrestrained:.0%} of the tests: {_some(shown)} "
+            "(all: `avoided` in summary.json)"
+        )
 
     def _note(self, text: str) -> None:
         """Says it, unless an earlier session has."""
@@ -409,6 +412,6 @@ class LeasedEpochs(FollowingEpochs):
         return self._decided[epoch]
 
 
-def _some(keys: Collection[str], count: int = 4) -> str:
-    shown = sorted(keys)[:count]
-    return ", ".join(shown) + (", ..." if len(keys) > count else "")
+def _some(names: Sequence[str], count: int = 3) -> str:
+    """The first of some names."""
+    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")

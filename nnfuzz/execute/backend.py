@@ -373,7 +373,8 @@ class Backend(ABC):
 
     @classmethod
     def console(cls, text: str) -> str | None:
-        """What went wrong, in the words that the compiler has printed; None if it has not told.
+        """The reason of an error, in the words that the compiler has printed; None where it has
+        printed none.
 
         text: what was written to stdout and stderr, by whatever process, while the stage that
         raised an error ran, and before it at this level; long outputs without their middle. What is
@@ -507,9 +508,13 @@ class Executable:
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known names, and the one that was probably meant."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(names) or 'none'}"
+    return f"{meant(name, names)}known: {', '.join(names) or 'none'}"
+
+
+def meant(name: str, known: Iterable[str], likeness: float = 0.5) -> str:
+    """A question whether one of the known names was meant; empty if none is similar."""
+    close = difflib.get_close_matches(name, list(known), 1, likeness)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def _meaning(option: Field[Any]) -> str:
