@@ -167,6 +167,9 @@ class Backend(ABC):
     """Requirements beside the distribution, of releases before one: {"1.19": "numpy<2"}."""
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
+    onnx_release: ClassVar[str | None] = None
+    """The release of onnx that the compiler is built with or reads models by. What later releases
+    added to older opsets is generated only for compilers that say they have it."""
     environment: ClassVar[Mapping[str, str]] = {}
     """Variables for the worker, set before the compiler is imported: one thread, for example."""
     narrows: ClassVar[Mapping[str, str]] = {}
