@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections.abc import Mapping
@@ -26,9 +27,11 @@ LIMITS = (
     "share",
     "disk",
 )
-PROBES_PER_SECOND = 50
-"""That a campaign with --tests takes for a second of probing, so that no clock decides: about what
-ONNX Runtime does on two cores; Apache TVM does 10."""
+PROBED = 10
+"""Of so many tests or seconds, one may go to probing."""
+FIRST_SECONDS = 10.0
+"""Of the questions before the first test, and of the probes beside the first ones, where nothing
+ends a campaign."""
 
 
 MOST_PRODUCERS = 16
@@ -90,8 +93,9 @@ class CampaignConfig:
     all sessions together. tests_limit: indexes. workers: processes per backend. full_check: share
     of agreeing tests that is judged by the envelope all the same. known: lines of a file of known
     failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
-    single-operator probes before the start; with tests_limit it stands for a number of them
-    (`probed_first`). learn: whether `unsupported` outcomes lead to probes, and probes to refusals
+    single-operator probes beside the first tests, where nothing but the clock ends the campaign;
+    0: no signature is probed that no test gives reason to (`probes_before`). learn: whether
+    `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" if only that part of the indexes is tested (nnfuzz.shard). share: folder or URL
@@ -114,7 +118,7 @@ class CampaignConfig:
     producers: int = 1
     full_check: float = 0.02
     known: tuple[str, ...] = ()
-    probe_seconds: float = 10.0
+    probe_seconds: float = FIRST_SECONDS
     learn: bool = True
     reduce: bool = True
     throttle: int = 5
@@ -181,13 +185,28 @@ class CampaignConfig:
         return self.tests_limit is None or self.time_limit is not None
 
     @property
-    def probed_first(self) -> int | None:
-        """How many signatures are probed before the first test, no more than there are tests; None
-        if time decides.
+    def first_seconds(self) -> float:
+        """Seconds that the questions before the first test may take, and as many the probes beside
+        the first tests: together a tenth of the time, if only time is limited. Infinite where
+        tests are counted, since no clock may decide then.
         """
-        if self.tests_limit is None:
-            return None
-        return min(int(self.probe_seconds * PROBES_PER_SECOND), self.tests_limit)
+        if self.time_limit is not None:
+            return self.time_limit / PROBED / 2
+        return math.inf if self.tests_limit is not None else FIRST_SECONDS
+
+    @property
+    def first_probing(self) -> float:
+        """Seconds of probing beside the first tests, where the clock decides."""
+        return min(self.probe_seconds, self.first_seconds)
+
+    def probes_before(self, index: int) -> int:
+        """How many probes may run before the tests from an index on: a tenth of all tests; where
+        their number is not known, a twentieth of those before it, since as much time has gone to
+        the first probes.
+        """
+        if self.tests_limit is not None:
+            return self.tests_limit // PROBED
+        return index // PROBED // 2
 
     def to_json(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -11,7 +11,9 @@ through its tests again.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+import sys
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +21,7 @@ from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.exchange import Exchange, Lessons, Restrained, Told, shown
 from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
 from nnfuzz.campaign.leased import Leased
-from nnfuzz.campaign.observer import Observer
+from nnfuzz.campaign.observer import Observer, counted
 from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import ProducerPool
 from nnfuzz.campaign.recorder import Recorder
@@ -71,6 +73,9 @@ class Epochs:
         """By epoch; two are enough, since what is learnt is of the epoch before."""
         self._exchange = exchange
         self._published = 0  # the epoch before which the own tests are told to the other parts
+        self._spent = 0  # the probes that are not counted, since the clock has bounded them
+        self._deadline = math.inf
+        """When the probes beside the first tests end, by time.monotonic, if the clock decides."""
 
     follows = False
     """Whether another part of the campaign decides."""
@@ -102,24 +107,56 @@ class Epochs:
         next_index: the first one that was not handed out yet; infinite if there are no more.
         """
         self.publish()
+        if time.monotonic() >= self._deadline:
+            self._prober.forget_waiting()
         while self._prober.idle:
             if self._learned < self.number:
                 if not self._learn():
                     return
             elif next_index >= self.end and (math.isfinite(next_index) or self.owed):
                 self._begin()
+                if not self.number:
+                    self._ask_first()
             else:
                 return
 
     def heed(self) -> None:
         """Takes what is said elsewhere; called in every step."""
 
-    def probed_first(self) -> list[str] | None:
-        """What earlier sessions have probed before the first test; None if this is the first."""
-        return self._store.probed_first() if self._store.last_epoch() >= 0 else None
+    def _ask_first(self) -> None:
+        """Has signatures probed beside the tests of the first epoch, for those of the next one.
 
-    def keep_probed(self) -> None:
-        """Called once what is to be probed before the first test is."""
+        Where tests are counted, so are probes; else time limits them. A campaign that goes on asks
+        for what it asked for in the beginning.
+        """
+        after, config = self.end, self._config
+        if not config.probe_seconds:
+            return
+        if config.tests_limit is not None:
+            self._prober.ask_all(self._room(0, after), after)
+        elif (probed := self._probed_first()) is not None:
+            self._prober.ask(probed, after)
+        else:
+            self._prober.ask_known(after)
+            self._prober.ask_all(before=after)
+            self._deadline = time.monotonic() + config.first_probing
+
+    def _room(self, first: int, end: int) -> int:
+        """How many signatures may be probed beside the tests of an epoch, whatever the answers are:
+        at no time are there more probes than tests.
+        """
+        left = self._config.probes_before(end) - (self._prober.spent - self._spent)
+        return max(0, min(left, end - first) // INSTANCES)
+
+    def _probed_first(self) -> list[str] | None:
+        """What was probed beside the first epoch; None if that has not ended."""
+        begun = self._store.tests_in(self._begins(1), sys.maxsize)
+        return self._store.probed(self._begins(1)) if begun else None
+
+    def _keep_probed(self) -> None:
+        """Called once what is probed beside the first epoch has been answered."""
+        if self._config.tests_limit is None:
+            self._spent, self._deadline = self._prober.spent, math.inf
 
     def publish(self) -> None:
         """Tells the other parts what was seen in the epochs of which all own tests are recorded."""
@@ -142,10 +179,20 @@ class Epochs:
             return False
         self._learned += 1
         if self._config.learn and self._more():
-            self._prober.learn(told.tests, self._begins(self.number + 1), most=end - first)
+            self._probe(told.tests, self._begins(self.number), self._begins(self.number + 1))
         self._throttle(told.tests)
         self._guide(told.seen, first, end)
         return True
+
+    def _probe(self, tests: Sequence[Observed], first: int, end: int) -> None:
+        """Has probed what tests give reason to, and with half of what is left what comes next.
+
+        first, end: of the epoch beside which that happens.
+        """
+        room = self._room(first, end)
+        asked = self._prober.learn(tests, end, most=room)
+        if self._config.probe_seconds:
+            self._prober.ask_all((room - asked) // 2, end)
 
     def _told_of(self, first: int, end: int) -> Told | None:
         """What the tests of an epoch have shown; None while other parts have not told theirs."""
@@ -173,6 +220,8 @@ class Epochs:
 
     def _begin(self) -> None:
         """Has test cases be made with what is refused and avoided by now."""
+        if not self.number:
+            self._keep_probed()
         self._avoid_failing()
         self.number += 1
         reasons = self._new_refusals()
@@ -208,7 +257,8 @@ class Epochs:
             self._told = len(self.refused | new)
             self._note(
                 f"{self._told} of {len(self._prober.keys)} operator signatures are refused for "
-                f"generation by now, since they are not supported: {_some(new)}"
+                f"generation by now, since they are not supported: {_some(sorted(new))} "
+                "(all: nnfuzz ops --backend NAME)"
             )
         return {key: reasons[key] for key in sorted(new)}
 
@@ -234,14 +284,16 @@ class Epochs:
         self._tell(row for row in self.throttle.avoided if row not in before)
 
     def _tell(self, new: Iterable[AvoidedRow]) -> None:
-        for name, row in by_operator(new).items():
-            found = self._recorder.rows.get(row.signature)
-            title = f": {found.title}" if found else ""
-            self._note(
-                f"generation keeps away from {name} from now on, but in "
-                f"{self._config.case.unrestrained:.0%} of the tests: {row.why}{title} "
-                f"[{row.signature}]"
-            )
+        """Says in one line what generation keeps away from, beside what it did before."""
+        found = by_operator(new)
+        if not found:
+            return
+        shown = [f"{name} {row.why} [{row.signature}]" for name, row in found.items()]
+        self._note(
+            f"generation keeps away from {counted(len(shown), 'more pattern')}, but in "
+            f"{self._config.case.unrestrained:.0%} of the tests: {_some(shown)} "
+            "(all: `avoided` in summary.json)"
+        )
 
     def _note(self, text: str) -> None:
         """Says it, unless an earlier session has."""
@@ -287,6 +339,13 @@ class DecidingEpochs(Epochs):
         limit = self._config.tests_limit
         return limit is None or self.end < limit
 
+    def _probed_first(self) -> list[str] | None:
+        return self._leased.lessons.probed()
+
+    def _keep_probed(self) -> None:
+        super()._keep_probed()
+        self._leased.lessons.keep_probed(self._store.probed(self._begins(1)))
+
     def _begin(self) -> None:
         super()._begin()
         self._leased.begin(self.number)
@@ -319,17 +378,11 @@ class LeasedEpochs(FollowingEpochs):
     def heed(self) -> None:
         self._leased.turn()
 
-    def probed_first(self) -> list[str] | None:
-        return self._leased.lessons.probed()
-
-    def keep_probed(self) -> None:
-        self._leased.lessons.keep_probed(self._store.probed_first())
-        self._deciding = DecidingEpochs(self._leased, *self._parts)
-
     def publish(self) -> None: ...
 
     def advance(self, next_index: float) -> None:
-        if self._deciding:
+        if self._leased.leads:
+            self._deciding = self._deciding or DecidingEpochs(self._leased, *self._parts)
             self._deciding.advance(math.inf)
         if math.isfinite(next_index):
             self._enter(epoch_of(int(next_index), self._config.epoch))
@@ -359,6 +412,6 @@ class LeasedEpochs(FollowingEpochs):
         return self._decided[epoch]
 
 
-def _some(keys: Collection[str], count: int = 4) -> str:
-    shown = sorted(keys)[:count]
-    return ", ".join(shown) + (", ..." if len(keys) > count else "")
+def _some(names: Sequence[str], count: int = 3) -> str:
+    """The first of some names."""
+    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")

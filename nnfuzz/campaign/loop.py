@@ -17,7 +17,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,7 @@ from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.probe import Prober
+from nnfuzz.campaign.probe import Prober, by_turns
 from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
@@ -102,7 +102,7 @@ class Loop:
         self.epochs = epochs
         self.faults = self.probes = 0
         self._stopped = stopped
-        self._probing = self._leads = False
+        self._probing = False
         self._reduce_until: float | None = None
         """When the reductions after the last test end, by time.monotonic; None before."""
         self._suspects = Suspects(recorder, prober, waited_for=not config.timed)
@@ -128,7 +128,6 @@ class Loop:
         if self._suspects.earlier:
             count = counted(len(self._suspects.earlier), "suspected hang")
             self.observer.note(f"{count} of earlier sessions will be confirmed or cleared")
-        self._probe_first()
         with _heap_frozen():
             self.cpu.begin()
             try:
@@ -148,8 +147,6 @@ class Loop:
 
     def _fuzz(self) -> None:
         while not self._over():
-            if not self._leads:
-                self._probe_first()  # whoever has led is lost
             self.epochs.advance(self._jobs.next_index)
             self._jobs.end = self.epochs.end
             if self._held_up():
@@ -157,11 +154,19 @@ class Loop:
                     pool.aside.give_up_probes()
             self._step(self._next_job)
 
-    def probe(self, keys: Iterable[str]) -> None:
-        """Probes the signatures, and nothing else. Raises: PoolError."""
+    def probe(self, seconds: float = math.inf) -> None:
+        """Probes every signature, those with answers first and then by operators in turn, and
+        nothing else.
+
+        seconds: after which no further signature is begun. Raises: PoolError.
+        """
         self._probing = self._suspects.waited_for = True
-        self.prober.ask(keys)
+        deadline = time.monotonic() + seconds
+        self.prober.ask_known()
+        self.prober.ask(by_turns(self.prober.keys))
         while not self._stopped() and (not self.prober.idle or self._busy()):
+            if time.monotonic() >= deadline:
+                self.prober.forget_waiting()
             self._step(self._jobs.probe)
         self.recorder.complete = True
         self._tick(final=True)
@@ -180,32 +185,6 @@ class Loop:
         workers = sum(len(pool.slots) for pool in self.backends)
         wall = self.recorder.store.session_seconds()
         return sum(pool.seconds for pool in self.backends) / (wall * workers)
-
-    def _probe_first(self) -> None:
-        """Probes as many signatures as the settings say, or until time is up.
-
-        A campaign that goes on asks for what it asked for in the beginning.
-        """
-        if self.epochs.follows:
-            return
-        self._leads, deadline = True, math.inf
-        if (probed := self.epochs.probed_first()) is not None:
-            self.prober.ask(probed)
-        elif self.config.probed_first is not None:
-            self.prober.ask_all(self.config.probed_first)
-        elif self.config.probe_seconds:
-            self.prober.ask_known()
-            self.prober.ask_all()
-            limit = self.config.time_limit or math.inf
-            deadline = time.monotonic() + min(self.config.probe_seconds, limit / 10)
-        self._probing = True
-        while not self.prober.idle and not self._over():
-            if time.monotonic() >= deadline:
-                self.prober.forget_waiting()
-            self._step(self._jobs.probe)
-        self._probing = False
-        if not self._over():
-            self.epochs.keep_probed()
 
     def _indexes(self) -> Indexes:
         store, part, suspected = self.recorder.store, self.config.part, self._suspects.indexes
@@ -328,7 +307,7 @@ class Loop:
             return True
         if self.epochs.over or (self._time_is_up() and not self._overtime):
             return True
-        if self._probing or self._jobs.left or self._busy():
+        if self._jobs.left or self._busy():
             return False
         return not self.epochs.owed
 

@@ -21,10 +21,10 @@ _ERRORS = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH)
 
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """What an engineer can act on first: reduced wrong results, then crashes, timeouts, exceptions,
-    invalid models that are accepted, then wrong results that are not reduced. Of one kind those
-    that are reduced come first, of these the most frequent, then the smallest model. Titles of
-    errors lose what most of their compiler's have in common.
+    """What an engineer can act on first: what is reduced, and of that wrong results, then crashes,
+    timeouts, exceptions, invalid models that are accepted; then the rest in the same order, but for
+    wrong results, which come last. Of one kind the most frequent come first, then the smallest
+    models. Titles of errors lose what most of their compiler's have in common.
     """
     return sorted(_plain(list(findings)), key=_value)
 
@@ -41,10 +41,10 @@ def _plain(rows: list[FindingRow]) -> list[FindingRow]:
     ]
 
 
-def _value(row: FindingRow) -> tuple[int, bool, int, int, int, str]:
+def _value(row: FindingRow) -> tuple[bool, int, int, int, int, str]:
     kinds = (i for i, kinds in enumerate(_WORTH) if row.kind in kinds)
     worth = next(kinds, len(_WORTH))
     if row.kind == OutcomeKind.MISMATCH and not row.nodes:
         worth = len(_WORTH)  # reduction may show that it is one of the others
     size = row.nodes[1] if row.nodes else _UNREDUCED
-    return worth, not row.nodes, -row.occurrences, size, row.size, row.signature
+    return not row.nodes, worth, -row.occurrences, size, row.size, row.signature

@@ -1,12 +1,13 @@
 """Which single-operator models to run next, and what the answers refuse.
 
-Full probing takes minutes on a slow compiler. A campaign therefore (1) runs a batch of probes
-before it starts, one signature of every operator first, and (2) learns while it fuzzes: a test that
-ran vouches for its signatures, and one that met `unsupported` has those of its signatures probed
-that nothing has vouched for yet; only those whose operator the backend's message names, if there
-are any. What is asked follows from the tests of earlier epochs (nnfuzz.campaign.epochs), and an
-answer that is known already is not asked for again: so the answers come to count at the same index
-however long they take.
+Full probing takes minutes on a slow compiler. A campaign therefore learns while it fuzzes: a test
+that ran vouches for its signatures, and one that met `unsupported` has those of its signatures
+probed that nothing has vouched for yet; only those whose operator the backend's message names, if
+there are any, and where it can mean only one of them, the test counts as a probe of it. With what
+is left of the probes that a campaign may make (`CampaignConfig.probes_before`), one signature of
+every operator is probed, then the second ones. What is asked follows from the tests of earlier
+epochs (nnfuzz.campaign.epochs), and an answer that is known already is not asked for again: so the
+answers come to count at the same index however long they take.
 
 Exporters write operators in different ways, so what a backend takes is known per exporter: keys are
 "EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). The keys of one signature are probed one
@@ -24,6 +25,7 @@ from itertools import zip_longest
 
 from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.schedule import PLACE_BITS, place_of
+from nnfuzz.campaign.statements import Statements
 from nnfuzz.campaign.support import (
     FAILING,
     INSTANCES,
@@ -66,10 +68,12 @@ class Prober:
         """levels: that probes run at, by backend. keys: every signature of the campaign with every
         exporter that writes it, by exporters in the order in which they are to be asked; variables:
         see `signature_keys`. answers: those that are known already. keep: is told every answer
-        that counts.
+        that counts. `spent`: how many probes were answered, by a compiler or from memory.
         """
+        self.spent = 0
         self.levels = levels
         self.tables = {name: Support(name) for name in levels}
+        self._statements = {name: Statements() for name in levels}
         self.keys = keys
         self.variables = variables
         self.answers = answers or Answers()
@@ -106,15 +110,15 @@ class Prober:
             self._queue_up(Probe(key, 0, place))
             place += _STRIDE
 
-    def ask_known(self) -> None:
+    def ask_known(self, before: int = 0) -> None:
         """Asks for every signature whose first probe has an answer already."""
         first = (Probe(key, 0) for key in self.keys)
-        self.ask([probe.key for probe in first if not self.backends(probe)])
+        self.ask([probe.key for probe in first if not self.backends(probe)], before)
 
-    def ask_all(self, most: int | None = None) -> None:
-        """Asks for every signature with one exporter, or for that many of them."""
+    def ask_all(self, most: int | None = None, before: int = 0) -> None:
+        """Asks for every signature with one exporter, or for that many that were not asked for."""
         promising = map(self._promising, self._alike)
-        self.ask(by_turns([key for key in promising if key is not None])[:most])
+        self.ask(self._new(by_turns([key for key in promising if key is not None]))[:most], before)
 
     def lacks_answers(self) -> bool:
         """Whether a signature would have to be probed that has no answer yet."""
@@ -176,13 +180,13 @@ class Prober:
 
     def _go_on(self, probe: Probe) -> None:
         """Applies the answers; has the next instance probed, or the next key of the signature."""
+        self.spent += 1
         undecided = False
         for name in self._undecided(probe.key):
-            enough = 1 if self._lacked_elsewhere(name, probe.key) else INSTANCES
             answer = self._answer(name, probe) or Answer(NOTHING)
             levels = self.answers.levels(name, probe.key, probe.instance)
             self._keep(name, probe.key, probe.instance, probe.place >> PLACE_BITS, levels)
-            undecided |= self.tables[name].answered(probe.key, answer, enough)
+            undecided |= self._take(name, probe.key, answer)
         if undecided:
             self._queue_up(Probe(probe.key, probe.instance + 1, probe.place + 1))
             return
@@ -196,6 +200,21 @@ class Prober:
             self._queue_up(Probe(chain.keys.popleft(), 0, probe.place + 1))
         else:
             del self._chains[signature]
+
+    def _take(self, name: str, key: str, answer: Answer) -> bool:
+        """Notes what a model of a signature has shown; returns whether another one is needed."""
+        said, table = self._statements[name], self.tables[name]
+        enough = INSTANCES
+        if self._lacked_elsewhere(name, key) or said.general(key, answer.message):
+            enough = 1
+        if answer.kind == UNSUPPORTED:
+            said.met(key, answer.message)
+        undecided = table.answered(key, answer, enough)
+        if key in table.refused():
+            said.refused(key)
+        elif answer.kind == OK:
+            said.ran(key)
+        return undecided
 
     def _promising(self, signature: str) -> str | None:
         """The signature with the first exporter for which no backend has failed."""
@@ -211,14 +230,16 @@ class Prober:
         found = (table.entries.get(key) for table in self.tables.values())
         return any(entry is not None and entry.bad for entry in found)
 
-    def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> None:
+    def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> int:
         """Takes what tests of the campaign have shown, and asks for at most so many signatures:
         those that tests give reason to, then others of the operators that are known to be lacking
-        with some dtypes.
+        with some dtypes. Returns for how many.
 
         before: see `ask`.
         """
         wanted: dict[str, None] = {}
+        for said in self._statements.values():
+            said.settle()
         for test in tests:
             for table, levels in self._shown_by(test):
                 if levels and all(kind in _RAN for kind, _ in levels):
@@ -226,13 +247,36 @@ class Prober:
         for test in tests:
             keys = self._keys_in(test)
             for backend, levels in test.outcomes.items():
-                told = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
-                tables = [self.tables[backend]] if backend in self.tables else self.tables.values()
-                unknown = {key for table in tables for key in table.unknown(keys)}
-                wanted.update(dict.fromkeys(named(sorted(unknown), told) if told else ()))
-        self.ask(
-            [key for key in (*wanted, *self._likely()) if key not in self._asked][:most], before
-        )
+                refusals = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
+                if refusals:
+                    names = [backend] if backend in self.tables else list(self.tables)
+                    wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
+        asked = self._new(dict.fromkeys((*wanted, *self._likely())))[:most]
+        self.ask(asked, before)
+        return len(asked)
+
+    def _new(self, keys: Iterable[str]) -> list[str]:
+        """Those that are not decided yet and were not asked for."""
+        return [key for key in keys if key not in self._asked and self._undecided(key)]
+
+    def _suspects(
+        self, keys: Sequence[str], refusals: Sequence[str], names: Sequence[str]
+    ) -> list[str]:
+        """The signatures of a refused test that may be the reason, since they never ran.
+
+        A refusal that names the operator of only one of the test's signatures is an answer on it.
+        """
+        meant = named(sorted(keys), refusals)
+        for name in names if len(meant) == 1 else ():
+            first = refusals[0].strip().partition("\n")[0]
+            message = f"unsupported in a test: {first[:200]}"
+            if self.tables[name].unknown(meant):
+                self._take(name, meant[0], Answer(UNSUPPORTED, message))
+            elif meant[0] not in self.tables[name].refused():
+                self._statements[name].met(meant[0], message)
+                self._statements[name].ran(meant[0])
+        unknown = sorted({key for name in names for key in self.tables[name].unknown(keys)})
+        return named(unknown, refusals) or unknown
 
     def _likely(self) -> list[str]:
         """Signatures of operators of which another one is refused with the same exporter."""
@@ -291,10 +335,9 @@ def signature_of(key: str) -> str:
 
 
 def named(keys: Sequence[str], messages: Iterable[str]) -> list[str]:
-    """Those whose operator is mentioned; all if none is."""
+    """Those whose operator is mentioned."""
     words = {word for message in messages for word in re.findall(r"\w+", message)}
-    found = [key for key in keys if signature_of(key).partition("(")[0] in words]
-    return found or list(keys)
+    return [key for key in keys if signature_of(key).partition("(")[0] in words]
 
 
 def by_turns(keys: Sequence[str]) -> list[str]:

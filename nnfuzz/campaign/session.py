@@ -136,12 +136,16 @@ def run_probes(
     observer: Observer,
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
+    seconds: float = math.inf,
 ) -> tuple[Result, dict[str, Support]]:
-    """Probes every signature on every backend, at every level; returns the tables by backend."""
+    """Probes every signature on every backend, at every level; returns the tables by backend.
+
+    seconds: after which no further signature is begun.
+    """
     store.begin_session()
     with _open(store, config, registry, observer, cache, stopped, thorough=True) as session:
         try:
-            session.loop.probe(session.prober.keys)
+            session.loop.probe(seconds)
         finally:
             session.save_support()
         return session.result(), dict(session.prober.tables)
@@ -255,7 +259,9 @@ def _open(
         used = support.load(answers)
         store.load_answers(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
-        ask = partial(_ask_for_habits, pools, store, observer, (config.time_limit or math.inf) / 10)
+        if not thorough:
+            observer.note(_first_steps(config))
+        ask = partial(_ask_for_habits, pools, store, observer, config.first_seconds)
         if not thorough and not config.case.invalid:
             ask()  # the producers import PyTorch meanwhile
         prober = _prober(producers, levels, answers, store, observer)
@@ -307,6 +313,17 @@ def _name_of_node(store: Store) -> str:
     name = str(store.meta("node", "") or secrets.token_hex(8))
     store.set_meta("node", name)
     return name
+
+
+def _first_steps(config: CampaignConfig) -> str:
+    """What happens before and beside the first tests, and for how long, for people."""
+    within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
+    probes, begins = "", f"begins with elementary models, which show how a compiler rounds{within}"
+    if config.tests_limit is not None:
+        probes = f"at most {counted(config.probes_before(0), 'probe')} of what it supports"
+    elif config.probe_seconds:
+        probes = f"probes of what it supports, for at most {config.first_probing:.0f} s at first"
+    return f"{begins}; then tests{probes and ', and beside them '}{probes}"
 
 
 def _ask_for_habits(

@@ -9,13 +9,14 @@ over the lowering of one instance.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
 import onnx
 
 from nnfuzz.check.instances import Instance, OpSignature, fixed_output, solved
+from nnfuzz.check.late_schemas import TYPE, Difference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
@@ -33,19 +34,29 @@ DRAWS = 4
 Types = frozenset[str]
 
 
-def illegal(specs: Iterable[type[OpSpec]], opset: int) -> frozenset[str]:
-    """Keys (see `signature_key`) of the signatures that have no valid model at an opset."""
+def illegal(
+    specs: Iterable[type[OpSpec]], opset: int, release: str | None = None
+) -> frozenset[str]:
+    """Keys (see `signature_key`) of the signatures that have no valid model at an opset.
+
+    release: of onnx, whose schemas count; None for the installed one.
+    """
     return frozenset(
         key
         for spec in specs
-        for key, legal in _judged(spec, opset).items()  # type: ignore[arg-type]
+        for key, legal in _judged(spec, opset, release).items()  # type: ignore[arg-type]
         if not legal
     )
 
 
-def admitted_by_schema(config: GenerateConfig, specs: Iterable[type[OpSpec]]) -> GenerateConfig:
-    """The configuration with the signatures refused that ONNX does not admit at its opset."""
-    return replace(config, refused=config.refused | illegal(specs, config.opset))
+def admitted_by_schema(
+    config: GenerateConfig, specs: Iterable[type[OpSpec]], release: str | None = None
+) -> GenerateConfig:
+    """The configuration with the signatures refused that ONNX does not admit at its opset.
+
+    release: see `illegal`.
+    """
+    return replace(config, refused=config.refused | illegal(specs, config.opset, release))
 
 
 def legal_signatures(spec: type[OpSpec]) -> list[OpSignature]:
@@ -62,13 +73,14 @@ def legal_opsets(spec: type[OpSpec], signature: OpSignature) -> list[int]:
 
 
 @cache
-def _judged(spec: type[OpSpec], opset: int) -> Mapping[str, bool]:
+def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mapping[str, bool]:
     """Whether each signature, by its key, has a valid model."""
     signatures = {signature_key(spec, *signature): signature for signature in spec.signatures()}
     if spec.since > opset:
         return dict.fromkeys(signatures, False)
     named = spec.onnx is OpSpec.onnx and onnx.defs.has(spec.name)
-    judge = _Schema(spec, opset) if named else _Lowering(spec, opset)
+    lacking = missing(release)
+    judge = _Schema(spec, opset, lacking) if named else _Lowering(spec, opset, lacking)
     return {key: judge.admits(signature) for key, signature in signatures.items()}
 
 
@@ -78,10 +90,20 @@ def _judged(spec: type[OpSpec], opset: int) -> Mapping[str, bool]:
 class _Schema:
     """The type constraints of the ONNX operator that has a spec's name."""
 
-    def __init__(self, spec: type[OpSpec], opset: int) -> None:
+    def __init__(self, spec: type[OpSpec], opset: int, lacking: Collection[Difference]) -> None:
         self.spec = spec
         schema = onnx.defs.get_schema(spec.name, max_inclusive_version=opset)
-        named = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
+        late = {
+            (d.name, d.detail)
+            for d in lacking
+            if (d.operator, d.since, d.kind) == (spec.name, schema.since_version, TYPE)
+        }
+        named = {
+            c.type_param_str: frozenset(
+                t for t in c.allowed_type_strs if (c.type_param_str, t) not in late
+            )
+            for c in schema.type_constraints
+        }
         self.inputs = [_allowed(i.type_str, named) for i in schema.inputs]
         self.output = _allowed(schema.outputs[0].type_str, named)
 
@@ -115,8 +137,8 @@ class _Lowering:
     that gets an instance of its own. A signature is legal if all of its instances are.
     """
 
-    def __init__(self, spec: type[OpSpec], opset: int) -> None:
-        self.spec, self.opset = spec, opset
+    def __init__(self, spec: type[OpSpec], opset: int, lacking: Collection[Difference]) -> None:
+        self.spec, self.opset, self.lacking = spec, opset, lacking
         self.draw = Draw(random.Random(spec.name), SIZES)
         signatures = spec.signatures()
         self.instances = self._variants(signatures[0]) if signatures else []
@@ -158,6 +180,8 @@ class _Lowering:
     def _typed(self, instance: Instance) -> bool:
         model = self._model(instance)
         if unknown_operators(model):  # inference passes over them
+            return False
+        if uses(model, self.lacking, self.opset):
             return False
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.ClearField("shape")

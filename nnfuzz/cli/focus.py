@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PER_OPERATOR = 16
 """Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""
+NEARLY = 0.85
+"""Likeness (difflib's ratio) of a misspelt name to an operator's; no known pass is as close."""
 PER_PASS, TRIED = 16, 300
 """Models that a pass changes, and how many are looked through for them: a few seconds with a
 compiler of milliseconds per model."""
@@ -39,6 +41,7 @@ def focused(
     from nnfuzz.corpus.producers import Producers
     from nnfuzz.execute.runner import BackendRunner
 
+    _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
         producers = stack.enter_context(Producers(0, config.to_json(), 1))
         keys = producers.signatures()
@@ -57,6 +60,29 @@ def focused(
             (place / f"{number:03}.onnx").write_bytes(model)
     tell(f"--focus {','.join(names)}: every model starts from one of the {len(models)} in {place}")
     return place
+
+
+def _refuse_misspelt(
+    names: Sequence[str],
+    registry: BackendRegistry,
+    specs: Sequence[BackendSpec],
+    config: CaseConfig,
+) -> None:
+    """Raises: UsageError for a name that is nearly an operator's, or no operator's while no
+    compiler names its passes; others may be passes, which only models can show.
+    """
+    from nnfuzz.cli.ops import load_operators
+    from nnfuzz.execute.backend import Backend, meant
+
+    operators = list(load_operators(map(Path, config.plugins)))
+    asked = [registry.get(spec.name).fired_passes for spec in specs]
+    any_passes = any(method is not Backend.fired_passes for method in asked)
+    for name in names:
+        if name in operators:
+            continue
+        if (hint := meant(name, operators, NEARLY)) or not any_passes:
+            passes = "" if any_passes else ", and no compiler here names its passes"
+            raise UsageError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
 
 
 def _operator(key: str) -> str:

@@ -169,7 +169,7 @@ def _suiting(
 
     given: fields of CaseConfig. Raises: UsageError, RunnerError.
     """
-    from nnfuzz.cli.settings import choose_opset
+    from nnfuzz.cli.settings import choose_opset, onnx_release
     from nnfuzz.cli.support import unsupported
     from nnfuzz.testcase.case import CaseConfig
 
@@ -177,6 +177,7 @@ def _suiting(
     config = CaseConfig(**given).written_by(opsets)
     if not specs:
         return config, {}
+    config = replace(config, onnx_release=onnx_release(registry, specs))
     refused, versions = unsupported(registry, specs, config)
     return replace(config, refused=refused), versions
 

@@ -336,8 +336,9 @@ ProbeTime = Annotated[
     str | None,
     typer.Option(
         metavar="10s",
-        help="Time for single-operator probes before the start, 0 for none [default: 10s, "
-        "at most a tenth of --time].",
+        help="Time for single-operator probes beside the first tests [default: 10s, at most a "
+        "twentieth of --time; with --tests, a tenth as many probes as tests]; 0 for those alone "
+        "that refused tests give reason to.",
     ),
 ]
 Learn = Annotated[

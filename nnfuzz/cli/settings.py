@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 DEFAULT_SECONDS = 60.0
+OLDEST = "0"
+"""Of a compiler that names no release of onnx: older than whatever came late to an opset."""
 DEFAULT_DYNAMIC = 0.05
 DEFAULT_PIPELINES = 0.5
 
@@ -64,6 +66,7 @@ def make_config(
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
+    case["onnx_release"] = onnx_release(registry, specs)
     if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT])
     _check_levels(registry, specs, rest.get("levels", ()))
@@ -107,6 +110,14 @@ def _for_invalid(
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
     return {**usual, **given, **settled}
+
+
+def onnx_release(registry: BackendRegistry, specs: tuple[BackendSpec, ...]) -> str:
+    """The oldest release of onnx that a backend has; OLDEST if one does not name its own."""
+    from packaging.version import Version
+
+    named = [registry.get(spec.name).onnx_release or OLDEST for spec in specs]
+    return min(named, key=Version)
 
 
 def _form(registry: BackendRegistry, spec: BackendSpec) -> str:

@@ -83,7 +83,8 @@ def _compared(summary: dict[str, Any]) -> Iterator[str]:
             )
         if refused > MOST_REFUSED * runs:
             yield (
-                f"little was tried on {backend}: choose other --dtypes, another --opset or "
+                f"{backend} refused {refused / runs:.0%} of its runs, so little of it was tested: "
+                "choose other --dtypes, another --opset or "
                 f"--exporter; nnfuzz ops --backend {backend.partition(',')[0]} lists what it lacks"
             )
 

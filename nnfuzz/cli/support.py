@@ -17,10 +17,10 @@ def unsupported(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The signatures of a configuration that some backend calls unsupported, and all versions.
 
-    Every one is probed at every level, which takes minutes the first time; what lasts is kept
-    between runs. Raises: RunnerError, ConfigError, PoolError.
+    They are probed at every level for FIRST_SECONDS at most; what lasts is kept between runs, so
+    that the next one goes on. Raises: RunnerError, ConfigError, PoolError.
     """
-    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.config import FIRST_SECONDS, CampaignConfig
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.support_cache import SupportCache
@@ -35,8 +35,12 @@ def unsupported(
         cache = SupportCache(cache_folder())
         with (
             Store.create(folder, config.to_json()) as store,
-            watcher(False, config, folder, "probing") as observer,
+            watcher(
+                False, config, folder, f"for at most {FIRST_SECONDS:.0f} s probing"
+            ) as observer,
         ):
-            result, tables = run_probes(store, config, registry, observer, cache)
+            result, tables = run_probes(
+                store, config, registry, observer, cache, seconds=FIRST_SECONDS
+            )
     refused = {key for table in tables.values() for key in table.refused()}
     return tuple(sorted(refused)), dict(result.summary["versions"])

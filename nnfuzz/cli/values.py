@@ -81,13 +81,15 @@ def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
 
     Of several, those that do not reach the opset are left out. Raises: UsageError.
     """
-    from nnfuzz.materialize.opsets import MIXED, opset_range
+    from nnfuzz.execute.backend import meant
+    from nnfuzz.materialize.opsets import MIXED, OPSETS, opset_range
 
     names = MIXED if text in (None, "mixed") else tuple(dict.fromkeys(listed([text])))
-    try:
-        ranges = {name: opset_range(name) for name in names}
-    except KeyError as error:
-        raise UsageError(f"{error.args[0]}, mixed") from error
+    known = [*OPSETS, "mixed"]
+    for unknown in (name for name in names if name not in OPSETS):
+        hint = meant(unknown, known)
+        raise UsageError(f"unknown exporter {unknown!r}; {hint}known: {', '.join(known)}")
+    ranges = {name: opset_range(name) for name in names}
     reach = [name for name, (lo, hi) in ranges.items() if opset is None or lo <= opset <= hi]
     return tuple(reach) or names[:1]
 

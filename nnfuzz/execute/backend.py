@@ -168,6 +168,9 @@ class Backend(ABC):
     """Requirements beside the distribution, of releases before one: {"1.19": "numpy<2"}."""
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
+    onnx_release: ClassVar[str | None] = None
+    """The release of onnx that the compiler is built with or reads models by. What later releases
+    added to older opsets is generated only for compilers that say they have it."""
     environment: ClassVar[Mapping[str, str]] = {}
     """Variables for the worker, set before the compiler is imported: one thread, for example."""
     narrows: ClassVar[Mapping[str, str]] = {}
@@ -376,7 +379,8 @@ class Backend(ABC):
 
     @classmethod
     def console(cls, text: str) -> str | None:
-        """What went wrong, in the words that the compiler has printed; None if it has not told.
+        """The reason of an error, in the words that the compiler has printed; None where it has
+        printed none.
 
         text: what was written to stdout and stderr, by whatever process, while the stage that
         raised an error ran, and before it at this level; long outputs without their middle. What is
@@ -510,9 +514,13 @@ class Executable:
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known names, and the one that was probably meant."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(names) or 'none'}"
+    return f"{meant(name, names)}known: {', '.join(names) or 'none'}"
+
+
+def meant(name: str, known: Iterable[str], likeness: float = 0.5) -> str:
+    """A question whether one of the known names was meant; empty if none is similar."""
+    close = difflib.get_close_matches(name, list(known), 1, likeness)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def _meaning(option: Field[Any]) -> str:

@@ -12,6 +12,7 @@ model that the backend calls `unsupported` is passed over; at least the float32 
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,21 +43,36 @@ class Probe:
     core: bool = False
 
 
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def check_backend(
-    text: str, plugins: Iterable[str | Path] = (), probes: Iterable[Probe] | None = None
+    text: str,
+    plugins: Iterable[str | Path] = (),
+    probes: Iterable[Probe] | None = None,
+    say: Callable[[str], None] = _to_stderr,
 ) -> dict[str, str]:
     """Checks the backend "name,key=value"; returns what became of each probe: "ok" or why not.
+
+    say: called with a line before each step, which a slow compiler takes seconds for; `pytest -s`
+    shows what goes to stderr.
 
     Raises: AssertionError that teaches; RunnerError if the backend cannot be started at all.
     """
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(text)
     _check_class(registry.get(spec.name))
+    tried = list(probes if probes is not None else standard_probes())
+    levels = len(registry.get(spec.name).levels)
+    say(f"{spec}: {len(tried)} models at {levels} levels, each twice; then errors and pipelines")
     with BackendRunner(spec, registry) as runner:
         _check_versions(runner)
         fates = {}
-        for probe in probes if probes is not None else standard_probes():
+        for number, probe in enumerate(tried, 1):
+            say(f"{spec}: model {number} of {len(tried)}, {probe.name}")
             fates[probe.name] = _check_probe(runner, probe)
+        say(f"{spec}: {_DRAWN} pipelines, if it has such, and models that must be refused")
         _check_pipelines(runner, standard_probes()[0])
         _check_errors(runner)
         core = standard_probes()[0]

@@ -70,7 +70,8 @@ class Output:
 
     share: of its elements that can be compared. why: the reasons why not the rest. computed: of
     every target. groups: names of targets that agree with each other, the largest group first;
-    more than one where some differ. operator, node: what computes it; "" where that is not told.
+    more than one where some differ. operator, node: what computes it; empty where the model does
+    not name it.
     """
 
     name: str

@@ -30,6 +30,7 @@ class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
 
     engine: what makes graphs (nnfuzz.generate.engines). exporter, opset: how models are written.
+    onnx_release: of onnx, whose schemas count (nnfuzz.check.late_schemas); None: the installed one.
     others: further exporters, each with its opset; they take turns (nnfuzz.testcase.producer).
     among: where only one of them is looked at, how many they are. operators: names to generate
     from; empty means all. exclude: names left out. refused:
@@ -63,6 +64,7 @@ class CaseConfig:
     edges: bool = False
     exporter: str = "torchscript"
     opset: int = 20
+    onnx_release: str | None = None
     others: tuple[tuple[str, int], ...] = ()
     among: int = 1
     operators: tuple[str, ...] = ()

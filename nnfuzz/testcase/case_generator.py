@@ -92,7 +92,7 @@ class CaseGenerator:
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
-        self.generate = admitted_by_schema(_generate(config), self.specs)
+        self.generate = admitted_by_schema(_generate(config), self.specs, config.onnx_release)
         self._unguided = replace(self.generate, **_plain(config))
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.targets = CoverageTargets(self.catalog)

@@ -1,6 +1,6 @@
-"""Four compilers with the same faults that speak differently: one panics with backtraces, one
+"""Five compilers with the same faults that speak differently: one panics with backtraces, one
 prints its reasons on the console only, one has addresses, temporary paths and counters in its
-messages, and one dies without a word.
+messages, one takes two seconds a model besides, and one dies without a word.
 
     nnfuzz fuzz --plugin scripts/planted/speaking.py -b panicking --tests 600
     scripts/check_triage.py CAMPAIGN --truth scripts/planted/speaking.py
@@ -15,6 +15,7 @@ import itertools
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import onnx
@@ -331,3 +332,14 @@ class Mute(Speaking):
         if refused:
             raise NotImplementedError(said.statement)
         os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@backend
+class Unhurried(Rambling):
+    """Speaks as the rambling one does, and takes two seconds to load a model."""
+
+    name = "unhurried"
+
+    def load(self, model):
+        time.sleep(2)
+        return super().load(model)

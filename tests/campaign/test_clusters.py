@@ -101,7 +101,8 @@ def test_findings_are_listed_by_value():
             row("small", occurrences=4, nodes=(9, 1)),
             row("crash", kind="crash", occurrences=5),
             row("rare"),
+            row("reduced", kind="exception", nodes=(9, 1)),
         ]
     )
-    wanted = ["small", "large", "crash", "timeout", "exception", "rare"]  # not reduced
+    wanted = ["small", "large", "reduced", "crash", "timeout", "exception", "rare"]  # not reduced
     assert [r.signature for r in listed] == wanted

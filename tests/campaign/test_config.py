@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -65,3 +66,12 @@ def test_sampling_depends_on_seed_and_index_alone():
     assert 1800 < len(picked) < 2200
     assert picked == [i for i in range(20_000) if config(full_check=0.1).sampled(i)]
     assert picked != [i for i in range(20_000) if config(full_check=0.1, seed=1).sampled(i)]
+
+
+def test_probing_takes_a_tenth_of_what_is_given():
+    assert config(tests_limit=600, time_limit=60.0).probes_before(16) == 60
+    assert config(tests_limit=600).first_seconds == math.inf  # no clock decides
+    timed = config(time_limit=60.0)
+    assert timed.first_seconds == timed.first_probing == 3.0  # and as many for what comes later
+    assert timed.probes_before(1000) == config().probes_before(1000) == 50
+    assert config(time_limit=3600.0).first_probing == config().first_probing == 10.0

@@ -56,6 +56,13 @@ def test_nothing_is_avoided_before_the_third_epoch(alone):
     assert len(tests) == TESTS > begins(4) and len(findings) == 2 and probes
 
 
+def test_probes_are_a_tenth_of_the_tests_and_beside_them(alone):
+    _, (tests, _, _, probes) = alone
+    indexes = {before for _, _, _, before, _ in probes}
+    assert 0 < len(probes) <= len(tests) // 10
+    assert min(indexes) == begins(1)  # the first tests wait for none
+
+
 def test_workers_do_not_matter(alone, tmp_path):
     assert campaign(tmp_path / "c", workers=3, producers=2)[0] == alone[1]
 

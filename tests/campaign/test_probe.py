@@ -7,6 +7,7 @@ import pytest
 from nnfuzz.campaign.probe import Prober, by_turns
 from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.schedule import place_of
+from nnfuzz.campaign.statements import CONFIRMED
 from nnfuzz.campaign.support import (
     INSTANCES,
     OK,
@@ -94,6 +95,15 @@ def test_a_number_of_signatures_is_asked_for(prober):
     assert prober.idle and prober.next() is None
 
 
+def test_the_next_number_are_those_that_were_not_asked_for(prober):
+    prober.ask_all(1)
+    answer(prober, GOOD)
+    prober.ask_all(1, before=16)
+    probe = prober.next()
+    assert probe.key == KEYS[2] and prober.next() is None and prober.spent == 1
+    assert place_of(15) < probe.place < place_of(16)
+
+
 def test_a_refusal_takes_all_instances(prober):
     prober.ask([KEYS[0]])
     answer(prober, *[NO] * (INSTANCES - 1))
@@ -162,7 +172,7 @@ def test_an_epoch_asks_for_few(prober):
 
 def test_other_dtypes_of_what_is_lacking_are_probed(prober):
     prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])], 16)
-    answer(prober, *[NO] * INSTANCES)
+    answer(prober, *[NO] * (INSTANCES - 1))
     prober.learn([], 32)
     assert [prober.next().key, prober.next()] == [KEYS[1], None]
 
@@ -174,6 +184,33 @@ def test_operators_that_the_message_names_are_probed_alone(prober):
     prober.tables["toy"].ran([KEYS[2]])
     prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
     assert [prober.next().key, prober.next()] == [KEYS[0], None]
+
+
+def test_refusals_of_the_campaign_are_answers(prober):
+    """A test counts where its refusal can mean one signature only, and one that ran is none."""
+    no_add = test(("unsupported", "no Add"), signatures=SIGNATURES[:1])
+    assert prober.learn([no_add] * (INSTANCES - 1), 16) == 1
+    answer(prober, NO)
+    assert prober.refused().keys() == {KEYS[0]} and prober.idle and prober.spent == 1
+    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES)] * INSTANCES, 32)
+    assert prober.refused().keys() == {KEYS[0]}
+    prober.learn([test(("unsupported", "no kernel"), signatures=SIGNATURES[1:2])] * INSTANCES, 32)
+    assert prober.refused().keys() == {KEYS[0]}
+    no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
+    assert prober.learn([no_where] * INSTANCES, 32) == 0
+    assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
+
+
+def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
+    said = [Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, Target("toy"), message="no such kernel")]
+    keys = [refusal("direct", f"Op{n}(int8)->int8") for n in range(4)]
+    prober = prober_of(keys)
+    prober.ask(keys[:CONFIRMED])
+    answer(prober, *[said] * INSTANCES * CONFIRMED)
+    prober.learn([], 16)
+    prober.ask(keys[2:3], 16)
+    answer(prober, said)
+    assert prober.refused().keys() == {*keys[:3]} and prober.idle
 
 
 def test_probes_that_wait_can_be_put_off(prober):

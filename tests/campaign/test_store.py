@@ -100,7 +100,7 @@ def test_answers_of_probes_come_back(store):
     answers = Answers()
     store.load_answers(answers)
     assert answers.get("toy", "l", 0, ["O0"]) == Answer("failing", "why")
-    assert store.probed_first() == ["k"]
+    assert store.probed(0) == ["k"] and store.probed(16) == ["l"]
 
 
 def test_what_there_is_to_learn_from_tests(store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -84,6 +85,15 @@ def test_every_model_of_the_focus_on_a_pass_is_changed_by_it(here):
     assert code in (0, 1), told
     with Store.open(here / "c", write=False) as store:
         assert json.dumps(store.config()["case"]["seed_models"]).count(".onnx") > 1
+
+
+def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
+    monkeypatch.setattr("nnfuzz.corpus.producers.Producers", None)
+    code, told = fuzz("-b", "onnxruntime", "--focus", "Sofmax", *FAST, "--out", "c")
+    assert code == 2 and "--focus 'Sofmax' is no operator; did you mean 'Softmax'" in told
+    reference = str(Path(__file__).parents[2] / "examples" / "hasty.py")
+    code, told = fuzz("-b", "hasty", "--plugin", reference, "--focus", "Fusion", *FAST)
+    assert code == 2 and "no compiler here names its passes" in told
 
 
 @pytest.mark.parametrize(

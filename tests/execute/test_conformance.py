@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.conformance import check_backend
+from nnfuzz.execute.conformance import check_backend, standard_probes
 
 TOY = Path(__file__).parent / "toy_backend.py"
 
 
 def test_the_toy_backend_conforms_and_is_small():
-    fates = check_backend("toy", [TOY])
+    said = []
+    fates = check_backend("toy", [TOY], say=said.append)
     assert set(fates.values()) == {"ok"}
+    models = len(standard_probes())
+    assert said[1] == f"toy: model 1 of {models}, add" and len(said) == models + 2
     assert len(TOY.read_text().splitlines()) <= 65
 
 

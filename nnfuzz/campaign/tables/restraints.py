@@ -101,7 +101,7 @@ class Restraints(Database):
         ):
             answers.add(backend, key, instance, loads(dict[str, Answer], text))
 
-    def probed_first(self) -> list[str]:
-        """The signatures that were probed before the first test."""
-        query = "SELECT DISTINCT key FROM probes WHERE before = 0 ORDER BY key"
-        return [row[0] for row in self._db.execute(query)]
+    def probed(self, before: int) -> list[str]:
+        """The signatures that were probed for the tests from an index on."""
+        query = "SELECT DISTINCT key FROM probes WHERE before = ? ORDER BY key"
+        return [row[0] for row in self._db.execute(query, [before])]

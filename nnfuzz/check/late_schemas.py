@@ -1,0 +1,73 @@
+"""What ONNX added to an opset after the release of onnx that brought it.
+
+A compiler that is built with an older release refuses that rightly, although its opset is right.
+`late_schemas.json` is written by scripts/compare_schemas.py, which compares the releases on PyPI.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import onnx
+from packaging.version import Version
+
+from nnfuzz.reading import read
+
+LATE, ATTRIBUTE, TYPE = "late", "attribute", "type"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one schema, between the release that brought its opset and a later one.
+
+    operator, since: of the schema. change: "late", or "withdrawn" for what the later release lacks.
+    kind: "attribute", "input", "output" or "type". name: of that, or of the type variable. detail:
+    the type of an attribute, the option of an input, or the type such as "tensor(bfloat16)".
+    """
+
+    operator: str
+    since: int
+    brought: str
+    release: str
+    change: str
+    kind: str
+    name: str
+    detail: str
+
+
+@cache
+def differences() -> tuple[Difference, ...]:
+    """All that are known, by the release that made them."""
+    text = (files("nnfuzz.check") / "late_schemas.json").read_text()
+    return read(tuple[Difference, ...], json.loads(text))
+
+
+@cache
+def missing(release: str | None) -> frozenset[Difference]:
+    """What a release of onnx lacks of the installed one's opsets; nothing for None."""
+    if release is None:
+        return frozenset()
+    late = (found for found in differences() if found.change == LATE)
+    return frozenset(found for found in late if Version(found.release) > Version(release))
+
+
+def uses(model: onnx.ModelProto, lacking: Iterable[Difference], opset: int) -> bool:
+    """Whether a node of the model has an attribute that is among what is lacking."""
+    late = {(d.operator, d.since, d.name) for d in lacking if d.kind == ATTRIBUTE}
+    return any(
+        (node.op_type, _since(node.op_type, opset), attribute.name) in late
+        for node in model.graph.node
+        for attribute in node.attribute
+    )
+
+
+@cache
+def _since(operator: str, opset: int) -> int:
+    """The version of the schema that is in force; 0 for an unknown operator."""
+    if not onnx.defs.has(operator):
+        return 0
+    return int(onnx.defs.get_schema(operator, max_inclusive_version=opset).since_version)
