@@ -14,6 +14,7 @@ _WORTH = (
     (OutcomeKind.CRASH,),
     (OutcomeKind.TIMEOUT,),
     (OutcomeKind.EXCEPTION,),
+    (OutcomeKind.DISPUTED,),
     (OutcomeKind.ACCEPTED,),
 )
 _UNREDUCED = 1 << 30  # nodes: behind all that were reduced
@@ -22,9 +23,9 @@ _ERRORS = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH)
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """What an engineer can act on first: reduced wrong results, then crashes, timeouts, exceptions,
-    invalid models that are accepted, then wrong results that are not reduced. Of one kind those
-    that are reduced come first, of these the most frequent, then the smallest model. Titles of
-    errors lose what most of their compiler's have in common.
+    results of which nobody knows who is right, invalid models that are accepted, then wrong results
+    that are not reduced. Of one kind those that are reduced come first, of these the most frequent,
+    then the smallest model. Titles of errors lose what most of their compiler's have in common.
     """
     return sorted(_plain(list(findings)), key=_value)
 

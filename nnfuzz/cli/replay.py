@@ -78,7 +78,7 @@ def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Rep
         if not found.case.fault:
             producer.check(found.case)
         with BackendRunner(spec) as runner:
-            return run_again(found, runner, producer.judge)
+            return run_again(found, runner, producer.judge, producer)
 
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:

@@ -23,7 +23,7 @@ MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5
 MOST_VARIANTS = 4
 MOST_AVOIDED = 3
-COMPARED = ("ok", "mismatch")
+COMPARED = ("ok", "mismatch", "disputed")
 """The outcomes of runs whose outputs were compared."""
 MOST_REFUSED = 1 / 3
 """Share of the runs that are not supported, above which the summary says what to do."""

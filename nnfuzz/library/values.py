@@ -96,7 +96,7 @@ class View:
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
-        from nnfuzz.compare.groups import grouped
+        from nnfuzz.compare.votes import grouped
 
         ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
         arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}

@@ -32,8 +32,7 @@ def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
 @dataclass(frozen=True, eq=False)
 class Workers:
     """One with torch and onnx (nnfuzz.reduction.service), and one of the backend, if there is any:
-    they serve one case at a time. rival: of another release, if it has to be right where the
-    backend fails.
+    they serve one case at a time. rival: see nnfuzz.reduction.case.Problem.
     """
 
     service: Sandbox

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnfuzz.compare.mismatch import Element
 from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.ir.dtypes import DType
@@ -20,7 +20,7 @@ from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.text import visible
-from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -163,11 +163,12 @@ def repro_script(finding: Finding, program: str | None) -> str:
 
 
 def first_wrong(finding: Finding) -> WrongOutput | None:
-    """The wrong output that the finding is about, at the first level where it is wrong."""
+    """The wrong or disputed output that the finding is about, at the first level where it is."""
     failure = finding.failure
-    if failure.kind is not OutcomeKind.MISMATCH:
+    if failure.kind not in DIFFERENCES:
         return None
-    mine = [w for w in wrong_outputs(finding.verdict) if w.target in failure.targets]
+    found = wrong_outputs(finding.verdict) + disputed_outputs(finding.verdict)
+    mine = [w for w in found if w.target in failure.targets]
     kind = failure.signature.parts.get("wrong")
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
     mine = [w for w in mine if w.kind == kind] or mine

@@ -15,6 +15,7 @@ from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import judged
+from nnfuzz.compare.votes import disputes
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.execute.target import DIRECT, Target
@@ -233,4 +234,7 @@ class Producer:
             accuracy=accuracy(bounds.envelopes, everything, found.mismatches),
             explained={target: own for target, (own, _) in told.items() if own},
             habitual={t: tuple(sorted(ns)) for t, (own, ns) in told.items() if ns and not own},
+            disputes=disputes(
+                bounds, params, {t: own for t, own in outputs.items() if not found.mismatches[t]}
+            ),
         )
