@@ -160,10 +160,21 @@ class Dispute:
         """The targets outside of the first group."""
         return tuple(target for group in self.groups[1:] for target in group)
 
+    @property
+    def parties(self) -> list[str]:
+        """The targets of each group, for people."""
+        return [", ".join(dict.fromkeys(map(_brief, group))) for group in self.groups]
+
     def __str__(self) -> str:
-        parties = (", ".join(map(str, group)) for group in self.groups)
-        rows = " | ".join(f"{who}: {value}" for who, value in zip(parties, self.values))
-        return f"{self.output}{list(self.index)} is disputed ({self.count} elements): {rows}"
+        rows = (f"{value} by {who}" for who, value in zip(self.parties, self.values))
+        return (
+            f"{self.output}{list(self.index)} is {', and '.join(rows)}; nobody knows who is right "
+            f"({self.count} elements differ)"
+        )
+
+
+def _brief(target: Target) -> str:
+    return "/".join(part for part in (target.compiler, target.pipeline) if part)
 
 
 @dataclass(frozen=True)

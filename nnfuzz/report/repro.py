@@ -139,7 +139,8 @@ def repro_script(finding: Finding, program: str | None) -> str:
             needs=_needs(finding),
             levels=[o.level for o in finding.outcomes if o.backend == failure.backend],
             level=failure.levels[0],
-            kind=failure.kind.value,
+            kind=(OutcomeKind.MISMATCH if wrong else failure.kind).value,
+            origin=_origin(finding),
             exit_codes=exit_codes(outcome, failure.kind),
             expectation=_expectation(finding, outcome),
             program=text.Quoted(program.strip("\n") + "\n"),
@@ -195,6 +196,14 @@ def bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
         ulp = float(np.spacing(np.abs(np.asarray(float(worst.expected), dtype))))
     ulp = ulp if np.isfinite(ulp) else 0.0
     return float(worst.lo) - ulp, float(worst.hi) + ulp
+
+
+def _origin(finding: Finding) -> tuple[str, str]:
+    """Where the expected value comes from, and what the bounds around it are."""
+    if finding.failure.kind is not OutcomeKind.DISPUTED or finding.verdict is None:
+        return "computed in float64", "what rounding can account for"
+    (who, *_) = finding.verdict.suspects[finding.failure.targets[0]].parties
+    return f"by {who}; nobody knows who is right", "what has half of the digits in common"
 
 
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
