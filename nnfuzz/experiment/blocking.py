@@ -127,14 +127,15 @@ class Experiment:
         plugins: Iterable[str] = (),
         registry: BackendRegistry | None = None,
         repeats: int = REPEATS,
+        tolerance: str = "",
     ) -> None:
         """plugins: files with further backends and operators. repeats: fresh processes in which a
-        failure must occur in the same way.
+        failure must occur in the same way. tolerance: see CaseConfig.
 
         Raises: TargetError, RegistryError, OptionError, RunnerError if a compiler is missing.
         """
         self._registry = registry or BackendRegistry.discover(plugins)
-        self._repeats = repeats
+        self._repeats, self._tolerance = repeats, tolerance
         wanted = [asked(target, self._registry) for target in targets]
         self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
         self._forms = {target.form for _, target in wanted}
@@ -147,7 +148,7 @@ class Experiment:
                 self._runners[spec.label] = runner
                 self._levels[spec.label] = _levels(runner, mine)
             plugins = self.specs[0].plugins if self.specs else ()
-            config = CaseConfig(exporter=DIRECT, plugins=plugins).to_json()
+            config = CaseConfig(exporter=DIRECT, plugins=plugins, tolerance=tolerance).to_json()
             self._producer = stack.enter_context(ProducerClient(0, config))
             self._stack = stack.pop_all()
 
@@ -158,7 +159,8 @@ class Experiment:
         """
         if DIRECT in self._forms and case.exporter != DIRECT:
             case = self._producer.lower(case)
-        return self._carried_out(case, self._levels, Judging.DOUBTFUL, self._repeats)
+        judging = Judging.ALWAYS if self._tolerance else Judging.DOUBTFUL
+        return self._carried_out(case, self._levels, judging, self._repeats)
 
     def once(self, case: TestCase, levels: Mapping[str, Sequence[str]] | None = None) -> Result:
         """The case on the targets, judged in full and without repetition.

@@ -4,6 +4,7 @@ wrong?"""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,10 +75,22 @@ def check_model(
         seen = places.look()
         found = [places.of(failure) for failure in result.failures]
         found += [places.of(failure, hidden=True) for failure in places.hidden(result)]
+    outputs = view.outputs(result)
+    if criterion and any(own.beyond for output in outputs for own in output.computed):
+        known = {target for place in found for target in place.targets}
+        with Experiment(
+            targets or installed_compilers(plugins), plugins, tolerance=tolerance
+        ) as run:
+            watch("looking at what is beyond your tolerance")
+            places = Places(run, view, localise, watch)
+            strict = [places.of(failure) for failure in run(case).failures]
+        found += [
+            replace(p, criterion=str(criterion)) for p in strict if known.isdisjoint(p.targets)
+        ]
     return ModelCheck(
         case,
         result,
-        view.outputs(result),
+        outputs,
         seen,
         tuple(found),
         str(criterion or ""),

@@ -87,14 +87,17 @@ class Experiment(blocking.Experiment):
         targets: Sequence[str | Target],
         plugins: Iterable[str | Path] = (),
         repeats: int = REPEATS,
+        tolerance: str = "",
     ) -> None:
         """plugins: files or modules with further backends and operators, beside what is registered.
         repeats: fresh processes in which a failure must occur in the same way; others are `flaky`.
+        tolerance: a criterion of your own beside the error envelope, such as "rtol=1e-3,atol=1e-5".
 
-        Raises: TargetError, RegistryError, OptionError; RunnerError if a compiler is not installed.
+        Raises: CriterionError, TargetError, RegistryError, OptionError; RunnerError if a compiler
+        is not installed.
         """
         registry = BackendRegistry.discover(known_plugins(plugins))
-        super().__init__(targets, registry=registry, repeats=repeats)
+        super().__init__(targets, registry=registry, repeats=repeats, tolerance=tolerance)
         self._versions: dict[str, dict[str, str]] = {}
 
     def __call__(self, case: engine.TestCase) -> Result:
@@ -129,7 +132,7 @@ class Experiment(blocking.Experiment):
             case=found.case,
             outcomes=found.outcomes,
             backend=spec,
-            config=_config(found.case, spec.plugins),
+            config={**_config(found.case, spec.plugins), "tolerance": self._tolerance},
             verdict=found.verdict,
             versions=self._versions[failure.backend],
             blame=found.blame(failure),

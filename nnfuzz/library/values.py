@@ -82,11 +82,14 @@ class View:
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
         wrong = mismatch_of(result, outcome.target, name)
+        dispute = result.verdict.disputes.get(name) if result.verdict else None
         beyond = None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
         if wrong:
             return Computed(who, State.WRONG, wrong, beyond=beyond)
+        if dispute and outcome.target in dispute.suspects:
+            return Computed(who, State.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
             State.RIGHT if bounds.comparable.any() or not bounds.ref.size else State.NOT_COMPARED
         )
@@ -96,8 +99,14 @@ class View:
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
+        """Who agrees with whom, where somebody is wrong or disputed."""
         from nnfuzz.compare.votes import grouped
 
+        verdict = result.verdict
+        if verdict and (dispute := verdict.disputes.get(name)):
+            return tuple(tuple(map(label, group)) for group in dispute.groups)
+        if not any(mismatch_of(result, o.target, name) for o in result.outcomes):
+            return ()
         ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
         arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
         arrays[PYTORCH] = result.case.expected[name]

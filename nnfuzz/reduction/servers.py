@@ -22,11 +22,13 @@ PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.serv
 
 
 def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a case's configuration still matters once the case is there: the plug-ins' operators.
+    """What of a case's configuration still matters once the case is there: the plug-ins' operators,
+    and a criterion of the user's own.
 
     config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
     """
-    return CaseConfig(plugins=tuple(config.get("plugins", ()))).to_json()
+    plugins, tolerance = tuple(config.get("plugins", ())), str(config.get("tolerance", ""))
+    return CaseConfig(plugins=plugins, tolerance=tolerance).to_json()
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,8 @@ class CaseConfig:
     for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
     must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
     like (nnfuzz.inputs.edges); then only operators that decide on these are used unless some are
-    named.
+    named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion) that results have to
+    meet beside the envelope; "" for none.
     """
 
     nodes: int = 10
@@ -61,6 +62,7 @@ class CaseConfig:
     descend: bool = False
     invalid: bool = False
     edges: bool = False
+    tolerance: str = ""
     exporter: str = "torchscript"
     opset: int = 20
     others: tuple[tuple[str, int], ...] = ()

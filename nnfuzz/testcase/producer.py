@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
@@ -64,6 +65,7 @@ class Producer:
         What has been read and learnt already is kept. Raises: as the constructor does.
         """
         self.edges = config.edges
+        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
         self.generators: dict[str, CaseGenerator] = {}
         plain = replace(config, refused=(), avoid=(), emphasis=NO_EMPHASIS)
         if plain != self._plain:
@@ -223,6 +225,9 @@ class Producer:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
         bounds = enclosure(graph, params, case.expected, self.edges)
+        if own := self.criterion:  # PyTorch need not meet it
+            narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
+            bounds, groups = replace(bounds, envelopes=narrow), {}
         found = judged(bounds, everything, groups.values())
         told = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
