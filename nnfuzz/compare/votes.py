@@ -134,9 +134,10 @@ def _dispute(
     The group of the most compilers is the first, as levels of one compiler share its faults; of
     equal ones that of the target that is listed first.
     """
-    right = {t: a for t, a in arrays.items() if a.shape == envelope.ref.shape}
-    known = ~envelope.any
-    right = {t: np.where(known, next(iter(right.values())), a) for t, a in right.items()}
+    known, first = ~envelope.any, next(iter(arrays.values()))
+    right = {
+        t: np.where(known, first, a) if a.shape == first.shape else a for t, a in arrays.items()
+    }
     groups = grouped(right, envelope, spread)
     if len(groups) < 2:
         return None
@@ -146,9 +147,38 @@ def _dispute(
     slack = _slack(right, envelope, spread)
     apart = _apart(right[groups[0][0]], right[groups[1][0]], slack)
     index = tuple(int(i) for i in np.argwhere(apart)[0])
-    values: tuple[Number, ...] = tuple(number(plain(right[g[0]][index])) for g in groups)
+    values = tuple(_value(right[group[0]], index, first) for group in groups)
     parties, count = tuple(map(tuple, groups)), int(np.count_nonzero(apart))
     return Dispute(name, parties, index, values, float(slack[index]), count)
+
+
+def _value(array: np.ndarray, index: tuple[int, ...], like: np.ndarray) -> Number:
+    """An element; dtype and shape of an array that is of another type."""
+    if array.shape != like.shape or array.dtype != like.dtype:
+        return f"{array.dtype}{list(array.shape)}"
+    return number(plain(array[index]))
+
+
+def unreferenced(
+    outputs: Mapping[Target, Arrays], spread: Mapping[str, float]
+) -> dict[str, Dispute]:
+    """`disputes` where there is no reference. spread: by output, how far its elements may lie from
+    each other, beside half of the dtype's digits.
+    """
+    found = {}
+    for name, most in spread.items():
+        arrays = {target: own[name] for target, own in outputs.items() if name in own}
+        if arrays and (dispute := _dispute(name, arrays, _unknown(arrays), most)):
+            found[name] = dispute
+    return found
+
+
+def _unknown(arrays: Mapping[Target, np.ndarray]) -> Envelope:
+    """The envelope of which nothing is comparable."""
+    first = next(iter(arrays.values()))
+    nothing = np.zeros(first.shape)
+    every = np.ones(first.shape, dtype=bool)
+    return Envelope(DType.of(first.dtype), nothing, nothing, nothing, every)
 
 
 # -- what legal ways to compute reach ---------------------------------------------------------

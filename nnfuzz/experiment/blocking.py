@@ -169,6 +169,10 @@ class Experiment:
         """
         return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
 
+    def unjudged(self, case: TestCase) -> Result:
+        """The case on the targets, held against nothing. Raises: RunnerError."""
+        return self._carried_out(case, self._levels, Judging.NEVER, 0)
+
     def exposed(self, case: TestCase) -> TestCase:
         """The case with every value as an output. Raises: ProducerError."""
         return self._producer.expose(case)

@@ -62,7 +62,7 @@ class TestCase(engine.TestCase):
         """
         from nnfuzz.testcase.foreign import case_of_model
 
-        return cls.of(case_of_model(_proto(model), operator_registry(plugins), inputs, seed))
+        return cls.of(case_of_model(model_proto(model), operator_registry(plugins), inputs, seed))
 
     def save(self, folder: str | Path) -> Path:
         """Writes a folder in ONNX's backend-test layout inside of `folder`; returns its path.
@@ -110,7 +110,7 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
     return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
-def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
+def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     """Raises: ModelError for what is no ONNX model."""
     import onnx
     from google.protobuf.message import DecodeError

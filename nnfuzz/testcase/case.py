@@ -25,6 +25,10 @@ class ModelError(ValueError):
     """A model, or inputs for one, of which no test case can be made; the message says why."""
 
 
+class NoReference(ModelError):
+    """A model of which every output needs what nobody but a compiler can compute."""
+
+
 @dataclass(frozen=True)
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.

@@ -56,6 +56,33 @@ def test_compilers_differ_and_the_reference_evaluator_votes(unknown):
     assert Verdict.from_json(result.verdict.to_json()) == result.verdict
 
 
+FOREIGN = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> m (float[2, 3] x) =>
+(float[2, 2] y) { t = Transpose(x)  y = com.microsoft.FusedMatMul(x, t) }"""
+CHAOS = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> m (float[2, 3] x) =>
+(float[2, 2] y) { t = Transpose(x)  f = com.microsoft.FusedMatMul(x, t)
+h = Constant<value = float {1e9}>()  p = Mul(f, h)  y = Sin(p) }"""
+
+
+def test_compilers_are_compared_where_nothing_has_a_reference(tmp_path):
+    check = nnfuzz.check_model(
+        parser.parse_model(FOREIGN), ["plain", "doubling/O3"], plugins=PLUGINS
+    )
+    (output,) = check.outputs
+    assert output.disputed and output.groups == (("plain O0", "plain O3"), ("doubling O3",))
+    assert check.failed and check.summary().startswith("DISPUTED: doubling O3")
+    (place,) = check.save(tmp_path).places
+    assert nnfuzz.Finding.load(place.folder, PLUGINS).failure.kind is OutcomeKind.DISPUTED
+    same = nnfuzz.check_model(
+        parser.parse_model(FOREIGN), ["plain", "onnxruntime"], plugins=PLUGINS
+    )
+    assert not same.failed and not same.compared and not same.outputs[0].disputed
+
+
+def test_what_changes_with_the_last_digits_of_inputs_is_not_disputed():
+    check = nnfuzz.check_model(parser.parse_model(CHAOS), ["plain", "doubling/O3"], plugins=PLUGINS)
+    assert not check.failed and not check.outputs[0].disputed
+
+
 def test_what_agrees_is_not_disputed(unknown):
     result = run(unknown, "plain", "onnxruntime")
     assert not result.failures and not result.verdict.disputes
