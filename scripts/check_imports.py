@@ -53,6 +53,14 @@ class Row:
     result: str = ""
 
 
+def module_of(name: str) -> Module:
+    """A module of scripts/modules.py, with the same weights whenever it is made."""
+    torch.manual_seed(0)
+    made = MODULES[name]()
+    made.module.eval()
+    return made
+
+
 def exported(made: Module, exporter: str, opset: int) -> onnx.ModelProto:
     """The model that PyTorch writes. Raises: whatever the exporter raises."""
     buffer = io.BytesIO()
@@ -117,9 +125,7 @@ def main(
     refused: list[str] = []
     for name, exporter, at in track(wanted, "export and read"):
         label = f"{name}, {exporter} {at}"
-        torch.manual_seed(0)
-        made = MODULES[name]()
-        made.module.eval()
+        made = module_of(name)
         try:
             model = exported(made, exporter, at)
         except Exception as error:

@@ -130,7 +130,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
         program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
     elif program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
-    expected = finding.case.expected.get(wrong.output) if wrong else None
+    expected = _expected(finding, wrong)
     return (
         environment()
         .get_template("repro.py.jinja")
@@ -221,13 +221,22 @@ def _lacking(outcome: Outcome | None) -> list[str]:
     return [*imports, *(() if name == "AttributeError" else ("AttributeError",))]
 
 
+def _expected(finding: Finding, wrong: WrongOutput | None) -> np.ndarray | None:
+    """An array of the right type: what is expected, or else what the target returned."""
+    if wrong is None:
+        return None
+    outcome = failing_outcome(finding)
+    returned = (outcome.outputs or {}) if outcome else {}
+    return finding.case.expected.get(wrong.output, returned.get(wrong.output))
+
+
 def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None:
     """Python expressions for the expected value and its bounds. exact: whether they are one.
     signed: whether a zero was wrong by its sign alone. nan: whether NaN is expected.
     """
     if wrong is None or wrong.worst is None:
         return None
-    expected = finding.case.expected.get(wrong.output)
+    expected = _expected(finding, wrong)
     dtype = expected.dtype if expected is not None else np.dtype(np.float64)
     low, high = bounds(wrong.worst, dtype)
     value = wrong.worst.expected
