@@ -45,6 +45,8 @@ WILD = ((), (math.nan,), (math.inf,), (-math.inf,), (0.0,), (math.nan, math.inf,
 FACTOR = 16.0
 """By how much the errors of a sample exceed those that are legal: errors that add up in the worst
 way grow with the number of steps, those of samples with its root, so that 256 steps are covered."""
+LAST = 64.0
+"""Unit roundoffs of the largest element that targets may differ by beside what samples do."""
 STEPS = 8.0
 """Unit roundoffs by which an operator without a spec may round each element that it reads."""
 
@@ -62,24 +64,31 @@ def disputes(
         for name, envelope in bounds.envelopes.items()
         if envelope.any.any()
     }
-    differ = {n: own for n, own in arrays.items() if _dispute(n, own, bounds.envelopes[n], 0.0)}
+    known = not any(isinstance(node.op, Opaque) for node in bounds.graph.nodes)
+    differ = {
+        n: own for n, own in arrays.items() if _dispute(n, own, bounds.envelopes[n], 0.0, known)
+    }
     if not differ:
         return {}
     spread = spreads(bounds, params, list(differ), seed)
-    found = (_dispute(n, own, bounds.envelopes[n], spread[n]) for n, own in differ.items())
+    found = (_dispute(n, own, bounds.envelopes[n], spread[n], known) for n, own in differ.items())
     return {dispute.output: dispute for dispute in found if dispute}
 
 
 def grouped(
-    arrays: Mapping[Key, np.ndarray], envelope: Envelope, spread: np.ndarray | float = 0.0
+    arrays: Mapping[Key, np.ndarray],
+    envelope: Envelope,
+    spread: np.ndarray | float = 0.0,
+    sampled: bool = False,
 ) -> list[list[Key]]:
     """The keys of arrays that agree, the largest group first.
 
     Where an element is comparable, two arrays may differ by the width of the envelope. Elsewhere
     they have to have half of the dtype's digits of the output's largest element in common, but for
-    the `spread`; NaN agrees with NaN. Discrete elements have to be equal.
+    the `spread`; all but `LAST` units if that was sampled. NaN agrees with NaN. Discrete elements
+    have to be equal.
     """
-    slack = _slack(arrays, envelope, spread)
+    slack = _slack(arrays, envelope, spread, sampled)
     found: list[list[Key]] = []
     for key, array in arrays.items():
         mine = next((g for g in found if not _apart(arrays[g[0]], array, slack).any()), None)
@@ -91,14 +100,18 @@ def grouped(
 
 
 def _slack(
-    arrays: Mapping[Key, np.ndarray], envelope: Envelope, spread: np.ndarray | float
+    arrays: Mapping[Key, np.ndarray],
+    envelope: Envelope,
+    spread: np.ndarray | float,
+    sampled: bool,
 ) -> np.ndarray:
     """By how much two arrays may differ, per element."""
     unknown = np.broadcast_to(np.float64(spread), envelope.ref.shape)
     if envelope.dtype.is_float:
         finite = [a[np.isfinite(a)] for a in (_wide(a) for a in arrays.values())]
         largest = max((float(np.abs(a).max()) for a in finite if a.size), default=0.0)
-        unknown = unknown + np.sqrt(envelope.dtype.unit_roundoff) * largest
+        u = envelope.dtype.unit_roundoff
+        unknown = unknown + (LAST * u if sampled else np.sqrt(u)) * largest
         with np.errstate(invalid="ignore", over="ignore"):
             least, most = envelope.admitted
             width = np.nan_to_num(most - least, nan=0.0, posinf=np.inf)
@@ -128,6 +141,7 @@ def _dispute(
     arrays: Mapping[Target, np.ndarray],
     envelope: Envelope,
     spread: np.ndarray | float,
+    sampled: bool = False,
 ) -> Dispute | None:
     """How targets differ where an element is not comparable; None if they do not.
 
@@ -138,13 +152,13 @@ def _dispute(
     right = {
         t: np.where(known, first, a) if a.shape == first.shape else a for t, a in arrays.items()
     }
-    groups = grouped(right, envelope, spread)
+    groups = grouped(right, envelope, spread, sampled)
     if len(groups) < 2:
         return None
     order = list(right)
     groups = sorted((sorted(g, key=order.index) for g in groups), key=lambda g: order.index(g[0]))
     groups.sort(key=lambda group: -len({target.compiler for target in group}))
-    slack = _slack(right, envelope, spread)
+    slack = _slack(right, envelope, spread, sampled)
     apart = _apart(right[groups[0][0]], right[groups[1][0]], slack)
     index = tuple(int(i) for i in np.argwhere(apart)[0])
     values = tuple(_value(right[group[0]], index, first) for group in groups)
