@@ -203,7 +203,7 @@ def _origin(finding: Finding) -> tuple[str, str]:
     if finding.failure.kind is not OutcomeKind.DISPUTED or finding.verdict is None:
         return "computed in float64", "what rounding can account for"
     (who, *_) = finding.verdict.suspects[finding.failure.targets[0]].parties
-    return f"by {who}; nobody knows who is right", "what has half of the digits in common"
+    return f"by {who}; nobody knows who is right", "what correct compilers may differ by"
 
 
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:

@@ -42,6 +42,16 @@ def test_a_level_that_differs_from_a_simpler_one_is_disputed(unknown):
     assert not result.ok and "nobody knows who is right" in str(result)
 
 
+def test_the_oracle_holds_compilers_against_each_other(unknown):
+    ((name, array),) = unknown.expected.items()
+    oracle = nnfuzz.Oracle()
+    same = oracle.votes(unknown, {"one": {name: array}, "two": {name: array * np.float32(1.00001)}})
+    assert not same.disputes
+    verdict = oracle.votes(unknown, {"one": {name: array}, "two": {name: array + np.float32(1)}})
+    assert not verdict.ok and "nobody knows who is right" in str(verdict)
+    assert [str(target) for target in verdict.suspects] == ["two"]
+
+
 def test_compilers_differ_and_the_reference_evaluator_votes(unknown):
     result = run(unknown, "doubling/O0", "plain/O0")
     (dispute,) = result.verdict.disputes.values()
