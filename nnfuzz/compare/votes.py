@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.envelope import Enclosure, Envelope, Tracked, enclosed
+from nnfuzz.compare.edges import Edge, at_point
+from nnfuzz.compare.envelope import Enclosure, Envelope
 from nnfuzz.compare.mismatch import Dispute, Number
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import ReferenceFault, reference, step
@@ -27,11 +27,8 @@ from nnfuzz.compare.verdict import number
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.families.elementwise import Elementwise
-from nnfuzz.spec.families.shape import DataMovement
 from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.opaque import Opaque
-from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.rounding import underflow
 
 Key = TypeVar("Key", bound=Hashable)
@@ -211,7 +208,7 @@ def spreads(
         for sample in range(SAMPLES):
             random = torch.Generator().manual_seed(seed + sample)
             end, wild = (0, 1, None)[sample % 3], WILD[sample // 3 % len(WILD)]
-            compute = Anything(random, bounds.intervals, wild, end)
+            compute = Anything(random, wild, end)
             given = params if end else _flushed(params)
             values = reference(bounds.graph, given, compute)
             for name, (lo, hi) in ends.items():
@@ -252,13 +249,12 @@ class Anything:
     operands (it overflows, leaves its domain, reads NaN, or is undefined by ONNX) is anything at
     all.
 
-    known: the intervals of the graph's values, which know what is decided at edges. wild: from
-    which anything at all is drawn; () for the result itself. end: 0 or 1 for results at the least
-    or the greatest number that is legal, with subnormal ones as zero at 0; None for random ones.
+    wild: from which anything at all is drawn; () for the result itself. end: 0 or 1 for results at
+    the least or the greatest number that is legal, with subnormal ones as zero at 0; None for
+    random ones.
     """
 
     random: torch.Generator
-    known: Mapping[str, Interval]
     wild: tuple[float, ...] = ()
     end: int | None = None
 
@@ -272,15 +268,8 @@ class Anything:
             )
         results = step(graph, node, inputs)
         precisions = [PRECISIONS.get(graph.type(name).dtype) for name in node.outputs]
-        given = (PRECISIONS.get(graph.type(name).dtype) for name in node.inputs)
-        u = max((p.u for p in given if p), default=0.0)
-        operands = [Tracked(x, Interval(x, x)) for x in inputs]
-        around = enclosed(node.op, operands, results, precisions, u)
-        strange = _strange(node.op, inputs)
-        return [
-            self._drawn(y, _masked(own, strange), self.known[name].mask(), precision)
-            for name, y, own, precision in zip(node.outputs, results, around, precisions)
-        ]
+        around = at_point(graph, node, inputs, results)
+        return [self._drawn(*given) for given in zip(results, around, precisions)]
 
     def _read(self, x: Tensor, dtype: DType) -> Tensor:
         if not dtype.is_float:
@@ -289,18 +278,19 @@ class Anything:
         return x + STEPS * dtype.unit_roundoff * (2 * share - 1) * x
 
     def _drawn(
-        self, y: Tensor, own: Interval, unknown: Tensor, precision: Precision | None
+        self, y: Tensor, around: tuple[Interval, Edge], precision: Precision | None
     ) -> Tensor:
-        """Numbers from around a result; anything where the interval is masked, or what is computed
-        on the way may overflow, as far as nothing is decided at edges (unknown).
+        """Numbers from around a result; anything where nothing is known of it, or what is computed
+        on the way may overflow. What is NaN or infinite for sure stays.
         """
+        own, edge = around
         wild = own.mask()
         if precision is not None:
             found = torch.where(wild, y, self._within(y, own))
             small = y.abs() < FACTOR * precision.tiny
             y = torch.where(small, 0.0, found) if self.end == 0 else found
-            wild = wild | ~(y.abs() * FACTOR <= precision.greatest)
-        return torch.where(wild & unknown, self._anything(y), y) if self.wild else y
+            wild = (wild | ~(y.abs() * FACTOR <= precision.greatest)) & (edge.special == 0)
+        return torch.where(wild, self._anything(y), y) if self.wild else y
 
     def _within(self, y: Tensor, own: Interval) -> Tensor:
         """An end of the interval, or a number in the interval that is `FACTOR` times as wide."""
@@ -314,19 +304,3 @@ class Anything:
         """Per element one of the `wild` numbers; 0 or 1 for what is discrete."""
         choices = torch.tensor(self.wild if like.is_floating_point() else (0, 1)).to(like.dtype)
         return choices[torch.randint(len(choices), like.shape, generator=self.random)]
-
-
-def _strange(op: OpSpec, inputs: Sequence[Tensor]) -> Tensor | None:
-    """Mask that broadcasts to an operator's outputs: where it computes something of NaN or of an
-    infinity; None where nothing is read of that kind.
-    """
-    masks = [~torch.isfinite(x) for x in inputs if x.is_floating_point()]
-    if isinstance(op, DataMovement) or not any(bool(mask.any()) for mask in masks):
-        return None
-    if isinstance(op, Elementwise):
-        return reduce(torch.logical_or, masks)
-    return torch.ones((), dtype=torch.bool)
-
-
-def _masked(own: Interval, more: Tensor | None) -> Interval:
-    return own if more is None else own.masked(more.expand(own.lo.shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -88,6 +89,8 @@ def titled(reduced: Finding) -> Finding:
             _wrong(reduced),
             cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
         )
+    if failure.kind is OutcomeKind.DISPUTED:  # the operators are named in front of it
+        cause = re.sub(r" at \S.*, and nobody", ", and nobody", cause)
     text = sentence(parts["backend"], cause, where, operators)
     return replace(
         reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
