@@ -27,8 +27,7 @@ import nnfuzz
 from nnfuzz.execute.target import Target
 
 sys.path.insert(0, str(Path(__file__).parent))
-from check_imports import exported
-from modules import MODULES
+from check_imports import exported, module_of
 
 PLUGIN = Path(__file__).parent / "planted" / "one_node.py"
 TORCHSCRIPT, DYNAMO, BY_HAND = ("torchscript", 17), ("dynamo", 20), ("", 0)
@@ -60,10 +59,7 @@ class Plant:
         if self.exporter == BY_HAND:
             head = '<ir_version: 8, opset_import: ["" : 17]> model ('
             return parser.parse_model(head + WRITTEN[self.model])
-        torch.manual_seed(0)
-        made = MODULES[self.model]()
-        made.module.eval()
-        return exported(made, *self.exporter)
+        return exported(module_of(self.model), *self.exporter)
 
     def value(self, model: onnx.ModelProto) -> str:
         """What the node computes. Raises: IndexError if the model has no such node."""

@@ -64,6 +64,14 @@ class Row:
     wrong: bool = False
 
 
+def module_of(name: str) -> Module:
+    """A module of scripts/modules.py, with the same weights whenever it is made."""
+    torch.manual_seed(0)
+    made = MODULES[name]()
+    made.module.eval()
+    return made
+
+
 def exported(made: Module, exporter: str, opset: int) -> onnx.ModelProto:
     """The model that PyTorch writes. Raises: whatever the exporter raises."""
     buffer = io.BytesIO()
@@ -94,9 +102,7 @@ def exports(only: str, opset: int, refused: list[str]) -> Iterator[Given]:
     ]
     for name, exporter, at in wanted:
         label = f"{name}, {exporter} {at}"
-        torch.manual_seed(0)
-        made = MODULES[name]()
-        made.module.eval()
+        made = module_of(name)
         try:
             model = exported(made, exporter, at)
         except Exception as error:

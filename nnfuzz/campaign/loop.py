@@ -38,7 +38,7 @@ from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.execute.events import Death, Fault, Reply, Standstill
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.outcome import DIFFERENCES
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
@@ -384,7 +384,7 @@ class Loop:
             figures = self.recorder.figures
             figures.full_checks += 1
             figures.full_check_finds += any(
-                failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
+                failure.kind in DIFFERENCES for failure in evidence.confirmed
             )
         self._keep(evidence)
         self._suspects.confirm(evidence.confirmed)

@@ -14,6 +14,7 @@ _WORTH = (
     (OutcomeKind.CRASH,),
     (OutcomeKind.TIMEOUT,),
     (OutcomeKind.EXCEPTION,),
+    (OutcomeKind.DISPUTED,),
     (OutcomeKind.ACCEPTED,),
 )
 _UNREDUCED = 1 << 30  # nodes: behind all that were reduced
@@ -22,9 +23,10 @@ _ERRORS = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH)
 
 def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """What an engineer can act on first: what is reduced, and of that wrong results, then crashes,
-    timeouts, exceptions, invalid models that are accepted; then the rest in the same order, but for
-    wrong results, which come last. Of one kind the most frequent come first, then the smallest
-    models. Titles of errors lose what most of their compiler's have in common.
+    timeouts, exceptions, results of which nobody knows who is right, invalid models that are
+    accepted; then the rest in the same order, but for wrong results, which come last. Of one kind
+    the most frequent come first, then the smallest models. Titles of errors lose what most of their
+    compiler's have in common.
     """
     return sorted(_plain(list(findings)), key=_value)
 

@@ -37,7 +37,7 @@ from nnfuzz.campaign.support import (
     Support,
     answer_of,
 )
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind
 from nnfuzz.testcase.case import NotProduced, refusal
 from nnfuzz.testcase.test_id import Probe
 
@@ -321,7 +321,7 @@ class Prober:
         return len(self.keys) - len(unknown)
 
 
-_RAN = (OK, OutcomeKind.MISMATCH.value, OutcomeKind.NOT_COMPARED.value)
+_RAN = (OK, *DIFFERENCES, OutcomeKind.NOT_COMPARED.value)
 
 
 def _operator(key: str) -> str:

@@ -14,7 +14,7 @@ from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.campaign.rows import EventRow
 from nnfuzz.execute.complaint import describe
 from nnfuzz.execute.events import Death, DeathKind, Fault, Reading, Reply, described
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment import procedure
@@ -109,7 +109,7 @@ class TestRun(Asking):
         is believed, but for mismatches, whose signatures say little.
         """
         known = self._knows(failure)
-        if failure.kind is OutcomeKind.MISMATCH:
+        if failure.kind in DIFFERENCES:
             return 1 if known else REPEATS
         if known:
             return 0

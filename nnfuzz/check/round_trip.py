@@ -15,7 +15,7 @@ import numpy as np
 
 from nnfuzz.check.instances import SIZES, Instance, solved
 from nnfuzz.check.legality import legal_opsets
-from nnfuzz.compare.envelope import envelopes
+from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -140,7 +140,7 @@ def _share(graph: Graph, params: Mapping[str, np.ndarray], wanted: Graph) -> flo
     given = {name: params[name] for name in (*graph.inputs, *graph.weights) if name in params}
     if len(given) < len(graph.inputs) + len(graph.weights):
         return 0.0
-    bounds = envelopes(graph, given)
+    bounds = enclosure(graph, given).envelopes
     told = sum(int(bounds[name].comparable.sum()) for name in wanted.outputs if name in bounds)
     return told / max(1, sum(wanted.type(name).elements for name in wanted.outputs))
 

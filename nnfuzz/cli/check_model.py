@@ -100,11 +100,12 @@ def check(
 
     The model runs as it is, and once more with every value as an output: what later nodes hide of a
     wrong value shows then. Inputs are searched under which no value is NaN or infinite. What
-    operators without a spec compute is not compared, but differences between compilers are shown.
+    operators without a spec compute is not compared; there compilers are compared with each other,
+    and where they differ nobody knows who is right.
 
-    Exit codes: 0 every output was compared and is right, 1 something is wrong or fails, 2 wrong
-    usage, or no inputs, 3 a fault of nnfuzz itself, 4 an output was not compared, or less than nine
-    tenths of it.
+    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, differs
+    between compilers, or is beyond your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
+    itself, 4 an output was not compared, or less than nine tenths of it.
     """
     from nnfuzz.compare.criterion import CriterionError
     from nnfuzz.execute.target import TargetError
@@ -202,7 +203,9 @@ def _next(found: ModelCheck, save: Path | None) -> None:
         return
     saved = next((place.folder for place in found.places if place.folder), "")
     typer.echo("")
-    if saved:
+    if saved and not found.case.graph:
+        typer.echo(f"next: python {saved}/repro.py")
+    elif saved:
         typer.echo(f"next: nnfuzz reduce {saved}")
     else:
         typer.echo("next: --save DIR writes findings, which nnfuzz reduce makes small")

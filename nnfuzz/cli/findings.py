@@ -37,7 +37,7 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
     Raises: Unreadable, UsageError if there is none or a file of it is damaged or missing.
     """
     from nnfuzz.execute.interface import check_inputs, read_interface
-    from nnfuzz.execute.outcome import Stage
+    from nnfuzz.execute.outcome import OutcomeKind, Stage
     from nnfuzz.ir.sizes import by_copy
     from nnfuzz.materialize.opsets import DYNAMIC
     from nnfuzz.report.finding_folder import read_finding
@@ -53,6 +53,11 @@ def open_finding(folder: Path, consent: Consent) -> Finding:
             raise UsageError(f"{file} is missing or empty: copy the whole folder of the finding")
         return found
     parsed_model(case.model, file)
+    if not case.graph and found.failure.kind is OutcomeKind.DISPUTED:
+        raise UsageError(
+            f"{folder}: no output of the model has a reference, so that there is nothing to hold a "
+            "smaller model against; its repro.py runs it"
+        )
     if not case.graph:
         raise UsageError(f"{folder} is damaged: there is a model, but no graph of it")
     if case.fault:  # the fault may be in the declared inputs, which then fit none

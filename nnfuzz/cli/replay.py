@@ -78,7 +78,7 @@ def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Rep
         if not found.case.fault:
             producer.check(found.case)
         with BackendRunner(spec) as runner:
-            return run_again(found, runner, producer.judge)
+            return run_again(found, runner, producer.judge, producer)
 
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
@@ -87,7 +87,8 @@ def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
 
     typer.echo(f"finding: {found.signature}")
     for outcome in result.result.outcomes if result.result else ():
-        failed = [f for f in result.failures if outcome.level in f.levels]
+        own = [f for f in result.failures if f.backend == outcome.backend]
+        failed = [f for f in own if outcome.level in f.levels]
         kind = failed[0].kind if failed else outcome.kind
         stage = failed[0].stage if failed else outcome.stage
         typer.echo(f"{outcome.backend} {outcome.level}: {kind} ({stage})")

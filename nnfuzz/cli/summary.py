@@ -30,7 +30,7 @@ WHY = {
     "fault": " (faults of nnfuzz)",
 }
 MOST_AVOIDED = 3
-COMPARED = ("ok", "mismatch")
+COMPARED = ("ok", "mismatch", "disputed")
 """The outcomes of runs whose outputs were compared."""
 MOST_REFUSED = 1 / 3
 """Share of the runs that are not supported, above which the summary says what to do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,27 @@ class Criterion:
             within = (np.abs(given - expected) <= limit) & np.isfinite(expected)
         same = (given == expected) | (np.isnan(given) & np.isnan(expected))
         return int(np.count_nonzero(~(within | same)))
+
+    def narrowed(self, envelope: Envelope) -> Envelope:
+        """The envelope of which nothing is left that is not within it. What is not comparable is
+        held against the reference all the same, as whoever has a criterion asks for.
+        """
+        expected = _rounded(envelope)
+        if not envelope.dtype.is_float and not (self.rtol or self.atol):
+            return replace(envelope, lo=expected, hi=expected, any=np.zeros_like(envelope.any))
+        with np.errstate(invalid="ignore", over="ignore"):
+            middle = plain(expected).astype(np.float64)
+            unit = envelope.ulp if envelope.dtype.is_float else np.zeros(middle.shape)
+            limit = np.maximum(self.atol + self.rtol * np.abs(middle), self.ulp * unit)
+            # a verdict adds the unit (Envelope.admitted)
+            limit = np.where(np.isfinite(middle), limit - unit, 0.0)
+            lo, hi = middle - limit, middle + limit
+            known = ~envelope.any & np.isfinite(envelope.lo) & np.isfinite(envelope.hi)
+        lo, hi = (
+            np.where(known, inner(end, own), end)
+            for inner, end, own in ((np.maximum, lo, envelope.lo), (np.minimum, hi, envelope.hi))
+        )
+        return replace(envelope, lo=lo, hi=hi, any=np.zeros_like(envelope.any))
 
 
 def _rounded(envelope: Envelope) -> np.ndarray:

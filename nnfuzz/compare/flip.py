@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import (
     DIRECT,
     EXPORTED,
@@ -120,6 +120,33 @@ class Blame:
 NOBODY = Blame()
 
 
+def voted(
+    groups: Sequence[Sequence[Target]],
+    votes: Sequence[int],
+    failing: Sequence[Target],
+    levels: Sequence[str] = (),
+) -> Blame:
+    """Says what is at fault where nobody knows who is right: by a flip of the compiler's own, or
+    else by the votes of compilers, of which the most are believed.
+
+    groups: targets that agree with each other; the first is believed. votes: of each group.
+    failing: the targets whose failure is asked about. levels: as in `blame`.
+    """
+    states = {t: State.WRONG for group in groups[1:] for t in group}
+    states |= dict.fromkeys(groups[0], State.RIGHT)
+    compiler = failing[0].compiler
+    found = blame(states, compiler, failing, levels)
+    other = next((t for t in groups[0] if t.compiler == compiler), groups[0][0])
+    if found.right is not None and found.right.compiler == compiler:
+        evidence = f"{found.right} and {found.wrong} differ, and nobody knows who is right"
+        return replace(found, evidence=evidence)
+    if votes[0] > max(votes[1:]):
+        names = dict.fromkeys(target.compiler for target in groups[0])
+        evidence = f"{' and '.join(names)} agree with each other, and not with {compiler}"
+        return Blame(Coordinate.COMPILER, other, found.wrong, evidence)
+    return Blame(evidence=f"{other} and {failing[0]} differ, and nobody knows who is right")
+
+
 def right_release(failing: Collection[Target], states: Mapping[Target, State]) -> str:
     """Another release of a compiler that is right wherever one fails; "" for none.
 
@@ -135,7 +162,7 @@ def right_release(failing: Collection[Target], states: Mapping[Target, State]) -
 
 def state_of(outcome: Outcome) -> State:
     """How well the target of an outcome did."""
-    if outcome.kind is OutcomeKind.MISMATCH:
+    if outcome.kind in DIFFERENCES:
         return State.WRONG
     if outcome.kind in (OutcomeKind.UNSUPPORTED, OutcomeKind.NOT_COMPARED):
         return State.UNSUPPORTED

@@ -124,6 +124,60 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class Dispute:
+    """An output on which targets differ where the reference cannot say who is right.
+
+    groups: targets that agree with each other; the group of the most compilers first, of equal ones
+    that of the target that was listed first. index: of the first element in which the first two
+    groups differ; values: of every group there. slack: by how much correct compilers may differ
+    there. count: of such elements.
+    """
+
+    output: str
+    groups: tuple[tuple[Target, ...], ...]
+    index: tuple[int, ...] = ()
+    values: tuple[Number, ...] = ()
+    slack: float = 0.0
+    count: int = 0
+
+    def mismatch(self, target: Target) -> Mismatch:
+        """What a target outside of the first group makes of the output, beside what that does."""
+        group = next(i for i, group in enumerate(self.groups) if target in group)
+        expected, actual = self.values[0], self.values[group]
+        least = most = expected
+        if isinstance(expected, float):
+            least, most = expected - self.slack, expected + self.slack
+        worst = Element(self.index, expected, actual, least, most)
+        return Mismatch(self.output, MismatchKind.VALUE, wrong=self.count, worst=worst)
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """The compilers in each group: levels of one compiler have one vote."""
+        return tuple(len({target.compiler for target in group}) for group in self.groups)
+
+    @property
+    def suspects(self) -> tuple[Target, ...]:
+        """The targets outside of the first group."""
+        return tuple(target for group in self.groups[1:] for target in group)
+
+    @property
+    def parties(self) -> list[str]:
+        """The targets of each group, for people."""
+        return [", ".join(dict.fromkeys(map(_brief, group))) for group in self.groups]
+
+    def __str__(self) -> str:
+        rows = (f"{value} by {who}" for who, value in zip(self.parties, self.values))
+        return (
+            f"{self.output}{list(self.index)} is {', and '.join(rows)}; nobody knows who is right "
+            f"({self.count} elements differ)"
+        )
+
+
+def _brief(target: Target) -> str:
+    return "/".join(part for part in (target.compiler, target.pipeline) if part)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the envelope says of every target.
 
@@ -135,7 +189,8 @@ class Verdict:
     may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
     comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
     output of floats, from `judge` alone. statistical: whether the intervals are likely to hold
-    correct results, and not certain to (nnfuzz.compare.statistical).
+    correct results, and not certain to (nnfuzz.compare.statistical). disputes: by output, how
+    targets without a mismatch differ where the envelope has no opinion (nnfuzz.compare.votes).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -148,11 +203,18 @@ class Verdict:
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     widths: dict[str, Width] = field(default_factory=dict)
     statistical: bool = False
+    disputes: dict[str, Dispute] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, and no party has a mismatch."""
-        return self.compared and not any(self.mismatches.values())
+        """Whether something was compared, no party has a mismatch, and nothing is disputed."""
+        return self.compared and not any(self.mismatches.values()) and not self.disputes
+
+    @property
+    def suspects(self) -> dict[Target, Dispute]:
+        """The targets that disputes speak against, each with the first of them."""
+        listed = reversed(self.disputes.values())
+        return {target: dispute for dispute in listed for target in dispute.suspects}
 
     @property
     def compared(self) -> bool:
@@ -202,8 +264,9 @@ class Verdict:
         return f"intervals {', '.join(rows)}" if rows else ""
 
     def __str__(self) -> str:
-        """One line per target that agrees, and per mismatch of the others."""
-        return "\n".join(f"{target}: {found}" for target, found in self._told())
+        """One line per target that agrees, per mismatch of the others, and per dispute."""
+        told = [f"{target}: {found}" for target, found in self._told()]
+        return "\n".join([*told, *map(str, self.disputes.values())])
 
     def _repr_html_(self) -> str:
         return table(self._told(), ("target", "output"))
@@ -240,6 +303,7 @@ class Verdict:
             "habitual": habitual,
             "losses": losses,
             "widths": {name: asdict(width) for name, width in self.widths.items()},
+            "disputes": {name: _told_of(dispute) for name, dispute in self.disputes.items()},
         }
         return {"mismatches": found, **shares, **told}
 
@@ -247,6 +311,10 @@ class Verdict:
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
         """Raises: Unreadable for what is no verdict."""
         return read(cls, data)
+
+
+def _told_of(dispute: Dispute) -> dict[str, Any]:
+    return {**asdict(dispute), "groups": [list(map(str, group)) for group in dispute.groups]}
 
 
 def _percent(share: float) -> str:

@@ -15,7 +15,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.edges import enclosure
+from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
 from nnfuzz.corpus.tolerance import Radii, unfit
 from nnfuzz.execute.events import Reading
@@ -79,7 +80,7 @@ class CorpusService:
         """The case with tolerances; NotProduced where its outputs tell nothing."""
         report("tolerances")
         graph = self.producer.load(case)
-        bounds = envelopes(graph, {**case.inputs, **case.weights})
+        bounds = enclosure(graph, {**case.inputs, **case.weights}, case.expected).envelopes
         if why := unfit(bounds):
             return NotProduced(case.id, why, f"its outputs are {why}", graph=case.graph)
         further = list(self._further(graph, case, sets - 1))
@@ -103,7 +104,8 @@ class CorpusService:
             rng = random.Random(f"{case.id}/data set {number}")
             found = search(graph, rng, QUICK, case.weights)
             if isinstance(found, Found):
-                bounds = envelopes(graph, {**found.inputs, **case.weights})
+                given = {**found.inputs, **case.weights}
+                bounds = enclosure(graph, given, found.outputs).envelopes
                 if not unfit(bounds):
                     yield found.inputs, found.outputs, bounds
 

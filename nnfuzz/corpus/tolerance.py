@@ -38,7 +38,7 @@ class Tolerance:
 
 @dataclass(frozen=True, eq=False)
 class Radii:
-    """The elements of an output, flat, in float64.
+    """The elements of an output that are numbers, flat, in float64.
 
     size: |expected|. radius: how far away a correct compiler may be. unit: the distance that a
     tolerance should not exceed; of discrete elements, whose radius is 0, half of their distance.
@@ -53,9 +53,12 @@ class Radii:
         value = plain(expected).astype(np.float64).ravel()
         if not envelope.dtype.is_float:
             return cls(np.abs(value), np.zeros(value.size), np.full(value.size, 0.5))
-        least, most = (end.astype(np.float64).ravel() for end in envelope.admitted)
+        number = np.isfinite(value)  # NaN and infinities are as expected, or they are wrong
+        ends = (*envelope.admitted, envelope.ulp)
+        least, most, ulp = (end.astype(np.float64).ravel()[number] for end in ends)
+        value = value[number]
         radius = np.maximum(np.maximum(most - value, value - least), 0.0)
-        unit = np.maximum(radius, np.maximum(envelope.ulp.ravel(), np.finfo(np.float64).tiny))
+        unit = np.maximum(radius, np.maximum(ulp, np.finfo(np.float64).tiny))
         return cls(np.abs(value), radius, unit)
 
     @classmethod

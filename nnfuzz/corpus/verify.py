@@ -59,7 +59,7 @@ class Status(StrEnum):
 class Result:
     """One test at one level. message: one line; details: whatever else was left behind.
 
-    kind: of a failure: mismatch, exception, crash or timeout.
+    kind: of a failure: mismatch, disputed, exception, crash or timeout.
     """
 
     test: str
@@ -215,6 +215,8 @@ def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
         status, message = Status.SKIPPED, f"unsupported: {outcome.message}"
     elif outcome.kind is OutcomeKind.NOT_COMPARED:
         status, message = Status.NOT_COMPARED, outcome.message
+    elif outcome.kind is OutcomeKind.DISPUTED:
+        status, message, kind = Status.FAILED, outcome.message, outcome.kind
     elif outcome.ok and outcome.outputs is None:
         status, message = Status.SKIPPED, "compiled, and not run: no device"
     elif wrong:

@@ -13,7 +13,7 @@ from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.reading import read
 
-__all__ = ["Outcome", "OutcomeKind", "Stage"]
+__all__ = ["DIFFERENCES", "Outcome", "OutcomeKind", "Stage"]
 
 
 class OutcomeKind(StrEnum):
@@ -21,7 +21,8 @@ class OutcomeKind(StrEnum):
 
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
     then an error from the inside of the compiler (nnfuzz.execute.internal). What ran is `not
-    compared` where no element of any output is comparable: neither right nor wrong.
+    compared` where no element of any output is comparable: neither right nor wrong. It is
+    `disputed` where other targets agree on something else, and nobody knows who is right.
     """
 
     OK = "ok"
@@ -33,6 +34,11 @@ class OutcomeKind(StrEnum):
     REFUSED = "refused"
     ACCEPTED = "accepted"
     NOT_COMPARED = "not compared"
+    DISPUTED = "disputed"
+
+
+DIFFERENCES = (OutcomeKind.MISMATCH, OutcomeKind.DISPUTED)
+"""Kinds of failures whose values are at issue."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.environment import home_of
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer, Home
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
@@ -42,7 +42,7 @@ _POSSIBLE = {
     (kind, stage)
     for kind in OutcomeKind
     for stage in _STAGES
-    if kind not in (OutcomeKind.TIMEOUT, OutcomeKind.MISMATCH)
+    if kind not in (OutcomeKind.TIMEOUT, *DIFFERENCES)
 }
 _UNSIGNALLED = (DeathKind.TIMEOUT, DeathKind.EXIT)
 

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.deviation import NO_HABITS, Habits
-from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, labelled
 from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of
 from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, Target
@@ -73,7 +73,9 @@ class Blocking:
 
     def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
         """Raises: ProducerError."""
-        assert self.producer is not None
+        if self.producer is None:
+            nobody = Target("onnx.reference")
+            return Pending.of(Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, nobody))
         return Pending.of(self.producer.reference(case))
 
 
@@ -89,17 +91,23 @@ def examine(
     levels: Iterable[str] | None = None,
     without: Iterable[str] = (),
     seconds: float = math.inf,
+    producer: ProducerClient | None = None,
+    rival: BackendRunner | None = None,
 ) -> Result:
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
-    without: passes to switch off. seconds: see BackendRunner.submit. Raises: OptionError for an
-    unknown level, RunnerError, and whatever `judge` raises.
+    without: passes to switch off. seconds: see BackendRunner.submit. producer: has ONNX's reference
+    evaluator vote where levels differ and nobody knows who is right; None for no such vote. rival:
+    another backend that runs the case at its usual levels and has a vote as well. Raises:
+    OptionError for an unknown level, RunnerError, and whatever `judge` raises.
     """
     levels = tuple(levels or runner.backend.default_levels())
     order = {runner.spec.name: runner.backend.levels}
     run = Run(runner.name, case, levels, without=tuple(without), seconds=seconds)
-    plan = Plan([run], levels=order, habits={runner.name: runner.habits})
-    return finished(Procedure(case, plan, Blocking({runner.name: runner}, judge)).result())
+    runs = [Run(rival.name, case, rival.backend.default_levels()), run] if rival else [run]
+    plan = Plan(runs, levels=order, habits={runner.name: runner.habits})
+    runners = {own.name: own for own in (rival, runner) if own}
+    return finished(Procedure(case, plan, Blocking(runners, judge, producer)).result())
 
 
 class Experiment:
@@ -119,15 +127,16 @@ class Experiment:
         plugins: Iterable[str] = (),
         registry: BackendRegistry | None = None,
         repeats: int = REPEATS,
+        tolerance: str = "",
     ) -> None:
         """plugins: files with further backends and operators. repeats: fresh processes in which a
-        failure must occur in the same way.
+        failure must occur in the same way. tolerance: see CaseConfig.
 
         Raises: TargetError, RegistryError, OptionError, RunnerError if a compiler is missing.
         """
         self._registry = registry or BackendRegistry.discover(plugins)
-        self._repeats = repeats
-        wanted = [_asked(target, self._registry) for target in targets]
+        self._repeats, self._tolerance = repeats, tolerance
+        wanted = [asked(target, self._registry) for target in targets]
         self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
         self._forms = {target.form for _, target in wanted}
         self._runners: dict[str, BackendRunner] = {}
@@ -139,7 +148,7 @@ class Experiment:
                 self._runners[spec.label] = runner
                 self._levels[spec.label] = _levels(runner, mine)
             plugins = self.specs[0].plugins if self.specs else ()
-            config = CaseConfig(exporter=DIRECT, plugins=plugins).to_json()
+            config = CaseConfig(exporter=DIRECT, plugins=plugins, tolerance=tolerance).to_json()
             self._producer = stack.enter_context(ProducerClient(0, config))
             self._stack = stack.pop_all()
 
@@ -150,7 +159,8 @@ class Experiment:
         """
         if DIRECT in self._forms and case.exporter != DIRECT:
             case = self._producer.lower(case)
-        return self._carried_out(case, self._levels, Judging.DOUBTFUL, self._repeats)
+        judging = Judging.ALWAYS if self._tolerance else Judging.DOUBTFUL
+        return self._carried_out(case, self._levels, judging, self._repeats)
 
     def once(self, case: TestCase, levels: Mapping[str, Sequence[str]] | None = None) -> Result:
         """The case on the targets, judged in full and without repetition.
@@ -158,6 +168,10 @@ class Experiment:
         levels: by backend, those to run instead. Raises: RunnerError, ProducerError.
         """
         return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
+
+    def unjudged(self, case: TestCase) -> Result:
+        """The case on the targets, held against nothing. Raises: RunnerError."""
+        return self._carried_out(case, self._levels, Judging.NEVER, 0)
 
     def exposed(self, case: TestCase) -> TestCase:
         """The case with every value as an output. Raises: ProducerError."""
@@ -189,7 +203,7 @@ class Experiment:
 _FORMS = (DIRECT, MODULE, EXPORTED)
 
 
-def _asked(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
+def asked(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
     """The backend that a target needs, with options for what it says of device and options."""
     target = Target.parse(wanted) if isinstance(wanted, str) else wanted
     if target.form not in ("", *_FORMS):

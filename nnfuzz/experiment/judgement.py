@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.cheap import beyond, close, other_zeros
-from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of
+from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of, voted
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.wire import is_one
@@ -77,6 +77,19 @@ def with_nothing_compared(
     ]
 
 
+def with_disputes(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outcome]:
+    """The outcomes, with `disputed` in place of ok, or of not compared, where votes speak against
+    a target.
+    """
+    suspects, calm = verdict.suspects, (OutcomeKind.OK, OutcomeKind.NOT_COMPARED)
+    return [
+        replace(o, kind=OutcomeKind.DISPUTED, stage=Stage.COMPARE, message=str(dispute))
+        if o.kind in calm and o.outputs is not None and (dispute := suspects.get(o.target))
+        else o
+        for o in outcomes
+    ]
+
+
 def unknown_outputs(case: TestCase) -> list[str]:
     """The outputs behind an operator without a spec: onnx.reference alone has computed them, so
     that agreement with them is no comparison.
@@ -132,6 +145,9 @@ def blamed(
     """Whom a failure speaks against. outcomes: of every target. levels: of the failure's backend,
     the least optimised first; default: in the order of the outcomes.
     """
+    dispute = verdict.suspects.get(failure.targets[0]) if verdict else None
+    if dispute and failure.kind is OutcomeKind.DISPUTED:
+        return voted(dispute.groups, dispute.votes, failure.targets, levels)
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
     if verdict and HABITS not in failure.signature.parts:

@@ -192,10 +192,13 @@ class _Search:
 def localise(
     case: TestCase, failure: Failure, runner: BackendRunner, producer: Workbench
 ) -> Localisation | None:
-    """Runs the experiments on the backend of `runner`; None if the failure does not occur.
+    """Runs the experiments on the backend of `runner`; None if the failure does not occur, or if
+    nobody knows who is right.
 
     Raises: RunnerError; whatever the producer raises.
     """
+    if failure.kind is OutcomeKind.DISPUTED:
+        return None
     search = _Search(case, failure, runner, producer)
     every = runner.backend.having([*runner.backend.levels, *failure.levels])
     levels = search.answers(every)

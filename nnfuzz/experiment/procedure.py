@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.events import Death, described
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, rewritten
 from nnfuzz.experiment.judgement import (
@@ -26,6 +26,7 @@ from nnfuzz.experiment.judgement import (
     informed,
     same_outputs,
     unknown_outputs,
+    with_disputes,
     with_mismatches,
     with_nothing_compared,
 )
@@ -136,9 +137,21 @@ class Procedure:
         if asked or self.plan.judging is Judging.ALWAYS:
             names = () if self.plan.judging is Judging.ALWAYS else asked
             self._verdict = await self._judged(ran, names)
+            if self._verdict is not None and self._verdict.disputes:
+                self._verdict = await self._voted(ran, names) or self._verdict
         if self._verdict is not None:
             judged = with_mismatches(self._outcomes, self._verdict)
-            self._outcomes = with_nothing_compared(judged, self._verdict, self.case.expected)
+            judged = with_nothing_compared(judged, self._verdict, self.case.expected)
+            self._outcomes = with_disputes(judged, self._verdict)
+
+    async def _voted(self, ran: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
+        """The verdict with the vote of ONNX's reference evaluator, which is slow and is asked only
+        where targets differ; None where it has no opinion.
+        """
+        arbiter = await self.services.reference(self.case)
+        if isinstance(arbiter, Outcome) and arbiter.ok:
+            return await self._judged([*ran, arbiter], names)
+        return None
 
     async def _judged(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
         """None if the judge fails, or suspects the reference, which then accuses nobody."""
@@ -190,7 +203,7 @@ class Procedure:
             self._fault("confirm", str(found), failure.backend)
             return None
         before = {o.target: o for o in self._outcomes}
-        if failure.kind is not OutcomeKind.MISMATCH:
+        if failure.kind not in DIFFERENCES:
             ends = {target: (o.kind, o.stage) for target, o in before.items()}
             return any(ends.get(o.target) == (o.kind, o.stage) for o in found)
         if all(o.target in before and same_outputs(before[o.target], o) for o in found):
@@ -198,8 +211,12 @@ class Procedure:
         ran = [o for o in found if o.ok]
         if not doubtful(self.case, ran):
             return False
-        verdict = await self._judged(ran, ())
-        return verdict is not None and any(verdict.mismatches.values())
+        others = [o for o in self._outcomes if o.outputs and o.target not in failure.targets]
+        disputed = failure.kind is OutcomeKind.DISPUTED
+        verdict = await self._judged([*others, *ran] if disputed else ran, ())
+        if verdict is None or not disputed:
+            return verdict is not None and any(verdict.mismatches.values())
+        return any(o.target in verdict.suspects for o in ran)
 
     # -- whose fault is it? -------------------------------------------------------------------
 

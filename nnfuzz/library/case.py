@@ -65,7 +65,7 @@ class TestCase(engine.TestCase):
         """
         from nnfuzz.testcase.foreign import case_of_model
 
-        proto, registry = _proto(model), operator_registry(plugins)
+        proto, registry = model_proto(model), operator_registry(plugins)
         try:
             with blaming(proto, "the model", ModelError):
                 return cls.of(case_of_model(proto, registry, inputs, seed))
@@ -118,7 +118,7 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
     return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
-def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
+def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     """Raises: ModelError for what is no ONNX model, or one that makes no sense; OSError."""
     import onnx
 

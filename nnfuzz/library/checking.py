@@ -4,22 +4,24 @@ wrong?"""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import ONNX, Target
 from nnfuzz.experiment import result as engine
-from nnfuzz.library.case import TestCase, operator_registry
+from nnfuzz.library.case import TestCase, model_proto, operator_registry
 from nnfuzz.library.experiment import Experiment
 from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.library.places import Places, Watch
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.library.values import View, label
+from nnfuzz.library.values import View, label, unreached
 from nnfuzz.testcase import case as testcase
+from nnfuzz.testcase.case import NoReference
 from nnfuzz.testcase.client import ProducerError
 
 if TYPE_CHECKING:
@@ -64,26 +66,62 @@ def check_model(
     watch("reading the model")
     case = model
     if not isinstance(case, TestCase):
-        case = TestCase.from_onnx(case, inputs, seed=seed, plugins=plugins)
+        case = _case(case, inputs, seed, plugins)
     registry = operator_registry(plugins)
     with Experiment(targets or installed_compilers(plugins), plugins) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
         view = View(case, registry, criterion)
-        places = Places(run, view, localise, watch, _exposed(run, view.case) if values else None)
+        votes = run.votes(case, names, seed) if (names := unreached(case, case.expected)) else None
+        result = result if case.graph or votes is None else votes
+        exposed = _exposed(run, view.case) if values and case.graph else None
+        places = Places(run, view, localise, watch, exposed)
         seen = places.look()
         found = [places.of(failure) for failure in result.failures]
         found += [places.of(failure, hidden=True) for failure in places.hidden(result)]
+        differing = [] if votes is None or votes is result else votes.failures
+        found += [places.of(f) for f in differing if f.kind is OutcomeKind.DISPUTED]
+    outputs = view.outputs(result, votes=votes)
+    if criterion and any(own.beyond for output in outputs for own in output.computed):
+        known = {target for place in found for target in place.targets}
+        with Experiment(
+            targets or installed_compilers(plugins), plugins, tolerance=tolerance
+        ) as run:
+            watch("looking at what is beyond your tolerance")
+            places = Places(run, view, localise, watch)
+            strict = [places.of(failure) for failure in run(case).failures]
+        found += [
+            replace(p, criterion=str(criterion)) for p in strict if known.isdisjoint(p.targets)
+        ]
     return ModelCheck(
         case,
         result,
-        view.outputs(result),
+        outputs,
         seen,
         tuple(found),
         str(criterion or ""),
         tuple(_notes(result)),
         {label(o.target): _said(o) for o in result.outcomes if o.outputs is None},
     )
+
+
+def _case(
+    model: str | Path | bytes | onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray] | None,
+    seed: int,
+    plugins: Sequence[str | Path],
+) -> TestCase:
+    """The test case of a model; one without a graph if no output has a reference.
+
+    Raises: ModelError, OSError.
+    """
+    from nnfuzz.library.unreferenced import unreferenced_case
+
+    read = model_proto(model)
+    try:
+        return TestCase.from_onnx(read, inputs, seed=seed, plugins=plugins)
+    except NoReference:
+        return TestCase.of(unreferenced_case(read, inputs, seed))
 
 
 def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:

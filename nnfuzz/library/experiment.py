@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment import blocking, result
+from nnfuzz.experiment.judgement import blamed, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.procedure import REPEATS
 from nnfuzz.library.case import TestCase
@@ -87,14 +88,17 @@ class Experiment(blocking.Experiment):
         targets: Sequence[str | Target],
         plugins: Iterable[str | Path] = (),
         repeats: int = REPEATS,
+        tolerance: str = "",
     ) -> None:
         """plugins: files or modules with further backends and operators, beside what is registered.
         repeats: fresh processes in which a failure must occur in the same way; others are `flaky`.
+        tolerance: a criterion of your own beside the error envelope, such as "rtol=1e-3,atol=1e-5".
 
-        Raises: TargetError, RegistryError, OptionError; RunnerError if a compiler is not installed.
+        Raises: CriterionError, TargetError, RegistryError, OptionError; RunnerError if a compiler
+        is not installed.
         """
         registry = BackendRegistry.discover(known_plugins(plugins))
-        super().__init__(targets, registry=registry, repeats=repeats)
+        super().__init__(targets, registry=registry, repeats=repeats, tolerance=tolerance)
         self._versions: dict[str, dict[str, str]] = {}
 
     def __call__(self, case: engine.TestCase) -> Result:
@@ -103,11 +107,41 @@ class Experiment(blocking.Experiment):
         Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz.
         """
         found = super().__call__(case)
+        return self._result(found, case, found.failures)
+
+    def _result(
+        self, found: result.Result, case: engine.TestCase, failed: Iterable[signature.Failure]
+    ) -> Result:
         given = case.config if isinstance(case, TestCase) else {}
         found = replace(found, case=TestCase.of(found.case, given))
         told = {f.name: getattr(found, f.name) for f in fields(result.Result)}
-        failures = tuple(self._known(failure, found) for failure in found.failures)
+        failures = tuple(self._known(failure, found) for failure in failed)
         return Result(**{**told, "failures": failures})
+
+    def votes(self, case: engine.TestCase, names: Collection[str], seed: int = 0) -> Result:
+        """The targets against each other in outputs that have no reference: what differs by more
+        than a few units in the last place of the inputs explain is disputed.
+
+        names: of the outputs. Raises: RunnerError.
+        """
+        from nnfuzz.library.unreferenced import votes
+
+        done = super().unjudged(case)
+        ran = [o for o in done.outcomes if o.outputs is not None]
+        verdict = votes(
+            ran,
+            lambda inputs: (
+                super(Experiment, self).unjudged(replace(case, inputs=dict(inputs))).outcomes
+            ),
+            case.inputs,
+            names,
+            seed,
+        )
+        outcomes = with_disputes(with_nothing_compared(done.outcomes, verdict, names), verdict)
+        failed = signature.failures(outcomes, verdict)
+        blames = {f.signature.hash: blamed(outcomes, verdict, f) for f in failed}
+        found = replace(done, outcomes=tuple(outcomes), verdict=verdict, blames=blames)
+        return self._result(found, case, failed)
 
     def localise(self, failure: Failure) -> Finding:
         """The failure as a finding that says where it comes from, as far as that can be found.
@@ -129,7 +163,7 @@ class Experiment(blocking.Experiment):
             case=found.case,
             outcomes=found.outcomes,
             backend=spec,
-            config=_config(found.case, spec.plugins),
+            config={**_config(found.case, spec.plugins), "tolerance": self._tolerance},
             verdict=found.verdict,
             versions=self._versions[failure.backend],
             blame=found.blame(failure),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
+from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.experiment import Result
 from nnfuzz.library.finding import Finding
@@ -23,6 +24,7 @@ class State(StrEnum):
     RIGHT = "right"
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
+    DISPUTED = "disputed"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Computed:
     state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
     differs; None where it does not. ulp: the largest distance of a comparable element from the
     reference, in units in the last place of the largest one; None without outputs. beyond:
-    elements outside of the user's own criterion; None without one.
+    elements outside of the user's own criterion; None without one. said: how it differs from
+    other targets where nobody knows who is right.
     """
 
     target: str
@@ -40,10 +43,13 @@ class Computed:
     wrong: Mismatch | None = None
     ulp: float | None = None
     beyond: int | None = None
+    said: str = ""
 
     def __str__(self) -> str:
         told = self.state
-        if self.wrong:
+        if self.state == State.DISPUTED:
+            told = f"DISPUTED: {self.said}"
+        elif self.wrong:
             told = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
         elif self.state == State.RIGHT and self.ulp:
             told = f"right, {_brief(self.ulp)} units in the last place at most"
@@ -69,8 +75,8 @@ class Output:
     """One output, or the value that one node computes.
 
     share: of its elements that can be compared. why: the reasons why not the rest. computed: of
-    every target. groups: names of targets that agree with each other, the largest group first;
-    more than one where some differ. operator, node: what computes it; empty where the model does
+    every target. groups: names of targets that agree with each other, the largest group first; ()
+    where none is wrong or disputed. operator, node: what computes it; empty where the model does
     not name it.
     """
 
@@ -91,7 +97,7 @@ class Output:
     @property
     def disputed(self) -> bool:
         """Whether targets differ where nobody knows who is right."""
-        return len(self.groups) > 1 and not self.wrong
+        return any(c.state == State.DISPUTED for c in self.computed)
 
     @property
     def coverage(self) -> str:
@@ -112,9 +118,6 @@ class Output:
         yield from _together((own.target, str(own)) for own in self.computed)
         if len(self.groups) > 1:
             yield f"  who agrees: {' | '.join(', '.join(group) for group in self.groups)}"
-        if self.disputed:
-            first, second = self.groups[0][0], self.groups[1][0]
-            yield f"  {first} and {second} differ, and nobody knows who is right"
 
 
 def _together(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -137,7 +140,8 @@ class Place:
     value, operator, node: the first wrong value, and what computes it; "" where no value is wrong
     or it is unknown where an error begins. wrong: how the value differs. before: a sentence on what
     the node reads. fused: whether it is wrong only if it is compiled together with nodes in front
-    of it. hidden: whether no output of the model is wrong, because later nodes hide it.
+    of it. hidden: whether no output of the model is wrong, because later nodes hide it. criterion:
+    the user's own if it is wrong by that alone.
     accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with all of
     this. folder: where it was saved; "" if it was not.
     """
@@ -151,10 +155,16 @@ class Place:
     before: str = ""
     fused: bool = False
     hidden: bool = False
+    criterion: str = ""
     accused: str = ""
     passes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     folder: str = ""
+
+    @property
+    def disputed(self) -> bool:
+        """Whether it is no failure for sure, as nobody knows who is right."""
+        return self.finding.failure.kind is OutcomeKind.DISPUTED
 
     @property
     def maker(self) -> str:
@@ -165,10 +175,13 @@ class Place:
         yield f"{', '.join(self.targets)}: {self.finding.signature.title}"
         if self.value:
             kind = "first wrong" if self.wrong else "fails first at"
+            kind = "differs first at" if self.disputed else kind
             yield f"  {kind}: {self.value}, which {self.maker} computes"
             if self.wrong:
                 yield f"    {self.wrong}"
             yield f"    {self.before}"
+        if self.criterion:
+            yield f"    by your tolerance {self.criterion}; in the error envelope it is right"
         if self.hidden:
             yield "    no output of the model shows it: later nodes may round by as much"
         if self.accused:
@@ -201,7 +214,9 @@ class ModelCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether a target is wrong or fails, or beyond the user's own criterion."""
+        """Whether a target is wrong or fails, differs from others where nobody knows who is right,
+        or is beyond the user's own criterion.
+        """
         beyond = any(own.beyond for output in self.outputs for own in output.computed)
         return bool(self.places or self.result.flaky or beyond)
 
@@ -219,16 +234,21 @@ class ModelCheck:
     def summary(self) -> str:
         """One line."""
         targets = {own.target for output in self.outputs for own in output.computed}
-        bad = {target for place in self.places for target in place.targets}
-        idle = self.errors.keys() - bad
+        sure = [p for p in self.places if not (p.disputed or p.criterion)]
+        bad = {target for place in sure for target in place.targets}
+        disputed = {t for place in self.places if place.disputed for t in place.targets} - bad
+        idle = self.errors.keys() - bad - disputed
         total = len(targets)
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
+        names = ", ".join(sorted(disputed))
+        parts += [f"{names}: nobody knows who is right"] if disputed else []
         few = [output for output in self.outputs if output.share < ENOUGH]
         parts += [f"{output.name} is {output.coverage}" for output in few]
-        if self.failed and not bad:
+        if self.failed and not (bad or disputed):
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
         verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
+        verdict = "DISPUTED" if disputed and not bad else verdict
         return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
 
     def lines(self, nodes: bool = False) -> Iterator[str]:

@@ -60,12 +60,24 @@ class Oracle:
         nothing is, how much was compared, and how wide the intervals are (`widths`).
         Raises: ReferenceFault if the reference cannot be computed, which is nnfuzz's fault.
         """
-        from nnfuzz.compare.verdict import judged, with_widths
+        return self.votes(case, {target: outputs})
 
-        who = Target.parse(target) if isinstance(target, str) else target
+    def votes(
+        self, case: TestCase, outputs: Mapping[str | Target, Mapping[str, np.ndarray]]
+    ) -> Verdict:
+        """The same for several compilers, which are held against each other where the envelope has
+        no opinion: `disputes` of the verdict has what differs there by more than any legal way to
+        compute explains. outputs: by compiler. Raises: ReferenceFault.
+        """
+        from nnfuzz.compare.verdict import judged, with_widths
+        from nnfuzz.compare.votes import disputes
+
+        parsed = {Target.parse(t) if isinstance(t, str) else t: a for t, a in outputs.items()}
         bounds = self._enclosure(case)
-        found = with_widths(judged(bounds, {who: outputs}), bounds)
-        return replace(found, statistical=self._statistical)
+        found = with_widths(judged(bounds, parsed), bounds)
+        right = {t: arrays for t, arrays in parsed.items() if not found.mismatches[t]}
+        differ = disputes(bounds, {**case.inputs, **case.weights}, right)
+        return replace(found, statistical=self._statistical, disputes=differ)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nnfuzz.compare.mismatch import Mismatch
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.outcome import DIFFERENCES, OutcomeKind
 from nnfuzz.library.experiment import Experiment, Result
 from nnfuzz.library.finding import Failure
 from nnfuzz.library.model_check import Output, Place
@@ -16,6 +16,7 @@ from nnfuzz.testcase.case import TestCase
 
 Watch = Callable[[str], None]
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
+BEFORE = "no value in front of it is disputed"
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
@@ -51,8 +52,7 @@ class Places:
         return [
             failure
             for failure in (self.shown.failures if self.shown else ())
-            if failure.kind is OutcomeKind.MISMATCH
-            and known.isdisjoint(map(label, failure.targets))
+            if failure.kind in DIFFERENCES and known.isdisjoint(map(label, failure.targets))
         ]
 
     def of(self, failure: Failure, hidden: bool = False) -> Place:
@@ -75,6 +75,9 @@ class Places:
         )
         if failure.kind is OutcomeKind.MISMATCH and (first := self._first(failure)):
             return self._at(place, *first, before=self._sure(first[0]))
+        if failure.kind is OutcomeKind.DISPUTED:
+            value = next((own.name for own in self.values if own.disputed), "")
+            return self._at(place, value, None, before=BEFORE) if value else place
         if self.exposed is None or failure.kind is OutcomeKind.TIMEOUT:
             return place
         self.watch(f"looking for the node: {failure.signature.title}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnfuzz.compare.mismatch import Mismatch
+from nnfuzz.compare.mismatch import Dispute, Mismatch
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.target import CPU, Target
 from nnfuzz.experiment import result as engine
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nnfuzz.spec.registry import OpRegistry
 
 PYTORCH = "PyTorch"
+UNREACHED = ("it needs what only a compiler can compute, or no input decides on it",)
 
 
 def label(target: Target) -> str:
@@ -41,11 +42,16 @@ class View:
 
         return Graph.of(case.graph, self.registry.get)
 
-    def outputs(self, result: engine.Result, made: bool = False) -> tuple[Output, ...]:
+    def outputs(
+        self, result: engine.Result, made: bool = False, votes: engine.Result | None = None
+    ) -> tuple[Output, ...]:
         """What the targets make of the outputs of a result's case.
 
         made: with the nodes that compute them, and without the reasons for what is not compared.
+        votes: what they make of outputs without a reference.
         """
+        if not result.case.graph:
+            return tuple(self._unreached((), votes))
         from nnfuzz.compare.edges import enclosure
         from nnfuzz.compare.losses import losses
 
@@ -71,7 +77,7 @@ class View:
             )
             for name in bounds
         ]
-        return (*found, *(() if made else self._unreached(bounds)))
+        return (*found, *(() if made else self._unreached(bounds, votes)))
 
     def _computed(
         self, name: str, outcome: Outcome, bounds: Envelope, result: engine.Result
@@ -82,11 +88,14 @@ class View:
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
         wrong = mismatch_of(result, outcome.target, name)
+        dispute = result.verdict.disputes.get(name) if result.verdict else None
         beyond = None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
         if wrong:
             return Computed(who, State.WRONG, wrong, beyond=beyond)
+        if dispute and outcome.target in dispute.suspects:
+            return Computed(who, State.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
             State.RIGHT if bounds.comparable.any() or not bounds.ref.size else State.NOT_COMPARED
         )
@@ -96,8 +105,14 @@ class View:
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
-        from nnfuzz.compare.groups import grouped
+        """Who agrees with whom, where somebody is wrong or disputed."""
+        from nnfuzz.compare.votes import grouped
 
+        verdict = result.verdict
+        if verdict and (dispute := verdict.disputes.get(name)):
+            return tuple(tuple(map(label, group)) for group in dispute.groups)
+        if not any(mismatch_of(result, o.target, name) for o in result.outcomes):
+            return ()
         ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
         arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
         arrays[PYTORCH] = result.case.expected[name]
@@ -113,14 +128,34 @@ class View:
             return node.op_type, node.name
         return self.case.graph.makers[value].op, ""
 
-    def _unreached(self, bounds: Iterable[str]) -> list[Output]:
+    def _unreached(self, bounds: Iterable[str], votes: engine.Result | None) -> list[Output]:
         """The outputs of the model that the reference does not compute."""
-        from nnfuzz.execute.interface import read_interface
+        verdict = votes.verdict if votes else None
+        found = []
+        for name in unreached(self.case, bounds):
+            dispute = verdict.disputes.get(name) if verdict else None
+            groups = tuple(tuple(map(label, group)) for group in dispute.groups) if dispute else ()
+            rows = tuple(_undecided(o, dispute) for o in (votes.outcomes if votes else ()))
+            found.append(Output(name, "of unknown type", 0.0, UNREACHED, rows, groups))
+        return found
 
-        known = {*bounds, *self.case.inputs}
-        names = [name for name in read_interface(self.case.model)[1] if name not in known]
-        why = ("it needs what only a compiler can compute, or no input decides on it",)
-        return [Output(name, "of unknown type", 0.0, why) for name in names]
+
+def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
+    """The outputs of a model that are not among those that a reference computes."""
+    from nnfuzz.execute.interface import read_interface
+
+    there = {*known, *case.inputs}
+    return [name for name in read_interface(case.model)[1] if name not in there]
+
+
+def _undecided(outcome: Outcome, dispute: Dispute | None) -> Computed:
+    """What a target makes of an output without a reference."""
+    who = label(outcome.target)
+    if outcome.outputs is None:
+        return Computed(who, _fate(outcome))
+    if dispute and outcome.target in dispute.suspects:
+        return Computed(who, State.DISPUTED, said=str(dispute))
+    return Computed(who, State.NOT_COMPARED)
 
 
 def _fate(outcome: Outcome) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import (
     FAILURES,
@@ -35,6 +35,7 @@ class Question:
     BackendRunner.submit; they save what cannot be like the failure. habits: of the compiler.
     hurried: whether what takes many times as long as all that ended may count as a hang.
     silent: levels that do not take the whole case; they need not take a candidate either.
+    disputed: whether the rival takes part in every run, since nobody knows who is right.
     """
 
     levels: tuple[str, ...]
@@ -46,6 +47,7 @@ class Question:
     habits: Habits = ()
     hurried: bool = False
     silent: tuple[str, ...] = ()
+    disputed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,7 @@ def failure_key(
     works is worth more, and what keeps a level from saying anything is not part of the failure.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
-    if failure.kind is OutcomeKind.MISMATCH:
+    if failure.kind in DIFFERENCES:
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import limits_of
 from nnfuzz.execute.target import Pipeline
@@ -66,7 +66,7 @@ class Problem:
     backend: None for a failure of an exporter. config: CaseConfig.to_json(). levels: of the
     backend that were run; empty: its default ones. exporter_accused: whether the direct lowering
     has to run beside every candidate. rival: another release of the backend, which must be right
-    where the backend fails.
+    where the backend fails; or the backend that makes something else of a disputed output.
     """
 
     case: TestCase
@@ -212,12 +212,13 @@ def _question(problem: Problem, slots: Slots) -> Question:
     if runner is None:
         return Question((), judged=False)
     levels = runner.backend.having(problem.levels)
-    judged = problem.failure.kind is OutcomeKind.MISMATCH
+    judged = problem.failure.kind in DIFFERENCES
     return Question(
         levels or runner.backend.default_levels(),
         judged=judged,
         habits=slots.habits() if judged else (),
         isolates=problem.exporter_accused,
+        disputed=problem.failure.kind is OutcomeKind.DISPUTED,
     )
 
 

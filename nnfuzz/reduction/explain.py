@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.deviating import explains
-from nnfuzz.compare.envelope import Envelope, envelopes
+from nnfuzz.compare.edges import enclosure
+from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import MismatchKind
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
@@ -49,7 +50,7 @@ def explained(
     consistent. written: further ones, of what the model has beside the graph's attributes.
     """
     try:
-        truth = envelopes(subject.graph, subject.params)
+        truth = _envelopes(subject)
     except ReferenceFault:
         return Explained({text: text for text in told}, 0, [])
     if told:
@@ -60,6 +61,11 @@ def explained(
     family = families(subject, written)
     named = {text: family.get(text, text) for text in kept}
     return Explained(named, len(tried), shown(truth, outputs), operand_family(subject))
+
+
+def _envelopes(subject: Subject) -> Envelopes:
+    """What correct compilers may return; at edges where the subject is. Raises: ReferenceFault."""
+    return enclosure(subject.graph, subject.params, edges=subject.edges).envelopes
 
 
 def consistent(
@@ -262,7 +268,7 @@ def _shows(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays
 def _predicts(other: Subject, truth: Envelopes, outputs: Arrays) -> bool:
     """Whether an altered graph yields the outputs, and something else than the true one."""
     try:
-        predicted = envelopes(other.graph, other.params)
+        predicted = _envelopes(other)
         if predicted.keys() != truth.keys() or compare(predicted, outputs):
             return False
     except ReferenceFault:
@@ -273,7 +279,7 @@ def _predicts(other: Subject, truth: Envelopes, outputs: Arrays) -> bool:
 
 def _differs(other: Subject, outputs: Arrays) -> bool:
     """Whether an altered graph yields something else. Raises: ReferenceFault."""
-    predicted = envelopes(other.graph, other.params)
+    predicted = _envelopes(other)
     return predicted.keys() != outputs.keys() or bool(compare(predicted, outputs))
 
 

@@ -22,18 +22,19 @@ PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.serv
 
 
 def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a case's configuration still matters once the case is there: the plug-ins' operators.
+    """What of a case's configuration still matters once the case is there: the plug-ins' operators,
+    and a criterion of the user's own.
 
     config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
     """
-    return CaseConfig(plugins=tuple(config.get("plugins", ()))).to_json()
+    plugins, tolerance = tuple(config.get("plugins", ())), str(config.get("tolerance", ""))
+    return CaseConfig(plugins=plugins, tolerance=tolerance).to_json()
 
 
 @dataclass(frozen=True, eq=False)
 class Workers:
     """One with torch and onnx (nnfuzz.reduction.service), and one of the backend, if there is any:
-    they serve one case at a time. rival: of another release, if it has to be right where the
-    backend fails.
+    they serve one case at a time. rival: see nnfuzz.reduction.case.Problem.
     """
 
     service: Sandbox

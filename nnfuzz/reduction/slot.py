@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nnfuzz.execute.events import Death, Event, Fault, Progress, Reading, Reply
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import RunnerError
+from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.asking import Answer, Asking
@@ -104,8 +104,10 @@ class Slot(Asking):
         seconds = patience(self.usual) if question.hurried and self.usual else math.inf
         run = Run(self.runner.name, case, question.levels, False, *how, seconds=seconds)
         judging = Judging.ALWAYS if question.judged else Judging.NEVER
+        rival = self.workers.rival
+        beside = question.disputed and rival is not None
         plan = Plan(
-            runs=[run],
+            runs=[_beside(run, rival), run] if beside and rival else [run],
             judging=judging,
             isolates=lambda failure: question.isolates,
             levels={self.runner.spec.name: self.runner.backend.levels},
@@ -117,15 +119,17 @@ class Slot(Asking):
         if troubles := [e for e in result.events if e.kind == FAULT]:
             reason = f"fault: {troubles[0].message}"
             return replace(found, reason=reason, outcomes=result.outcomes)
-        seen = with_keys(result.failures, result.blame, result.outcomes, question.silent)
-        if seen and (rival := self.workers.rival):
+        mine = tuple(o for o in result.outcomes if o.backend == run.backend)
+        failures = [f for f in result.failures if f.backend == run.backend]
+        seen = with_keys(failures, result.blame, mine, question.silent)
+        if seen and rival and not beside:
             again = Plan([replace(run, backend=rival.name)], judging)
             told = (await Procedure(case, again, self).result()).outcomes
             right = {outcome.level for outcome in told if outcome.ok}
             seen = [(failure, key) for failure, key in seen if right.issuperset(failure.levels)]
         return replace(
             found,
-            outcomes=result.outcomes,
+            outcomes=mine,
             failing=tuple(seen),
             verdict=result.verdict,
             blames=result.blames,
@@ -174,6 +178,11 @@ class Slot(Asking):
         self._answer = None
         pending.complete(value)
         self._next()
+
+
+def _beside(run: Run, rival: BackendRunner) -> Run:
+    """The run on another backend, at the levels that it usually runs at."""
+    return Run(rival.name, run.case, rival.backend.default_levels())
 
 
 def _prepared(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[Tried, dict[str, str] | None]:

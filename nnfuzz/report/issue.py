@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from nnfuzz.execute.issue_form import IssueForm
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.outcome import DIFFERENCES, OutcomeKind
 from nnfuzz.execute.target import CPU
 from nnfuzz.report import text
 from nnfuzz.report.finding import Finding
@@ -56,7 +56,7 @@ def _parts(finding: Finding, script: str) -> dict[str, str]:
     versions = {str(text.inline(n)): str(text.inline(v)) for n, v in told.items()}
     named = ("platform", "processor")
     error = ""
-    if outcome is not None and finding.failure.kind is not OutcomeKind.MISMATCH:
+    if outcome is not None and finding.failure.kind not in DIFFERENCES:
         said = foreign_traceback(outcome.traceback) if outcome.traceback else outcome.message
         error = text.fenced("\n".join(t for t in (said, outcome.captured) if t))
     return {
@@ -75,6 +75,8 @@ def _parts(finding: Finding, script: str) -> dict[str, str]:
 def _expected(finding: Finding) -> str:
     if finding.failure.kind is OutcomeKind.MISMATCH:
         return "Outputs inside of the accepted interval, which the report below explains."
+    if finding.failure.kind is OutcomeKind.DISPUTED:
+        return "The same values from all compilers and levels, but for rounding."
     return "The model is valid ONNX: it compiles and runs, or an error says what is not supported."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,6 +12,7 @@ from nnfuzz.compare.flip import Coordinate
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import RunnerError
+from nnfuzz.experiment.blocking import asked
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.healing import in_words
@@ -107,6 +109,8 @@ def titled(reduced: Finding) -> Finding:
             _wrong(reduced),
             cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
         )
+    if failure.kind is OutcomeKind.DISPUTED:  # the operators are named in front of it
+        cause = re.sub(r" at \S.*, and nobody", ", and nobody", cause)
     text = sentence(parts["backend"], cause, where, operators)
     return replace(
         reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
@@ -164,8 +168,6 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
     """What to reduce; `backend` instead of the finding's own."""
     failure = finding.failure
     ran = dict.fromkeys(o.level for o in finding.outcomes if o.backend == failure.backend)
-    release, spec = finding.campaign.get(RIGHT_IN, ""), backend or finding.backend
-    label = f"{failure.compiler}@{release}"
     return Problem(
         case=finding.case,
         failure=failure,
@@ -173,8 +175,30 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
         config=finding.config,
         levels=tuple(ran),
         exporter_accused=finding.blame.coordinate is Coordinate.FORM,
-        rival=replace(spec, release=release, label=label) if spec and release else None,
+        rival=rival_of(finding, backend or finding.backend),
     )
+
+
+def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
+    """A backend that has to run beside another one to show a failure: the release that is right, or
+    of a dispute the first that is not on the side of the failure, unless levels of one do for that.
+    """
+    if spec is None:
+        return None
+    if release := finding.campaign.get(RIGHT_IN, ""):
+        return replace(spec, release=release, label=f"{spec.name}@{release}")
+    suspects = finding.verdict.suspects if finding.verdict else {}
+    dispute = suspects.get(finding.failure.targets[0])
+    if dispute is None or finding.failure.kind is not OutcomeKind.DISPUTED:
+        return None
+    registry, failing = BackendRegistry.discover(spec.plugins), finding.failure.targets
+    others = [t for group in dispute.groups if failing[0] not in group for t in group]
+    known = (t for t in others if t.compiler != spec.name and t.compiler in registry.names())
+    target, first = next(known, None), dispute.groups[0]
+    if target is None or (target not in first and any(t.compiler == spec.name for t in first)):
+        return None
+    made, _ = asked(replace(target, form="", release=""), registry)
+    return replace(made, plugins=spec.plugins, label=str(made))
 
 
 def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +14,7 @@ from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.experiment.result import Result
 from nnfuzz.report.finding import Finding
+from nnfuzz.report.reduced import rival_of
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.triage.signature import Failure, export_failure
@@ -47,19 +49,29 @@ class Replayed:
         return self.answer is not Answer.NOT_COMPARED
 
 
-def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
+def replay(
+    finding: Finding,
+    runner: BackendRunner,
+    judge: Judge,
+    producer: ProducerClient | None = None,
+) -> Replayed:
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
 
     On the finding's own backend the levels are those of the finding and the signature decides; on
-    another one its default levels, and kind and stage.
+    another one its default levels, and kind and stage. What is disputed runs on its rival as well.
+    producer: see nnfuzz.experiment.blocking.examine.
     """
     own = runner.name == finding.failure.backend
     levels = _levels(finding, runner) if own else None
-    seen = examine(finding.case, runner, judge, levels)
-    same = [f for f in seen.failures if (_same if own else _alike)(f, finding.failure)]
+    disputed = own and finding.failure.kind is OutcomeKind.DISPUTED
+    spec = rival_of(finding, runner.spec) if disputed else None
+    with BackendRunner(spec, runner.registry) if spec else nullcontext() as rival:
+        seen = examine(finding.case, runner, judge, levels, producer=producer, rival=rival)
+    failures = tuple(f for f in seen.failures if f.backend == runner.name)
+    same = [f for f in failures if (_same if own else _alike)(f, finding.failure)]
     if same:
         answer = Answer.REPRODUCED
-    elif seen.failures:
+    elif failures:
         answer = Answer.DIFFERENT
     elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in seen.outcomes):
         answer = Answer.FIXED
@@ -67,7 +79,7 @@ def replay(finding: Finding, runner: BackendRunner, judge: Judge) -> Replayed:
         answer = Answer.NOT_COMPARED
     else:
         answer = Answer.UNSUPPORTED
-    return Replayed(answer, seen.failures, seen)
+    return Replayed(answer, failures, seen)
 
 
 def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:

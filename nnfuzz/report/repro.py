@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.compare.mismatch import Element
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.script_conformance import own_script
 from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
@@ -20,7 +20,7 @@ from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.text import visible
-from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
+from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -121,7 +121,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
         program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
     elif program is None:
         program = _FALLBACK.format(spec=text.python(_spec_json(finding)))
-    expected = finding.case.expected.get(wrong.output) if wrong else None
+    expected = _expected(finding, wrong)
     return (
         environment()
         .get_template("repro.py.jinja")
@@ -130,7 +130,8 @@ def repro_script(finding: Finding, program: str | None) -> str:
             needs=_needs(finding),
             levels=[o.level for o in finding.outcomes if o.backend == failure.backend],
             level=failure.levels[0],
-            kind=failure.kind.value,
+            kind=(OutcomeKind.MISMATCH if wrong else failure.kind).value,
+            origin=_origin(finding),
             exit_codes=exit_codes(outcome, failure.kind),
             expectation=_expectation(finding, outcome),
             program=text.Quoted(program.strip("\n") + "\n"),
@@ -154,11 +155,12 @@ def repro_script(finding: Finding, program: str | None) -> str:
 
 
 def first_wrong(finding: Finding) -> WrongOutput | None:
-    """The wrong output that the finding is about, at the first level where it is wrong."""
+    """The wrong or disputed output that the finding is about, at the first level where it is."""
     failure = finding.failure
-    if failure.kind is not OutcomeKind.MISMATCH:
+    if failure.kind not in DIFFERENCES:
         return None
-    mine = [w for w in wrong_outputs(finding.verdict) if w.target in failure.targets]
+    found = wrong_outputs(finding.verdict) + disputed_outputs(finding.verdict)
+    mine = [w for w in found if w.target in failure.targets]
     kind = failure.signature.parts.get("wrong")
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
     mine = [w for w in mine if w.kind == kind] or mine
@@ -187,6 +189,14 @@ def bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
     return float(worst.lo) - ulp, float(worst.hi) + ulp
 
 
+def _origin(finding: Finding) -> tuple[str, str]:
+    """Where the expected value comes from, and what the bounds around it are."""
+    if finding.failure.kind is not OutcomeKind.DISPUTED or finding.verdict is None:
+        return "computed in float64", "what rounding can account for"
+    (who, *_) = finding.verdict.suspects[finding.failure.targets[0]].parties
+    return f"by {who}; nobody knows who is right", "what correct compilers may differ by"
+
+
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
     """What repro.py exits with, in a sentence."""
     if kind is OutcomeKind.CRASH and outcome and outcome.signal:
@@ -202,13 +212,22 @@ def _lacking(outcome: Outcome | None) -> list[str]:
     return [*imports, *(() if name == "AttributeError" else ("AttributeError",))]
 
 
+def _expected(finding: Finding, wrong: WrongOutput | None) -> np.ndarray | None:
+    """An array of the right type: what is expected, or else what the target returned."""
+    if wrong is None:
+        return None
+    outcome = failing_outcome(finding)
+    returned = (outcome.outputs or {}) if outcome else {}
+    return finding.case.expected.get(wrong.output, returned.get(wrong.output))
+
+
 def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None:
     """Python expressions for the expected value and its bounds. exact: whether they are one.
     signed: whether a zero was wrong by its sign alone. nan: whether NaN is expected.
     """
     if wrong is None or wrong.worst is None:
         return None
-    expected = finding.case.expected.get(wrong.output)
+    expected = _expected(finding, wrong)
     dtype = expected.dtype if expected is not None else np.dtype(np.float64)
     low, high = bounds(wrong.worst, dtype)
     value = wrong.worst.expected

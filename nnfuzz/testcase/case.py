@@ -25,6 +25,10 @@ class ModelError(ValueError):
     """A model, or inputs for one, of which no test case can be made; the message says why."""
 
 
+class NoReference(ModelError):
+    """A model of which every output needs what nobody but a compiler can compute."""
+
+
 @dataclass(frozen=True)
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
@@ -50,7 +54,8 @@ class CaseConfig:
     for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
     must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
     like (nnfuzz.inputs.edges); then only operators that decide on these are used unless some are
-    named.
+    named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion) that results have to
+    meet beside the envelope; "" for none.
     """
 
     nodes: int = 10
@@ -62,6 +67,7 @@ class CaseConfig:
     descend: bool = False
     invalid: bool = False
     edges: bool = False
+    tolerance: str = ""
     exporter: str = "torchscript"
     opset: int = 20
     onnx_release: str | None = None

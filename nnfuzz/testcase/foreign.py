@@ -22,7 +22,7 @@ from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import reads
 from nnfuzz.spec.carriers import array
 from nnfuzz.spec.registry import OpRegistry
-from nnfuzz.testcase.case import ModelError, TestCase
+from nnfuzz.testcase.case import ModelError, NoReference, TestCase
 from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
 from nnfuzz.testcase.test_id import Foreign
 
@@ -105,7 +105,7 @@ def _graph(
     model: onnx.ModelProto,
 ) -> Graph:
     """What computes the model's outputs, with the names of the model; without outputs that need
-    what nobody but a compiler can compute. Raises: ModelError if none is left.
+    what nobody but a compiler can compute. Raises: NoReference, ModelError if none is left.
     """
     rename(imported.graph, imported.names)
     full, computed = imported.graph, imported.graph.producer()
@@ -113,7 +113,7 @@ def _graph(
     foreign = {name for name in full.inputs if name not in declared}
     known = [name for name in wanted if foreign.isdisjoint(_part(full, [name]).inputs)]
     if not known and imported.lost:
-        raise ModelError(_lost(imported.lost, model))
+        raise NoReference(_lost(imported.lost, model))
     if not wanted:
         raise ModelError("no output of the model is computed from its inputs")
     if not known:

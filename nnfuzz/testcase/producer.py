@@ -9,12 +9,14 @@ from types import MappingProxyType
 import numpy as np
 
 from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import judged
+from nnfuzz.compare.votes import disputes
 from nnfuzz.execute.deviation import Habits
 from nnfuzz.execute.registry import import_plugin
 from nnfuzz.execute.target import DIRECT, Target
@@ -63,6 +65,7 @@ class Producer:
         What has been read and learnt already is kept. Raises: as the constructor does.
         """
         self.edges = config.edges
+        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
         self.generators: dict[str, CaseGenerator] = {}
         plain = replace(config, refused=(), avoid=(), emphasis=NO_EMPHASIS)
         if plain != self._plain:
@@ -222,6 +225,9 @@ class Producer:
             groups.setdefault(target.compiler, []).append(target)
         params = {**case.inputs, **case.weights}
         bounds = enclosure(graph, params, case.expected, self.edges)
+        if own := self.criterion:  # PyTorch need not meet it
+            narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
+            bounds, groups = replace(bounds, envelopes=narrow), {}
         found = judged(bounds, everything, groups.values())
         told = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
@@ -233,4 +239,7 @@ class Producer:
             accuracy=accuracy(bounds.envelopes, everything, found.mismatches),
             explained={target: own for target, (own, _) in told.items() if own},
             habitual={t: tuple(sorted(ns)) for t, (own, ns) in told.items() if ns and not own},
+            disputes=disputes(
+                bounds, params, {t: own for t, own in outputs.items() if not found.mismatches[t]}
+            ),
         )

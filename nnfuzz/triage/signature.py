@@ -21,7 +21,7 @@ from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.normalise import normalise
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.slips import slip
 from nnfuzz.execute.target import Pipeline, Target, levels_of
 from nnfuzz.ir.dtypes import DType
@@ -131,6 +131,7 @@ def failures(
         told = {t: habits for t, habits in _explained(verdict).items() if t in targets}
         wrong = [m for m in wrong_outputs(verdict) if m.target in targets - told.keys()]
         found += [*_errors(ran, graph), *_habitual(ran, told), *_mismatches(ran, wrong, graph)]
+        found += _disputed(ran, verdict, graph)
     return found
 
 
@@ -346,6 +347,34 @@ def _switched(graph: GraphView, output: str) -> dict[str, list[str]]:
     return {SWITCHES: found} if found else {}
 
 
+def _disputed(
+    ran: Sequence[Outcome], verdict: Verdict | None, graph: GraphView
+) -> Iterable[Failure]:
+    """One failure for the first output of which other targets make something else, where nobody
+    knows who is right.
+    """
+    mine = {o.target for o in ran if o.kind is OutcomeKind.DISPUTED}
+    found = verdict.disputes.values() if verdict else ()
+    listed = [dispute for dispute in found if mine.intersection(dispute.suspects)]
+    if not listed:
+        return
+    order = _output_order(graph)
+    first = min(listed, key=lambda dispute: order.get(dispute.output, len(order)))
+    targets = tuple(target for target in first.suspects if target in mine)
+    operators = neighbourhood(graph, first.output)
+    parts = {"kind": "disputed", "stage": "compare", "operators": operators}
+    other = _opponent(first.groups[0], targets[0].compiler)
+    at = f" at {_pattern(operators)}" if operators else ""
+    title = f"differs from {other}{at}, and nobody knows who is right"
+    yield _failure(OutcomeKind.DISPUTED, Stage.COMPARE, targets, ran, parts, title)
+
+
+def _opponent(group: Sequence[Target], compiler: str) -> str:
+    """In a title, whom a compiler differs from: a level of its own, or else another compiler."""
+    own = [target.pipeline for target in group if target.compiler == compiler]
+    return shown(own[:1]) if own else group[0].compiler
+
+
 def neighbourhood(graph: GraphView, output: str) -> list[str]:
     """The operator that computes a value, then those that compute its inputs, sorted."""
     producer = graph.makers
@@ -371,7 +400,7 @@ def _failure(
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{shown(levels)} only"
     told = len(all_levels) > 1 and stage is not Stage.EXPORT
-    how = "" if kind is OutcomeKind.MISMATCH else _way(kind, stage, parts)
+    how = "" if kind in DIFFERENCES else _way(kind, stage, parts)
     places = ", ".join(text for text in (how if title else "", where if told else "") if text)
     signature = Signature(digest_of(parts), sentence(backend, title or how, places), parts)
     return Failure(signature, kind, stage, targets, ran[0].label)

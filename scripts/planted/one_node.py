@@ -30,21 +30,12 @@ KERNELS = Faults()
 """A fault's function gets the node, its inputs, and `run`, which computes it right."""
 
 
-def with_attributes(name: str, text: str, *ops: str, **attributes: Any) -> None:
-    """Plants a kernel that has other attributes than the node."""
+def plant(name: str, text: str, *ops: str, change: Any = None, **attributes: Any) -> None:
+    """Plants a kernel that has other attributes than the node, or whose results are changed."""
 
     def act(node, inputs, run):
-        return run(**attributes)
-
-    act.__name__, act.__doc__ = name, text
-    KERNELS.kernel(*ops)(act)
-
-
-def on_results(name: str, text: str, *ops: str, change: Any) -> None:
-    """Plants a kernel whose results are changed."""
-
-    def act(node, inputs, run):
-        return [np.asarray(change(np.asarray(y))).astype(np.asarray(y).dtype) for y in run()]
+        found = map(np.asarray, run(**attributes))
+        return [np.asarray(change(y)).astype(y.dtype) if change else y for y in found]
 
     act.__name__, act.__doc__ = name, text
     KERNELS.kernel(*ops)(act)
@@ -54,30 +45,26 @@ def in_dtype(dtype: type) -> Any:
     return lambda y: y.astype(dtype)
 
 
-with_attributes("pads_at_the_end", "All padding comes behind.", "Conv", pads=[0, 0, 2, 2])
-with_attributes("default_alpha", "alpha is not read.", "HardSigmoid", alpha=None)
-with_attributes("epsilon", "epsilon is a constant of 0.001.", "LayerNormalization", epsilon=1e-3)
-with_attributes("tanh_gelu", "Gelu by tanh in place of erf.", "Gelu", approximate="tanh")
-with_attributes("axis_in_front", "The axis in front of the last.", "Softmax", axis=-2)
-with_attributes("reset_first", "linear_before_reset is not read.", "GRU", linear_before_reset=0)
-with_attributes("columns_first", "mode is not read.", "DepthToSpace", mode="DCR")
-with_attributes(
+plant("pads_at_the_end", "All padding comes behind.", "Conv", pads=[0, 0, 2, 2])
+plant("default_alpha", "alpha is not read.", "HardSigmoid", alpha=None)
+plant("epsilon", "epsilon is a constant of 0.001.", "LayerNormalization", epsilon=1e-3)
+plant("tanh_gelu", "Gelu by tanh in place of erf.", "Gelu", approximate="tanh")
+plant("axis_in_front", "The axis in front of the last.", "Softmax", axis=-2)
+plant("reset_first", "linear_before_reset is not read.", "GRU", linear_before_reset=0)
+plant("columns_first", "mode is not read.", "DepthToSpace", mode="DCR")
+plant(
     "corners",
     "Sampling begins at the corner.",
     "Resize",
     coordinate_transformation_mode="asymmetric",
 )
-with_attributes("dense", "dilations are not read.", "Conv", dilations=[1], pads=[1, 1])
-with_attributes(
-    "flat_window", "The first axis of a window is 1.", "MaxPool", kernel_shape=[1, 2, 2]
-)
-with_attributes("exclusive", "A sum without the element itself.", "CumSum", exclusive=1)
-on_results("off_by_a_thousandth", "Off by a thousandth.", "Conv", "Exp", change=lambda y: y * 1.001)
-on_results("half", "Computed in float16.", "Sigmoid", "MatMul", change=in_dtype(np.float16))
-on_results(
-    "reciprocal_of_12_bits", "12 bits are right.", "Div", change=lambda y: y * (1 + 2.0**-12)
-)
-on_results("descending", "Sorted the other way.", "TopK", change=lambda y: y[..., ::-1])
+plant("dense", "dilations are not read.", "Conv", dilations=[1], pads=[1, 1])
+plant("flat_window", "The first axis of a window is 1.", "MaxPool", kernel_shape=[1, 2, 2])
+plant("exclusive", "A sum without the element itself.", "CumSum", exclusive=1)
+plant("off_by_a_thousandth", "Off by a thousandth.", "Conv", "Exp", change=lambda y: y * 1.001)
+plant("half", "Computed in float16.", "Sigmoid", "MatMul", change=in_dtype(np.float16))
+plant("reciprocal_of_12_bits", "12 bits are right.", "Div", change=lambda y: y * (1 + 2.0**-12))
+plant("descending", "Sorted the other way.", "TopK", change=lambda y: y[..., ::-1])
 
 
 @KERNELS.kernel("Gemm", "Conv")

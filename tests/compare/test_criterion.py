@@ -7,7 +7,7 @@ import pytest
 
 from nnfuzz.compare.criterion import Criterion, CriterionError, distance
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.compare.groups import grouped
+from nnfuzz.compare.votes import grouped
 from nnfuzz.ir.dtypes import DType
 
 

@@ -129,14 +129,19 @@ def test_an_output_that_only_a_compiler_can_compute_is_not_compared():
     assert not check.compared and not check.failed and check.summary().startswith("not compared")
 
 
-def test_a_tolerance_of_ones_own_counts_beside_the_envelope():
+def test_a_tolerance_of_ones_own_counts_beside_the_envelope(tmp_path):
     given = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(2, 6)}
     wide, narrow = (
         nnfuzz.check_model(MODEL, ["onnxruntime/O0"], given, tolerance=t, values=False)
         for t in ("rtol=1e-3,atol=1e-5", "ulp=0.001")
     )
     assert wide.ok and wide.outputs[0].computed[0].beyond == 0 and wide.values == ()
-    assert narrow.failed and not narrow.places and "beyond your tolerance ulp=0.001" in str(narrow)
+    assert narrow.failed and "some targets are beyond your tolerance ulp=0.001" in str(narrow)
+    (place,) = narrow.save(tmp_path).places
+    assert place.criterion == "ulp=0.001" and "in the error envelope it is right" in str(narrow)
+    finding = nnfuzz.Finding.load(place.folder)
+    reduced = nnfuzz.reduce(finding, workers=1, budget=20, localise=False)
+    assert len(reduced.case.graph.nodes) < len(finding.case.graph.nodes)
 
 
 def test_without_targets_all_installed_compilers_run():

@@ -1,0 +1,306 @@
+"""Who agrees with whom where the envelope has no opinion, and what nobody knows the answer to.
+
+Where an element cannot be compared with the reference, targets are compared with each other. Two
+correct compilers may differ there as well, so that a difference counts only if no legal way to
+compute reaches it. That is sampled: the graph is computed several times by `Anything`, and an
+element counts where all samples agree (`spreads`) and two targets do not (`grouped`). A difference
+inside of an interval that the envelope does have is legal, however wide the interval is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnfuzz.compare.edges import Edge, at_point
+from nnfuzz.compare.envelope import Enclosure, Envelope
+from nnfuzz.compare.mismatch import Dispute, Number
+from nnfuzz.compare.precision import PRECISIONS, Precision
+from nnfuzz.compare.reference import ReferenceFault, reference, step
+from nnfuzz.compare.verdict import number
+from nnfuzz.execute.target import Target
+from nnfuzz.ir.dtypes import DType, plain
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.spec.intervals import Interval
+from nnfuzz.spec.opaque import Opaque
+from nnfuzz.spec.rounding import underflow
+
+Key = TypeVar("Key", bound=Hashable)
+Arrays = Mapping[str, np.ndarray]
+
+SAMPLES = 24
+"""Computations: a third at the least of what is legal, one at the greatest, one with random errors.
+A decision that these turn over half of the time stays the same in all of them once in 256 times."""
+WILD = ((), (math.nan,), (math.inf,), (-math.inf,), (0.0,), (math.nan, math.inf, -1.0, 0.0, 1.0))
+"""From what results are drawn that nobody knows, by turns; () for the reference's own."""
+FACTOR = 16.0
+"""By how much the errors of a sample exceed those that are legal: errors that add up in the worst
+way grow with the number of steps, those of samples with its root, so that 256 steps are covered."""
+LAST = 64.0
+"""Unit roundoffs of the largest element that targets may differ by beside what samples do."""
+STEPS = 8.0
+"""Unit roundoffs by which an operator without a spec may round each element that it reads."""
+
+
+def disputes(
+    bounds: Enclosure, params: Arrays, outputs: Mapping[Target, Arrays], seed: int = 0
+) -> dict[str, Dispute]:
+    """By output: how targets differ where nobody knows who is right. {} where none do.
+
+    outputs: of targets that have no mismatch. seed: of the samples, which are drawn only where
+    targets differ by more than half of the digits of a dtype.
+    """
+    arrays = {
+        name: {target: own[name] for target, own in outputs.items() if name in own}
+        for name, envelope in bounds.envelopes.items()
+        if envelope.any.any()
+    }
+    known = not any(isinstance(node.op, Opaque) for node in bounds.graph.nodes)
+    differ = {
+        n: own for n, own in arrays.items() if _dispute(n, own, bounds.envelopes[n], 0.0, known)
+    }
+    if not differ:
+        return {}
+    spread = spreads(bounds, params, list(differ), seed)
+    found = (_dispute(n, own, bounds.envelopes[n], spread[n], known) for n, own in differ.items())
+    return {dispute.output: dispute for dispute in found if dispute}
+
+
+def grouped(
+    arrays: Mapping[Key, np.ndarray],
+    envelope: Envelope,
+    spread: np.ndarray | float = 0.0,
+    sampled: bool = False,
+) -> list[list[Key]]:
+    """The keys of arrays that agree, the largest group first.
+
+    Where an element is comparable, two arrays may differ by the width of the envelope. Elsewhere
+    they have to have half of the dtype's digits of the output's largest element in common, but for
+    the `spread`; all but `LAST` units if that was sampled. NaN agrees with NaN. Discrete elements
+    have to be equal.
+    """
+    slack = _slack(arrays, envelope, spread, sampled)
+    found: list[list[Key]] = []
+    for key, array in arrays.items():
+        mine = next((g for g in found if not _apart(arrays[g[0]], array, slack).any()), None)
+        if mine is None:
+            found.append([key])
+        else:
+            mine.append(key)
+    return sorted(found, key=len, reverse=True)
+
+
+def _slack(
+    arrays: Mapping[Key, np.ndarray],
+    envelope: Envelope,
+    spread: np.ndarray | float,
+    sampled: bool,
+) -> np.ndarray:
+    """By how much two arrays may differ, per element."""
+    unknown = np.broadcast_to(np.float64(spread), envelope.ref.shape)
+    if envelope.dtype.is_float:
+        finite = [a[np.isfinite(a)] for a in (_wide(a) for a in arrays.values())]
+        largest = max((float(np.abs(a).max()) for a in finite if a.size), default=0.0)
+        u = envelope.dtype.unit_roundoff
+        unknown = unknown + (LAST * u if sampled else np.sqrt(u)) * largest
+        with np.errstate(invalid="ignore", over="ignore"):
+            least, most = envelope.admitted
+            width = np.nan_to_num(most - least, nan=0.0, posinf=np.inf)
+    else:
+        width = envelope.hi.astype(np.float64) - envelope.lo.astype(np.float64)
+    return np.where(envelope.any, unknown, width)
+
+
+def _apart(one: np.ndarray, other: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Mask of the elements in which two arrays differ by more than the slack: all of them where
+    dtype or shape do."""
+    if one.dtype != other.dtype or not one.shape == other.shape == slack.shape:
+        same = one.dtype == other.dtype and one.shape == other.shape and (one == other).all()
+        return np.full(slack.shape or (1,), not same)
+    a, b = _wide(one), _wide(other)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = (np.abs(a - b) <= slack) | np.isinf(slack)
+    return ~(near | (plain(one) == plain(other)) | (np.isnan(a) & np.isnan(b)))
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return plain(array).astype(np.float64)
+
+
+def _dispute(
+    name: str,
+    arrays: Mapping[Target, np.ndarray],
+    envelope: Envelope,
+    spread: np.ndarray | float,
+    sampled: bool = False,
+) -> Dispute | None:
+    """How targets differ where an element is not comparable; None if they do not.
+
+    The group of the most compilers is the first, as levels of one compiler share its faults; of
+    equal ones that of the target that is listed first.
+    """
+    known, first = ~envelope.any, next(iter(arrays.values()))
+    right = {
+        t: np.where(known, first, a) if a.shape == first.shape else a for t, a in arrays.items()
+    }
+    groups = grouped(right, envelope, spread, sampled)
+    if len(groups) < 2:
+        return None
+    order = list(right)
+    groups = sorted((sorted(g, key=order.index) for g in groups), key=lambda g: order.index(g[0]))
+    groups.sort(key=lambda group: -len({target.compiler for target in group}))
+    slack = _slack(right, envelope, spread, sampled)
+    apart = _apart(right[groups[0][0]], right[groups[1][0]], slack)
+    index = tuple(int(i) for i in np.argwhere(apart)[0])
+    values = tuple(_value(right[group[0]], index, first) for group in groups)
+    parties, count = tuple(map(tuple, groups)), int(np.count_nonzero(apart))
+    return Dispute(name, parties, index, values, float(slack[index]), count)
+
+
+def _value(array: np.ndarray, index: tuple[int, ...], like: np.ndarray) -> Number:
+    """An element; dtype and shape of an array that is of another type."""
+    if array.shape != like.shape or array.dtype != like.dtype:
+        return f"{array.dtype}{list(array.shape)}"
+    return number(plain(array[index]))
+
+
+def unreferenced(
+    outputs: Mapping[Target, Arrays], spread: Mapping[str, float]
+) -> dict[str, Dispute]:
+    """`disputes` where there is no reference. spread: by output, how far its elements may lie from
+    each other, beside half of the dtype's digits.
+    """
+    found = {}
+    for name, most in spread.items():
+        arrays = {target: own[name] for target, own in outputs.items() if name in own}
+        if arrays and (dispute := _dispute(name, arrays, _unknown(arrays), most)):
+            found[name] = dispute
+    return found
+
+
+def _unknown(arrays: Mapping[Target, np.ndarray]) -> Envelope:
+    """The envelope of which nothing is comparable."""
+    first = next(iter(arrays.values()))
+    nothing = np.zeros(first.shape)
+    every = np.ones(first.shape, dtype=bool)
+    return Envelope(DType.of(first.dtype), nothing, nothing, nothing, every)
+
+
+# -- what legal ways to compute reach ---------------------------------------------------------
+
+
+def spreads(
+    bounds: Enclosure, params: Arrays, outputs: Sequence[str], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """By output: how far samples lie from each other per element, in float64; infinite where a
+    sample is not a number, where samples of a discrete value differ, and everywhere if one of them
+    cannot be computed.
+    """
+    types = {name: bounds.graph.type(name) for name in outputs}
+    ends = {name: (_ref(bounds, name), _ref(bounds, name)) for name in outputs}
+    try:
+        for sample in range(SAMPLES):
+            random = torch.Generator().manual_seed(seed + sample)
+            end, wild = (0, 1, None)[sample % 3], WILD[sample // 3 % len(WILD)]
+            compute = Anything(random, wild, end)
+            given = params if end else _flushed(params)
+            values = reference(bounds.graph, given, compute)
+            for name, (lo, hi) in ends.items():
+                own = values[name].double().numpy()
+                ends[name] = np.minimum(lo, own), np.maximum(hi, own)
+    except ReferenceFault:
+        return {name: np.full(type_.sizes, np.inf) for name, type_ in types.items()}
+    return {name: _spread(*ends[name], types[name].dtype.is_float) for name in outputs}
+
+
+def _ref(bounds: Enclosure, name: str) -> np.ndarray:
+    return bounds.values[name].double().numpy()
+
+
+def _spread(lo: np.ndarray, hi: np.ndarray, is_float: bool) -> np.ndarray:
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = hi - lo
+    spread = np.where(np.isfinite(spread), spread, np.inf)
+    return spread if is_float else np.where(spread == 0, 0.0, np.inf)
+
+
+def _flushed(params: Arrays) -> dict[str, np.ndarray]:
+    """Parameters as a compiler reads them that flushes subnormal numbers to zero."""
+    found = {}
+    for name, array in params.items():
+        dtype = DType.of(array.dtype)
+        small = dtype.is_float and np.abs(_wide(array)) < underflow(dtype.unit_roundoff)
+        found[name] = np.where(small, np.zeros_like(array), array)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Anything:
+    """Computes a node as some implementation might, drawn at random from more than what is legal.
+
+    Errors are `FACTOR` times as large as those of a correct implementation. An operator without a
+    spec reads what it is given with errors of its own. What nobody knows of an operator on these
+    operands (it overflows, leaves its domain, reads NaN, or is undefined by ONNX) is anything at
+    all.
+
+    wild: from which anything at all is drawn; () for the result itself. end: 0 or 1 for results at
+    the least or the greatest number that is legal, with subnormal ones as zero at 0; None for
+    random ones.
+    """
+
+    random: torch.Generator
+    wild: tuple[float, ...] = ()
+    end: int | None = None
+
+    def __call__(self, graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
+        """As `nnfuzz.compare.reference.step`. Raises: ReferenceFault."""
+        if isinstance(node.op, Opaque):
+            return step(
+                graph,
+                node,
+                [self._read(x, graph.type(n).dtype) for n, x in zip(node.inputs, inputs)],
+            )
+        results = step(graph, node, inputs)
+        precisions = [PRECISIONS.get(graph.type(name).dtype) for name in node.outputs]
+        around = at_point(graph, node, inputs, results)
+        return [self._drawn(*given) for given in zip(results, around, precisions)]
+
+    def _read(self, x: Tensor, dtype: DType) -> Tensor:
+        if not dtype.is_float:
+            return x
+        share = torch.rand(x.shape, generator=self.random, dtype=torch.float64)
+        return x + STEPS * dtype.unit_roundoff * (2 * share - 1) * x
+
+    def _drawn(
+        self, y: Tensor, around: tuple[Interval, Edge], precision: Precision | None
+    ) -> Tensor:
+        """Numbers from around a result; anything where nothing is known of it, or what is computed
+        on the way may overflow. What is NaN or infinite for sure stays.
+        """
+        own, edge = around
+        wild = own.mask()
+        if precision is not None:
+            found = torch.where(wild, y, self._within(y, own))
+            small = y.abs() < FACTOR * precision.tiny
+            y = torch.where(small, 0.0, found) if self.end == 0 else found
+            wild = (wild | ~(y.abs() * FACTOR <= precision.greatest)) & (edge.special == 0)
+        return torch.where(wild, self._anything(y), y) if self.wild else y
+
+    def _within(self, y: Tensor, own: Interval) -> Tensor:
+        """An end of the interval, or a number in the interval that is `FACTOR` times as wide."""
+        if self.end is not None:
+            return own.hi if self.end else own.lo
+        share = torch.rand(y.shape, generator=self.random, dtype=torch.float64)
+        lo, hi = (y + FACTOR * (end - y) for end in (own.lo, own.hi))
+        return lo + share * (hi - lo)
+
+    def _anything(self, like: Tensor) -> Tensor:
+        """Per element one of the `wild` numbers; 0 or 1 for what is discrete."""
+        choices = torch.tensor(self.wild if like.is_floating_point() else (0, 1)).to(like.dtype)
+        return choices[torch.randint(len(choices), like.shape, generator=self.random)]
