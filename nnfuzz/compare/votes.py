@@ -145,6 +145,8 @@ def _dispute(
     The group of the most compilers is the first, as levels of one compiler share its faults; of
     equal ones that of the target that is listed first.
     """
+    if len(arrays) < 2:
+        return None
     known, first = ~envelope.any, next(iter(arrays.values()))
     right = {
         t: np.where(known, first, a) if a.shape == first.shape else a for t, a in arrays.items()
