@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.compare.cheap import beyond
+from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, step
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
@@ -60,7 +62,20 @@ def refuting(
     if strange:
         undefined = {n: e.any for n, e in envelopes(graph, params).items()}
         found |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
-    return found
+    return found | _undecided(graph, params, {name: outputs[name] for name in rest})
+
+
+def _undecided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
+    """The outputs that are no NaN or no infinity where every compiler has one, whatever it computes
+    with: a narrower type has them as well.
+    """
+    if not beyond(params):
+        return set()
+    truth = enclosure(graph, params).envelopes
+    decided = {
+        n: ~np.isfinite(truth[n].lo) & ~truth[n].any for n in outputs if truth[n].dtype.is_float
+    }
+    return {n for n, mask in decided.items() if (mask & outside(truth[n], outputs[n])).any()}
 
 
 def deviating(

@@ -145,6 +145,8 @@ def _dispute(
     The group of the most compilers is the first, as levels of one compiler share its faults; of
     equal ones that of the target that is listed first.
     """
+    if len(arrays) < 2:
+        return None
     known, first = ~envelope.any, next(iter(arrays.values()))
     right = {
         t: np.where(known, first, a) if a.shape == first.shape else a for t, a in arrays.items()
@@ -208,7 +210,7 @@ def spreads(
         for sample in range(SAMPLES):
             random = torch.Generator().manual_seed(seed + sample)
             end, wild = (0, 1, None)[sample % 3], WILD[sample // 3 % len(WILD)]
-            compute = Anything(random, wild, end)
+            compute = Anything(random, bounds.intervals, wild, end)
             given = params if end else _flushed(params)
             values = reference(bounds.graph, given, compute)
             for name, (lo, hi) in ends.items():
@@ -251,10 +253,11 @@ class Anything:
 
     wild: from which anything at all is drawn; () for the result itself. end: 0 or 1 for results at
     the least or the greatest number that is legal, with subnormal ones as zero at 0; None for
-    random ones.
+    random ones. known: the intervals of the graph; what is comparable is never anything at all.
     """
 
     random: torch.Generator
+    known: Mapping[str, Interval]
     wild: tuple[float, ...] = ()
     end: int | None = None
 
@@ -269,7 +272,8 @@ class Anything:
         results = step(graph, node, inputs)
         precisions = [PRECISIONS.get(graph.type(name).dtype) for name in node.outputs]
         around = at_point(graph, node, inputs, results)
-        return [self._drawn(*given) for given in zip(results, around, precisions)]
+        known = [~self.known[name].mask() for name in node.outputs]
+        return [self._drawn(*given) for given in zip(results, around, known, precisions)]
 
     def _read(self, x: Tensor, dtype: DType) -> Tensor:
         if not dtype.is_float:
@@ -278,7 +282,11 @@ class Anything:
         return x + STEPS * dtype.unit_roundoff * (2 * share - 1) * x
 
     def _drawn(
-        self, y: Tensor, around: tuple[Interval, Edge], precision: Precision | None
+        self,
+        y: Tensor,
+        around: tuple[Interval, Edge],
+        known: Tensor,
+        precision: Precision | None,
     ) -> Tensor:
         """Numbers from around a result; anything where nothing is known of it, or what is computed
         on the way may overflow. What is NaN or infinite for sure stays.
@@ -290,7 +298,7 @@ class Anything:
             small = y.abs() < FACTOR * precision.tiny
             y = torch.where(small, 0.0, found) if self.end == 0 else found
             wild = (wild | ~(y.abs() * FACTOR <= precision.greatest)) & (edge.special == 0)
-        return torch.where(wild, self._anything(y), y) if self.wild else y
+        return torch.where(wild & ~known, self._anything(y), y) if self.wild else y
 
     def _within(self, y: Tensor, own: Interval) -> Tensor:
         """An end of the interval, or a number in the interval that is `FACTOR` times as wide."""

@@ -70,6 +70,14 @@ def test_what_samples_agree_on_is_disputed_where_the_interval_gave_up(build):
     assert (spreads(bounds, params, [name])[name] < 1e-3).all()
 
 
+def test_one_target_or_none_has_nobody_to_differ_from(build):
+    graph, params = correlated(build)
+    (name,) = graph.outputs
+    bounds = enclosure(graph, params)
+    assert not disputes(bounds, params, {})
+    assert not disputes(bounds, params, {A: {name: np.zeros(8, F32)}, B: {}})
+
+
 def test_an_open_decision_is_not_disputed(build):
     """Floor of something that rounding errors move over an integer."""
     b = build(x=F32([0.1]), y=F32([0.9]), one=F32([1.0]))

@@ -67,3 +67,11 @@ def test_bfloat16_and_the_least_float64_have_tolerances():
 )
 def test_outputs_that_tell_nothing_are_named(bounds, why):
     assert unfit({"y": bounds}) == why
+
+
+def test_infinities_that_are_decided_need_no_tolerance():
+    ref = np.array([np.inf, 1.0, np.nan])
+    bounds = envelope(ref, [0, 0.25, 0])
+    fit = Radii.of(bounds, ref).fit()
+    assert not unfit({"y": bounds}) and np.isfinite([fit.atol, fit.rtol]).all()
+    np.testing.assert_allclose([np.inf, 1.25, np.nan], ref, fit.rtol, fit.atol)

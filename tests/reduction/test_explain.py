@@ -1,5 +1,7 @@
 """What explains a wrong result: attributes, inputs and digits that are ignored, tested by NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 from ml_dtypes import bfloat16
 
@@ -125,3 +127,11 @@ def test_an_attribute_belongs_to_the_class_that_declares_it():
     other = families(subject("LogSoftmax", X, axis=0))["LogSoftmax ignores axis"]
     assert one == other and one.endswith(" ignores axis")
     assert not one.startswith("Softmax")
+
+
+def test_infinities_are_explained_where_the_subject_is_at_edges():
+    x = np.array([np.inf, -np.inf, np.inf, -np.inf], np.float32)
+    made = replace(subject("Neg", x), edges=True)
+    found = explained(made, {"y": x})
+    assert "Neg returns input 0" in found.explanations and found.shown
+    assert not explained(made, {"y": -x}).shown
