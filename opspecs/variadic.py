@@ -35,6 +35,7 @@ class Min(Folded):
 
 @operator
 class Max(Folded):
+    leaves_out = True
     step = staticmethod(torch.maximum)
     of_ends = staticmethod(max)
 

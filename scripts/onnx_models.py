@@ -46,7 +46,7 @@ def standard() -> Iterator[Given]:
 
 def files(folder: Path) -> Iterator[Given]:
     """All .onnx files below a folder, in order. Searches inputs."""
-    for path in sorted(folder.rglob("*.onnx")):
+    for path in [folder] if folder.is_file() else sorted(folder.rglob("*.onnx")):
         name = str(path.relative_to(folder))
         yield Given(name, name, onnx.load_model(path))
 

@@ -27,6 +27,8 @@ from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
 from nnfuzz.testcase.test_id import Foreign
 
 Arrays = Mapping[str, np.ndarray]
+LARGEST = 1 << 26
+"""Elements of the largest value of a model: an embedding of 64 Mi numbers is 512 MiB in float64."""
 
 
 def case_of_model(
@@ -40,7 +42,8 @@ def case_of_model(
     """
     opset = _opset(model)
     try:
-        imported = import_onnx(_at_shapes(model, inputs or {}), registry, opset, inputs or {})
+        shaped = _at_shapes(model, inputs or {})
+        imported = import_onnx(shaped, registry, opset, inputs or {}, LARGEST)
     except OnnxImportError as error:
         raise ModelError(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()
