@@ -117,7 +117,7 @@ def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
         return None
     dtype = next((d for d in DType if d.onnx == type_.tensor_type.elem_type), None)
     shape = tuple(d.dim_value for d in type_.tensor_type.shape.dim)
-    return None if dtype is None or 0 in shape else TensorType(dtype, shape)
+    return None if dtype is None or min(shape, default=1) < 1 else TensorType(dtype, shape)
 
 
 def tensor_type(code: int, dims: Iterable[int]) -> onnx.TypeProto:
