@@ -37,6 +37,7 @@ class Min(Folded):
 @operator
 class Max(Folded):
     merges = ("Max", "Min")
+    leaves_out = True
     step = staticmethod(torch.maximum)
     of_ends = staticmethod(max)
 

@@ -45,8 +45,9 @@ def standard() -> Iterator[Given]:
 
 
 def files(folder: Path) -> Iterator[Given]:
-    """All .onnx files below a folder, in order. Searches inputs."""
-    for path in sorted(folder.rglob("*.onnx")):
+    """All .onnx files below a folder, in order, with the inputs of an .npz file beside them; of
+    others inputs are searched. Or a single file."""
+    for path in [folder] if folder.is_file() else sorted(folder.rglob("*.onnx")):
         name = str(path.relative_to(folder))
         yield Given(name, name, onnx.load_model(path))
 

@@ -21,6 +21,7 @@ where an operator is exact. A number that a compiler may flush to zero has eithe
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -152,20 +153,25 @@ def _unmasked(own: Interval, edge: Edge) -> Interval:
 def _left_out(
     node: Node, intervals: Mapping[str, Interval], edges: Mapping[str, Edge]
 ) -> dict[str, Interval]:
-    """The operand of a softmax with a number in place of -inf whose exponential is zero beside
-    those of the others: a mask leaves out elements in this way. Where it leaves out all of them
-    the reference is NaN, and nothing is decided."""
+    """The operands of a softmax or a maximum with a number in place of -inf that is less than the
+    others by far, so that its exponential is zero beside theirs: a mask leaves out elements in this
+    way. Where it leaves out all of them the reference is no number, and nothing is decided."""
     if not node.op.leaves_out:
         return {}
-    (name,) = node.inputs
-    own, gone = intervals[name], edges[name].special == -torch.inf
-    if not bool(gone.any()):
+    gone = {name: edges[name].special == -torch.inf for name in node.inputs}
+    if not any(bool(mask.any()) for mask in gone.values()):
         return {}
-    least = torch.where(own.mask(), torch.inf, own.lo).amin()
-    low = (least if bool(torch.isfinite(least)) else torch.zeros_like(least)) - NEGLIGIBLE
+    own = {name: intervals[name] for name in gone}
+    least = min(torch.where(b.mask(), torch.inf, b.lo).amin().item() for b in own.values())
+    low = (least if math.isfinite(least) else 0.0) - NEGLIGIBLE
+    return {name: _without(own[name], mask, low) for name, mask in gone.items()}
+
+
+def _without(own: Interval, gone: Tensor, low: float) -> Interval:
+    """The interval with a number in place of some elements."""
     lo, hi = (torch.where(gone, low, end) for end in (own.lo, own.hi))
     mask = own.mask() & ~gone
-    return {name: Interval(lo, lo if own.exact else hi, mask if bool(mask.any()) else None)}
+    return Interval(lo, lo if own.exact else hi, mask if bool(mask.any()) else None)
 
 
 def _given(x: Tensor, dtype: DType) -> tuple[Interval, Edge]:

@@ -359,8 +359,10 @@ def _widened(
         radius = radius.masked_fill(_error_free(op, precision, interval, inputs), 0.0)
         if not bool(radius.any()):
             return interval
-    wide = Interval(interval.lo - radius, interval.hi + radius, interval.any)
-    return _clipped(op, interval, wide, precision)
+    lo, hi = interval.lo - radius, interval.hi + radius
+    if isinstance(op, Summing) and op.adding and all(bool((b.lo >= 0).all()) for b in inputs):
+        lo = lo.clamp(min=0)  # no order of summation makes a negative number of others
+    return _clipped(op, interval, Interval(lo, hi, interval.any), precision)
 
 
 def _own(op: OpSpec, precision: Precision, far: Tensor, radius: Tensor) -> Tensor | float:

@@ -14,6 +14,8 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 
+MAX_NUMEL = 1 << 20
+"""The most elements of a value, unless more are asked for."""
 TELLING = 1 << 12
 """Constants of at most so many elements are shown to shape inference."""
 
@@ -40,6 +42,8 @@ class Facts:
     free: set[str] = field(default_factory=set)
     given: Arrays = field(default_factory=dict)
     """Values of inputs of the model that may decide on shapes."""
+    largest: int = MAX_NUMEL
+    """The most elements of a value that a graph holds."""
     uncomputed: set[str] = field(default_factory=set)
     """Outputs of nodes that onnx.reference does not compute: they need a spec."""
 
@@ -113,7 +117,7 @@ def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
         return None
     dtype = next((d for d in DType if d.onnx == type_.tensor_type.elem_type), None)
     shape = tuple(d.dim_value for d in type_.tensor_type.shape.dim)
-    return None if dtype is None or 0 in shape else TensorType(dtype, shape)
+    return None if dtype is None or min(shape, default=1) < 1 else TensorType(dtype, shape)
 
 
 def tensor_type(code: int, dims: Iterable[int]) -> onnx.TypeProto:

@@ -20,6 +20,7 @@ from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.sizes import renamed
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
+from nnfuzz.materialize.facts import MAX_NUMEL
 from nnfuzz.materialize.instances import Instance, by_lowering, by_name
 from nnfuzz.materialize.regions import Region
 from nnfuzz.materialize.static import OnnxImportError, Source, inside, nothing, static
@@ -68,17 +69,18 @@ def import_onnx(
     registry: OpRegistry,
     opset: int,
     given: Mapping[str, np.ndarray] = MappingProxyType({}),
+    largest: int = MAX_NUMEL,
 ) -> ImportedModel:
     """As much of the model as a graph can hold.
 
     given: values of the model's inputs, if they are known. Those that decide on shapes, or are an
-    attribute of an operator, become constants.
+    attribute of an operator, become constants. largest: the most elements of a value.
 
     What nodes would have computed that are left out, of a foreign domain for instance, becomes an
     input; sequences and tensors whose size depends on data occur inside of opaque nodes only.
     Raises: OnnxImportError if nothing is left.
     """
-    source = static(model, opset, given)
+    source = static(model, opset, given, largest)
     draft = _Draft()
     draft.graph.inputs += [_declared(draft, source, name, "p") for name in source.inputs]
     for region in source.regions:

@@ -18,6 +18,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import (
+    MAX_NUMEL,
     Arrays,
     Facts,
     Types,
@@ -48,12 +49,17 @@ SMALL = 16
 """Largest constant, in elements, that may describe a shape."""
 
 
-def infer(graph: onnx.GraphProto, opset: int, given: Arrays = MappingProxyType({})) -> Facts:
+def infer(
+    graph: onnx.GraphProto,
+    opset: int,
+    given: Arrays = MappingProxyType({}),
+    largest: int = MAX_NUMEL,
+) -> Facts:
     """What is known of the values of a graph whose inputs have types of known sizes.
 
-    given: values that inputs have where they decide on shapes.
+    given: values that inputs have where they decide on shapes. largest: see Facts.
     """
-    found = Facts(opset, given=given)
+    found = Facts(opset, given=given, largest=largest)
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
     found.types.update((i.name, i.type) for i in graph.input)
     found.free.update(i.name for i in graph.input)

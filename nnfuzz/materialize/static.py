@@ -20,8 +20,6 @@ from nnfuzz.materialize.regions import Region, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 from nnfuzz.materialize.walk import graphs, reads
 
-MAX_NUMEL = 1 << 20
-
 
 class OnnxImportError(ValueError):
     """A model that cannot be a starting graph; the message says why."""
@@ -53,16 +51,19 @@ class Source:
     facts: Facts = field(default_factory=lambda: Facts(0))
 
 
-def static(model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray]) -> Source:
+def static(
+    model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray], largest: int
+) -> Source:
     """The model at an opset, with sizes for open dimensions under which most of it can be taken.
 
-    given: values of inputs, if they are known. Raises: OnnxImportError if no part can be taken.
+    given: values of inputs, if they are known. largest: the most elements of a value.
+    Raises: OnnxImportError if no part can be taken.
     """
     graph = _free(_converted(model, opset).graph)
     tried = []
     for sizes in assignments(open_sizes(graph), literals(graph)):
         copy = sized(graph, sizes)
-        tried.append((sizes, copy, infer(copy, opset, given)))
+        tried.append((sizes, copy, infer(copy, opset, given, largest)))
         if not tried[-1][-1].failed:
             break
     return _source(*min(tried, key=lambda one: len(one[-1].failed)))
@@ -102,7 +103,7 @@ def inside(source: Source, node: onnx.NodeProto) -> Source:
 
 def _held(found: Facts, name: str) -> TensorType | None:
     type_ = expressed(found.types[name])
-    return None if type_ is None or math.prod(type_.shape) > MAX_NUMEL else type_
+    return None if type_ is None or math.prod(type_.shape) > found.largest else type_
 
 
 def _empty(found: Facts, name: str) -> bool:
@@ -129,7 +130,7 @@ def _unheld(found: Facts, name: str) -> str:
     if not is_static(found.types[name]):
         return f"the size of {name} is not known before it runs"
     count = math.prod(dim.dim_value for dim in kind.shape.dim)
-    return f"{name} has {count} elements" + (f", more than {MAX_NUMEL}" if count else "")
+    return f"{name} has {count} elements" + (f", more than {found.largest}" if count else "")
 
 
 def nothing(reasons: tuple[tuple[str, str], ...]) -> str:

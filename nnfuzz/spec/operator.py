@@ -73,8 +73,8 @@ class OpSpec(Typed, Numeric):
     a sum of many, in an activation."""
 
     leaves_out: ClassVar[bool] = False
-    """Whether an element of -inf of the only input takes no part in the result beside others: that
-    of a softmax has the weight 0, that of a maximum is less than they are."""
+    """Whether an element of -inf takes no part in the result beside others: that of a softmax has
+    the weight 0, that of a maximum is less than they are."""
 
     # -- meaning ------------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ on, has the model's names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.execute.target import DIRECT
@@ -18,6 +20,7 @@ from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import reads
 from nnfuzz.spec.carriers import array
@@ -27,6 +30,10 @@ from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
 from nnfuzz.testcase.test_id import Foreign
 
 Arrays = Mapping[str, np.ndarray]
+LARGER = (32, 48, 224, 512)
+"""Sizes that are tried one after the other: words, pixels and samples."""
+LARGEST = 1 << 26
+"""Elements of the largest value of a model: an embedding of 64 Mi numbers is 512 MiB in float64."""
 
 
 def case_of_model(
@@ -35,12 +42,58 @@ def case_of_model(
     """The test case of a model, in the direct form.
 
     inputs: arrays by name; None: valid ones are searched, a function of the model and `seed`.
-    Dimensions that the model leaves open are those of the given inputs, or else chosen.
-    Raises: ModelError.
+    Dimensions that the model leaves open are those of the given inputs, or else chosen; larger ones
+    if the model does not run at those. Raises: ModelError.
     """
+    try:
+        return _case(model, _at_shapes(model, inputs or {}), registry, inputs, seed)
+    except ModelError:
+        for shaped in _others(model, inputs):
+            with suppress(ModelError):
+                return _case(model, shaped, registry, inputs, seed)
+        raise
+
+
+def _others(model: onnx.ModelProto, inputs: Arrays | None) -> Iterator[onnx.ModelProto]:
+    """Copies to try when the model cannot be taken: of larger sizes, or with given inputs of one
+    integer as constants, which may choose a branch."""
+    if inputs is None:
+        yield from filter(None, (_grown(model, size) for size in LARGER))
+        return
+    single = {n: a for n, a in inputs.items() if a.size == 1 and a.dtype.kind in "iub"}
+    if single:
+        copy = _at_shapes(model, inputs)
+        copy.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in single.items())
+        yield copy
+
+
+def _grown(model: onnx.ModelProto, size: int) -> onnx.ModelProto | None:
+    """A copy whose inputs have that size where a dimension is open, but for the first axis and
+    others of its name, which is a batch usually; None without such a dimension."""
+    dims = [info.type.tensor_type.shape.dim for info in model.graph.input]
+    batches = {shape[0].dim_param for shape in dims if shape} - {""}
+    arrays: dict[str, np.ndarray] = {}
+    for info, shape in zip(model.graph.input, dims):
+        sizes = [
+            dim.dim_value or (UNKNOWN_SIZE if dim.dim_param in batches or not axis else size)
+            for axis, dim in enumerate(shape)
+        ]
+        if not all(dim.HasField("dim_value") for dim in shape):
+            arrays[info.name] = np.broadcast_to(np.float32(0), sizes)
+    return _at_shapes(model, arrays) if any(size in a.shape for a in arrays.values()) else None
+
+
+def _case(
+    model: onnx.ModelProto,
+    shaped: onnx.ModelProto,
+    registry: OpRegistry,
+    inputs: Arrays | None,
+    seed: int,
+) -> TestCase:
+    """`case_of_model` with the sizes of open dimensions as far as `shaped` has them."""
     opset = _opset(model)
     try:
-        imported = import_onnx(_at_shapes(model, inputs or {}), registry, opset, inputs or {})
+        imported = import_onnx(shaped, registry, opset, inputs or {}, LARGEST)
     except OnnxImportError as error:
         raise ModelError(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()
