@@ -20,6 +20,7 @@ from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
+from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
 from nnfuzz.triage.signature import HABITS, OTHERS, Failure
 
@@ -100,7 +101,8 @@ class Known:
     def without(self, tried: Tried) -> Tried:
         """A failing case without the sub-graphs that fail for known causes.
 
-        If what remains passes, `found` is the last of these causes, and the result its sub-graph.
+        If what remains passes, or only fails at values that were no outputs, `found` is the last of
+        these causes, and the result its sub-graph.
         """
         if self.causes and tried.case and tried.case.exporter != "direct":
             emitted = self._run(tried, Edit("direct"))
@@ -109,7 +111,7 @@ class Known:
             cause, place, part = hit
             rest = [n for node in _nodes(tried) if (n := node.outputs[0]) not in place]
             other = self._run(tried, _alone(rest)) if rest else None
-            if other is None or (other.digest and not self._alike(other)):
+            if other is None or (other.digest and not self._alike(other)) or _hidden(tried, other):
                 self.found = cause
                 return part
             if not other.digest:
@@ -188,6 +190,15 @@ class Known:
             return False
         again = self.slots.run(case, (), replace(question, without=cause.passes))
         return bool(again.outcomes) and not self._failing(again)
+
+
+def _hidden(whole: Tried, rest: Tried) -> bool:
+    """Whether nothing that is wrong in the rest of a case is an output of the case: what is wrong
+    with such values is not what the failure is about.
+    """
+    outputs = {*whole.case.graph.outputs} if whole.case else set()
+    wrong = {w.output for w in wrong_outputs(rest.verdict)}
+    return bool(outputs and wrong) and outputs.isdisjoint(wrong)
 
 
 def in_full(slots: Slots, question: Question) -> Question:

@@ -194,3 +194,14 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     assert done.cause is None and done.after[0] == 2
     with pytest.raises(Unexplained, match="another cause"):
         reduce(2, innocent, only_known=True)
+
+
+@pytest.mark.parametrize("outputs, known", [(("y",), True), (("b", "y"), False)])
+def test_what_is_wrong_in_the_rest_counts_only_where_it_was_an_output(outputs, known):
+    """Without Tan, which is known, Erf's result becomes an output."""
+    whole = graph(("Erf", "x", "b"), ("Tan", "b", "y"))
+    case = replace(fails(whole, ("Tan",)).case, graph=replace(whole, outputs=outputs))
+    asked = known_of(Slots("Erf", "Tan"), cause("Tan"), judged=True)
+    rest = asked.without(replace(fails(whole, ("Tan",)), case=case))
+    assert (asked.found is not None) == known
+    assert rest.case.graph.operators == (("Tan",) if known else ("Erf",))
