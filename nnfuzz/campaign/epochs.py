@@ -288,11 +288,11 @@ class Epochs:
         found = by_operator(new)
         if not found:
             return
-        shown = [f"{name} {row.why} [{row.signature}]" for name, row in found.items()]
+        shown = [f"{name} ({row.why} [{row.signature}])" for name, row in found.items()]
         self._note(
-            f"generation keeps away from {counted(len(shown), 'more pattern')}, but in "
-            f"{self._config.case.unrestrained:.0%} of the tests: {_some(shown)} "
-            "(all: `avoided` in summary.json)"
+            f"generation keeps away from {_some(shown)} from now on, but in "
+            f"{self._config.case.unrestrained:.0%} of the tests "
+            f"({counted(len(shown), 'pattern')}; all: `avoided` in summary.json)"
         )
 
     def _note(self, text: str) -> None:

@@ -76,8 +76,17 @@ class JobSource:
     end: the first index that must not be handed out yet.
     """
 
-    def __init__(self, seed: int, indexes: Indexes, prober: Prober, produced: Produced) -> None:
+    def __init__(
+        self,
+        seed: int,
+        indexes: Indexes,
+        prober: Prober,
+        produced: Produced,
+        room: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """room: whether another probe may be handed out, beside those that are under way."""
         self.end = 0
+        self._room = room
         self._seed = seed
         self._indexes = indexes
         self._prober = prober
@@ -116,7 +125,7 @@ class JobSource:
         if self._returned:
             return self.job(self._returned.popleft())
         self._turn = not self._turn
-        if (self._turn or self.waits) and len(self._prober):
+        if (self._turn or self.waits) and len(self._prober) and self._room():
             return self.probe()
         if self.waits:
             return None

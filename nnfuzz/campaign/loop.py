@@ -111,7 +111,9 @@ class Loop:
                 pool.aside.known = self._suspects.known
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
-        self._jobs = JobSource(config.seed, indexes or self._indexes(), prober, self._produced)
+        self._jobs = JobSource(
+            config.seed, indexes or self._indexes(), prober, self._produced, self._few_probes
+        )
         self._disk = DiskBudget(
             recorder.store, config.disk, observer.note, config.guidance, config.epoch
         )
@@ -167,7 +169,8 @@ class Loop:
         while not self._stopped() and (not self.prober.idle or self._busy()):
             if time.monotonic() >= deadline:
                 self.prober.forget_waiting()
-            self._step(self._jobs.probe)
+            many = math.isinf(deadline) or self._few_probes()
+            self._step(self._jobs.probe if many else lambda: None)
         self.recorder.complete = True
         self._tick(final=True)
 
@@ -324,6 +327,13 @@ class Loop:
         runs = self._runs - self._suspects.runs
         queued = sum(run.bytes for run in runs)
         return len(runs) < 8 * max(rooms.values()) and queued < QUEUED_BYTES
+
+    def _few_probes(self) -> bool:
+        """Whether workers are about to be done with all probes: when their time is over, what is
+        under way ends soon.
+        """
+        probes = (run for run in self._runs - self._suspects.runs if isinstance(run.test, Probe))
+        return sum(1 for _ in probes) <= self.config.workers
 
     def _produced(
         self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float

@@ -218,10 +218,13 @@ class SupportTables:
             self._cache.save(path, Support(backend, entries), found, about)
 
 
-def specs_digest(plugins: Iterable[str] = ()) -> str:
-    """A digest of everything that decides what a probe's model is: sources, plug-ins, versions."""
+def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
+    """A digest of everything that decides what a probe's model is: sources, plug-ins, versions.
+
+    further: rooms of nnfuzz whose sources count as well.
+    """
     digest = hashlib.sha256()
-    for path in _sources(plugins):
+    for path in _sources(plugins, (*_ENGINE, *further)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for point in importlib.metadata.entry_points(group="nnfuzz.opspecs"):
         version = point.dist.version if point.dist else ""
@@ -229,9 +232,9 @@ def specs_digest(plugins: Iterable[str] = ()) -> str:
     return digest.hexdigest()
 
 
-def _sources(plugins: Iterable[str]) -> list[Path]:
+def _sources(plugins: Iterable[str], rooms: Iterable[str]) -> list[Path]:
     folders = []
-    for name in ("nnfuzz.opspecs", *(f"nnfuzz.{room}" for room in _ENGINE)):
+    for name in ("nnfuzz.opspecs", *(f"nnfuzz.{room}" for room in rooms)):
         spec = importlib.util.find_spec(name)
         folders += list(spec.submodule_search_locations or ()) if spec else []
     files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnfuzz.campaign.support import Support
-    from nnfuzz.spec.operator import OpSpec
     from nnfuzz.spec.registry import OpRegistry
 
 LOG_WIDTH = 180
@@ -73,7 +72,7 @@ def table(
         for name in backend:
             _show_support(name, plugin or [])
     else:
-        _show_operators(load_operators(plugin or []).specs(), page, whole)
+        _show_operators(plugin or [], page, whole)
 
 
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
@@ -90,14 +89,17 @@ def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     return registry
 
 
-def _show_operators(specs: list[type[OpSpec]], page: Path | None, whole: bool) -> None:
+def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
+    from nnfuzz.cli.operator_facts import facts, kept
     from nnfuzz.cli.settings import cache_folder
-    from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, rows
+    from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, with_support
 
+    find = lambda: facts(load_operators(plugins).specs())  # noqa: E731
+    operators = find() if plugins else kept(cache_folder() / "operators.json", find)
     known = _known_support(cache_folder(), whole or page is not None)
     supports = {name: support for name, (_, support) in known.items()}
-    found = rows(specs, supports)
+    found = with_support(operators, supports)
     if page is not None:
         with writing(page):
             page.write_text(
@@ -108,7 +110,7 @@ def _show_operators(specs: list[type[OpSpec]], page: Path | None, whole: bool) -
     headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
     console = terminal()
     console.print(rich_table(found, headings, console.width, whole))
-    print(f"{len(found)} operators, {sum(len(s.signatures()) for s in specs)} signatures")
+    print(f"{len(found)} operators, {sum(o.signatures for o in operators)} signatures")
     if supports:
         print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
     else:

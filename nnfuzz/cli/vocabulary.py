@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnfuzz.campaign.support import Support
-from nnfuzz.check.legality import admitted_by_schema, legal_signatures
-from nnfuzz.generate.catalog import Catalog, NothingLeft, signature_key
-from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.ir.dtypes import DType
-from nnfuzz.materialize.opsets import OPSETS, default_opset
+from nnfuzz.cli.operator_facts import EXPORTERS, Facts, facts, share
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from nnfuzz.spec.operator import OpSpec
 
-EXPORTERS = tuple(name for name in OPSETS if name != "direct")
-"""Direct emission has no column: it writes whatever is legal."""
 HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"
 FEW = ("operator", "opset", "ranks", "dtypes")
@@ -40,43 +33,18 @@ class Row:
 
 def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list[Row]:
     """One row per operator, sorted by name; `supports` has the table of each backend."""
-    specs = list(specs)
-    written = [_written(specs, exporter) for exporter in EXPORTERS]
-    found = []
-    for spec in sorted(specs, key=lambda s: s.name.lower()):
-        keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
-        lo, hi = spec.arity()
-        cells = (
-            spec.name,
-            spec.__module__.rpartition(".")[2],
-            f"{spec.since}+",
-            str(lo) if lo == hi else f"{lo}-{hi}",
-            _ranks(spec),
-            _dtypes(spec),
-            *(_share(len(keys & made), len(keys)) for made in written),
-            *(verdict(support, keys) for support in supports.values()),
+    return with_support(facts(specs), supports)
+
+
+def with_support(operators: Iterable[Facts], supports: Mapping[str, Support]) -> list[Row]:
+    """The rows of operators of which the facts are known."""
+    return [
+        Row(
+            (*found.cells, *(verdict(support, found.keys) for support in supports.values())),
+            found.summary,
         )
-        found.append(
-            Row(cells, inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0])
-        )
-    return found
-
-
-def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
-    """The signatures that generation uses with an exporter, at the opset it has by default."""
-    opset = default_opset(exporter)
-    there = [spec for spec in specs if spec.since <= opset]
-    config = admitted_by_schema(GenerateConfig(exporter=exporter, opset=opset), there)
-    try:
-        return frozenset(Catalog(there, config).signature_keys())
-    except NothingLeft:
-        return frozenset()
-
-
-def _share(part: int, whole: int) -> str:
-    if part in (0, whole):
-        return "no" if not part else "yes"
-    return f"{part} of {whole}"
+        for found in operators
+    ]
 
 
 def verdict(support: Support, keys: Collection[str]) -> str:
@@ -86,7 +54,7 @@ def verdict(support: Support, keys: Collection[str]) -> str:
         return UNKNOWN
     works = sum(not entry.refused for entry in known)
     open_ = f", {len(keys) - len(known)} {UNKNOWN}" if len(known) < len(keys) else ""
-    return _share(works, len(known)) + open_
+    return share(works, len(known)) + open_
 
 
 def rich_table(
@@ -137,24 +105,3 @@ def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
 def line(cells: Iterable[str]) -> str:
     """A row of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _ranks(spec: type[OpSpec]) -> str:
-    """The ranks that each input admits, such as "1-5, 0"; said once where all are the same."""
-    texts = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in (p.ranks for p in spec.inputs)]
-    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
-
-
-def _dtypes(spec: type[OpSpec]) -> str:
-    """The dtypes of each type variable that some opset admits; then those of a distinct output."""
-    signatures = legal_signatures(spec)
-    variables = dict.fromkeys(pattern.var for pattern in spec.inputs)
-    parts = [_names(binding[var] for binding, _ in signatures) for var in variables]
-    if spec.output not in variables:
-        parts.append("-> " + _names(output for _, output in signatures))
-    return "; ".join(parts)
-
-
-def _names(dtypes: Iterable[DType]) -> str:
-    named = set(dtypes)
-    return " ".join(dtype.value for dtype in DType if dtype in named)

@@ -9,6 +9,7 @@ import pytest
 
 from nnfuzz.campaign.support import Entry, Support
 from nnfuzz.campaign.support_cache import SupportCache, is_of
+from nnfuzz.cli.operator_facts import facts, kept
 from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.spec.registry import OpRegistry
@@ -128,3 +129,18 @@ def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
 )
 def test_of_which_release_a_version_is(told, release, same):
     assert is_of({"toy": told, "llvm": release}, release) == same
+
+
+def test_facts_are_found_once_and_again_when_sources_change(tmp_path, monkeypatch):
+    place, asked = tmp_path / "cache" / "operators.json", []
+    own = facts(OpRegistry.load().select(["Add", "Conv"]).specs())
+
+    def find():
+        asked.append(1)
+        return own
+
+    assert kept(place, find) == own == kept(place, find) and len(asked) == 1
+    monkeypatch.setattr("nnfuzz.cli.operator_facts.version", lambda name: "another")
+    assert kept(place, find) == own and len(asked) == 2
+    place.write_text("{broken")
+    assert kept(place, find) == own and len(asked) == 3

@@ -1,0 +1,132 @@
+"""What the table of operators says of each, which takes PyTorch to find out: kept on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnfuzz.materialize.opsets import OPSETS, default_opset
+from nnfuzz.reading import Unreadable, read
+
+if TYPE_CHECKING:
+    from nnfuzz.ir.dtypes import DType
+    from nnfuzz.spec.operator import OpSpec
+
+EXPORTERS = tuple(name for name in OPSETS if name != "direct")
+"""Direct emission has no column: it writes whatever is legal."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One operator. cells: its columns of the table. keys: of its signatures that some opset
+    admits. signatures: how many there are in all.
+    """
+
+    cells: tuple[str, ...]
+    summary: str
+    keys: tuple[str, ...]
+    signatures: int
+
+
+def kept(place: Path, find: Callable[[], list[Facts]]) -> list[Facts]:
+    """What `find` returns, from a file where that was made of the same sources; else it is written
+    there.
+    """
+    digest = _digest()
+    with contextlib.suppress(OSError, Unreadable, KeyError, TypeError, ValueError):
+        told = json.loads(place.read_text())
+        if told["of"] == digest:
+            return read(list[Facts], told["operators"])
+    found = find()
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"of": digest, "operators": [asdict(facts) for facts in found]})
+        place.write_text(text)
+    return found
+
+
+def _digest() -> str:
+    """Of the sources and libraries that the facts follow from."""
+    from nnfuzz.campaign.support_cache import specs_digest
+
+    parts = [specs_digest((), ("check",)), version("onnx"), version("torch")]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def facts(specs: Iterable[type[OpSpec]]) -> list[Facts]:
+    """Of each operator, sorted by name."""
+    from nnfuzz.check.legality import legal_signatures
+    from nnfuzz.generate.catalog import signature_key
+
+    specs = list(specs)
+    written = [_written(specs, exporter) for exporter in EXPORTERS]
+    found = []
+    for spec in sorted(specs, key=lambda s: s.name.lower()):
+        keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
+        lo, hi = spec.arity()
+        cells = (
+            spec.name,
+            spec.__module__.rpartition(".")[2],
+            f"{spec.since}+",
+            str(lo) if lo == hi else f"{lo}-{hi}",
+            _ranks(spec),
+            _dtypes(spec),
+            *(share(len(keys & made), len(keys)) for made in written),
+        )
+        summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
+        found.append(Facts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
+    return found
+
+
+def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
+    """The signatures that generation uses with an exporter, at the opset it has by default."""
+    from nnfuzz.check.legality import admitted_by_schema
+    from nnfuzz.generate.catalog import Catalog, NothingLeft
+    from nnfuzz.generate.config import GenerateConfig
+
+    opset = default_opset(exporter)
+    there = [spec for spec in specs if spec.since <= opset]
+    config = admitted_by_schema(GenerateConfig(exporter=exporter, opset=opset), there)
+    try:
+        return frozenset(Catalog(there, config).signature_keys())
+    except NothingLeft:
+        return frozenset()
+
+
+def share(part: int, whole: int) -> str:
+    """ "yes" for all, "no" for none, "12 of 14"."""
+    if part in (0, whole):
+        return "no" if not part else "yes"
+    return f"{part} of {whole}"
+
+
+def _ranks(spec: type[OpSpec]) -> str:
+    """The ranks that each input admits, such as "1-5, 0"; said once where all are the same."""
+    texts = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in (p.ranks for p in spec.inputs)]
+    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+
+
+def _dtypes(spec: type[OpSpec]) -> str:
+    """The dtypes of each type variable that some opset admits; then those of a distinct output."""
+    from nnfuzz.check.legality import legal_signatures
+
+    signatures = legal_signatures(spec)
+    variables = dict.fromkeys(pattern.var for pattern in spec.inputs)
+    parts = [_names(binding[var] for binding, _ in signatures) for var in variables]
+    if spec.output not in variables:
+        parts.append("-> " + _names(output for _, output in signatures))
+    return "; ".join(parts)
+
+
+def _names(dtypes: Iterable[DType]) -> str:
+    from nnfuzz.ir.dtypes import DType
+
+    named = set(dtypes)
+    return " ".join(dtype.value for dtype in DType if dtype in named)
